@@ -31,8 +31,8 @@ CIRCLES = (
 """Modules of unacorda that import each other."""
 
 DOUBLES = """
-Account Aggregate Aim Answer Asked Asking Atoms Batch Bins Bounds Cells Check Column Counted
-Curve Cut Descent DiscreteGaussian DiscreteLaplace Draws Explanation Exponential Filter Finding
+Account Aggregate Answer Asked Asking Atoms Batch Bins Bounds Cells Check Column Counted
+Curve Cut Descent DiscreteGaussian DiscreteLaplace Explanation Exponential Filter Finding
 Found FoundClipping Gaussian Grid Group Held HeldRows Histogram Intervals KeyedRows Ladder
 Laplace Law Leaf Lengths MatrixMechanism Mean OpenedTable Pair Part Plan Quantile Question
 RandomizedResponse Ratio Reading Row Rows Runs SampledGaussian Scope Search Side Sketch Split

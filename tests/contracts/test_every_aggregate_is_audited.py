@@ -104,14 +104,18 @@ AUDITED: Mapping[type[Aggregate], Audited] = {
     WeightedMean: Audited(ask=lambda: unacorda.weighted_mean("x", "whole", (-3, 10), (0, 9))),
     VectorSum: Audited(ask=lambda: unacorda.vector_sum(["x", "whole"], norm=3)),
     Ratio: Audited(ask=lambda: unacorda.ratio("x", "whole", (0, 10), (0, 9))),
-    Quantile: Audited(ask=lambda: unacorda.median("x", 0, 10, steps=2)),
-    Quantiles: Audited(ask=lambda: unacorda.quantiles("x", [0.25, 0.75], 0, 10, steps=2), louder=8),
-    Spread: Audited(ask=lambda: unacorda.iqr("x", 0, 10, steps=2), louder=8),
+    Quantile: Audited(ask=lambda: unacorda.median("x", 0, 10, resolution=5)),
+    Quantiles: Audited(
+        ask=lambda: unacorda.quantiles("x", [0.25, 0.75], 0, 10, resolution=5), louder=8
+    ),
+    Spread: Audited(ask=lambda: unacorda.iqr("x", 0, 10, resolution=5), louder=8),
     Histogram: Audited(ask=lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10])),
-    EqualBins: Audited(ask=lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, steps=8)),
+    EqualBins: Audited(
+        ask=lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, resolution=2.5)
+    ),
     CountDistinct: Audited(ask=lambda: unacorda.count_distinct("x")),
     Top: Audited(ask=lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])),
-    Extreme: Audited(ask=lambda: unacorda.max("x", 0, 10, steps=2), **CROWDED, louder=8),
+    Extreme: Audited(ask=lambda: unacorda.max("x", 0, 10, resolution=5), **CROWDED, louder=8),
     FoundBounds: Audited(ask=lambda: unacorda.find_bounds("x"), **TWICE, louder=12),
     RowsPerPerson: Audited(ask=lambda: RowsPerPerson(most=50), **TWICE, louder=8),
 }

@@ -131,22 +131,18 @@ def forged(session: Session, sql: Statement) -> Admitted:
 
 def counted(session: Session, query: Query, *, salt: int = 7) -> dict[str, Any]:
     """All integers of a question with public keys, in an order of their own."""
-    tallies = session._engine.run(admitted(session._admission, query, salt=salt))
-    try:
-        return plain(tallies, query)
-    finally:
-        tallies.close()
+    return plain(session._engine.run(admitted(session._admission, query, salt=salt)))
 
 
-def plain(tallies: Tallies, query: Query) -> dict[str, Any]:
-    cells, deeper = tallies.cells.tolist(), tallies.deeper
-    first = deeper.first(range(len(query.rankings)), None) if deeper else []
+def plain(tallies: Tallies) -> dict[str, Any]:
+    cells = tallies.cells.tolist()
     return {
         "sums": dict(sorted(zip(cells, zip(*tallies.sums, strict=True), strict=True)))
         if tallies.sums
         else sorted(cells),
         "histograms": [
-            sorted(zip(*(column.tolist() for column in one), strict=True)) for one in first
+            sorted(zip(*(column.tolist() for column in one), strict=True))
+            for one in tallies.rankings
         ],
         "ladders": [
             sorted(zip(*(list(map(int, column)) for column in one), strict=True))

@@ -173,27 +173,27 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "mean_text": lambda: unacorda.mean("note", -2, 3),
     },
     Quantile: {
-        "median": lambda: unacorda.median("x", -10, 10, steps=8),
-        "low": lambda: unacorda.quantile("x", 0.1, 0, 10, steps=5, interval=0.5),
-        "third": lambda: unacorda.quantile("whole", "1/3", -4, 9, steps=13, interval=0.9),
-        "high": lambda: unacorda.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
-        "least": lambda: unacorda.quantile("x", 0, -10, 10, steps=4, interval=0.5),
-        "most": lambda: unacorda.quantile("x", 1, -10, 10, steps=4, interval=0.5),
+        "median": lambda: unacorda.median("x", -10, 10, resolution=2.5),
+        "low": lambda: unacorda.quantile("x", 0.1, 0, 10, resolution=2, interval=0.5),
+        "third": lambda: unacorda.quantile("whole", "1/3", -4, 9, resolution=1, interval=0.9),
+        "high": lambda: unacorda.quantile("note", 0.97, -2, 3, resolution=5, interval=0.3),
+        "least": lambda: unacorda.quantile("x", 0, -10, 10, resolution=5, interval=0.5),
+        "most": lambda: unacorda.quantile("x", 1, -10, 10, resolution=5, interval=0.5),
     },
     Quantiles: {
-        "quartiles": lambda: unacorda.quantiles("x", [0.25, 0.5, 0.75], -10, 10, steps=8),
-        "tails": lambda: unacorda.quantiles("whole", [0.05, 0.1, 0.95], -4, 9, steps=13),
-        "close": lambda: unacorda.quantiles("note", [0.5, 0.51], -2, 3, steps=5),
-        "one": lambda: unacorda.quantiles("x", ["1/3"], 0, 10, steps=5),
-        "ends": lambda: unacorda.quantiles("x", [0, 0.4, 1], -10, 10, steps=4),
+        "quartiles": lambda: unacorda.quantiles("x", [0.25, 0.5, 0.75], -10, 10, resolution=2.5),
+        "tails": lambda: unacorda.quantiles("whole", [0.05, 0.1, 0.95], -4, 9, resolution=1),
+        "close": lambda: unacorda.quantiles("note", [0.5, 0.51], -2, 3, resolution=1),
+        "one": lambda: unacorda.quantiles("x", ["1/3"], 0, 10, resolution=2),
+        "ends": lambda: unacorda.quantiles("x", [0, 0.4, 1], -10, 10, resolution=5),
     },
-    Spread: {"iqr": lambda: unacorda.iqr("x", -10, 10, steps=8)},
+    Spread: {"iqr": lambda: unacorda.iqr("x", -10, 10, resolution=2.5)},
     Histogram: {
         "bins": lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10]),
         "bins_whole": lambda: unacorda.histogram("whole", [1, 2]),
     },
     EqualBins: {
-        "found_bins": lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, steps=8)
+        "found_bins": lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, resolution=2.5)
     },
     CountDistinct: {
         "distinct": lambda: unacorda.count_distinct("x"),
@@ -201,10 +201,10 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     },
     Top: {"top_notes": lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])},
     Extreme: {
-        "greatest": lambda: unacorda.max("x", -10, 10, steps=8),
-        "least_of": lambda: unacorda.min("x", 0, 10, steps=5),
-        "greatest_whole": lambda: unacorda.max("whole", -4, 9, steps=13),
-        "least_text": lambda: unacorda.min("note", -2, 3, steps=3),
+        "greatest": lambda: unacorda.max("x", -10, 10, resolution=2.5),
+        "least_of": lambda: unacorda.min("x", 0, 10, resolution=2),
+        "greatest_whole": lambda: unacorda.max("whole", -4, 9, resolution=1),
+        "least_text": lambda: unacorda.min("note", -2, 3, resolution="5/3"),
     },
 }
 """For every aggregate there is, the questions its sensitivity is tested on."""
@@ -218,7 +218,7 @@ PIPELINES: Mapping[str, Callable[[Query], Query]] = {
 DERIVED: Mapping[str, Callable[[], Aggregate]] = {
     "sum_derived": lambda: unacorda.sum("z", -5, 5),
     "mean_derived": lambda: unacorda.mean("z", 0, 5),
-    "median_derived": lambda: unacorda.median("z", -5, 5, steps=6),
+    "median_derived": lambda: unacorda.median("z", -5, 5, resolution="5/3"),
 }
 
 REGIONS = ("a", "b", None)  # the public keys; rows of other regions are left out

@@ -49,7 +49,7 @@ def released(budget: Guarantee, request: Guarantee | None = None, **options: Any
                 mean=unacorda.mean("age", weight="1/3"),
                 total=unacorda.sum("score"),
                 twice=unacorda.sum("double", 0, 240),
-                p50=unacorda.median("age", steps=12, interval=0.5),
+                p50=unacorda.median("age", resolution=10, interval=0.5),
                 most=unacorda.max("double", 0, 240),
                 found=unacorda.find_bounds("score"),
             )

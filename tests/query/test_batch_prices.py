@@ -115,8 +115,10 @@ TABLE = table()
 MAKERS: dict[str, Any] = {
     "count": lambda w: unacorda.count(weight=w),
     "mean": lambda w: unacorda.mean("x", 0, 10, weight=w),
-    "median": lambda w: unacorda.median("x", 0, 10, steps=50, weight=w),
-    "interval": lambda w: unacorda.quantile("x", "1/4", 0, 10, steps=50, interval="1/2", weight=w),
+    "median": lambda w: unacorda.median("x", 0, 10, resolution=0.2, weight=w),
+    "interval": lambda w: unacorda.quantile(
+        "x", "1/4", 0, 10, resolution=0.2, interval="1/2", weight=w
+    ),
 }
 
 

@@ -221,17 +221,29 @@ NUMBERS: dict[str, Mistake] = {
         "q",
         "six decimals",
     ),
-    "half a step": (
-        agg(q=lambda: unacorda.median("age", 0, 9, steps=0.5)),  # type: ignore[arg-type]
+    "a resolution in words": (
+        agg(q=lambda: unacorda.median("age", 0, 9, resolution="fine")),
         InvalidParameter,
-        "steps",
-        "a whole number",
+        "resolution",
+        "a finite",
     ),
-    "too many steps": (
-        agg(q=lambda: unacorda.median("age", 0, 9, steps=2**40 + 1)),
+    "no resolution": (
+        agg(q=lambda: unacorda.median("age", 0, 9, resolution=0)),
         InvalidParameter,
-        "steps",
-        "at most 2^40",
+        "resolution",
+        "distance of the bounds",
+    ),
+    "too fine a resolution": (
+        agg(q=lambda: unacorda.median("age", 0, 9, resolution=2.0**-58)),
+        InvalidParameter,
+        "resolution",
+        "distance of the bounds",
+    ),
+    "too coarse a resolution of declared bounds": (
+        agg(q=lambda: unacorda.median("age", resolution=10**6)),
+        InvalidParameter,
+        "resolution",
+        "distance of the bounds",
     ),
     "too many values and keys": (
         lambda s: (

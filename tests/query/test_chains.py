@@ -15,22 +15,20 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_several_quantiles import neighbours
 from tests.support.seams import (
     Chain,
-    Counted,
     Cutting,
-    Ranking,
     Reach,
     chain_draws,
     chain_moves,
-    counted,
+    cuts,
     cutting,
     finding,
     verify,
 )
-from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -95,9 +93,11 @@ def test_chains_have_their_law(
 ) -> None:
     """800 draws; chi-square, false alarm 1e-8 a case. A rate a third off is noticed somewhere."""
     monkeypatch.setattr(chain_draws, "PLACES_LOG2", 1)
+    monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
     cells = 800
-    found = chain_draws.chain_points(
-        Counted.of(Ranking(place="x", steps=3), np.array([counts] * cells)),
+    found = chain_draws.chain_places(
+        counted_cells(np.array([counts] * cells)),
+        np.arange(5),
         wanted=UNEVEN,
         totals=[total] * cells,
         rate=rate,
@@ -112,22 +112,15 @@ def test_chains_have_their_law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bins", mostly_slow(["of a point", "cut first", "as counted"]))
 def test_a_question_draws_from_the_law_about_a_noisy_count(
-    bins: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """256 cells; at first bins have a point, or several. Chi-square, false alarm 1e-8."""
+    """256 cells. Chi-square, false alarm 1e-8."""
     monkeypatch.setattr(chain_draws, "PLACES_LOG2", 1)
+    monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
     monkeypatch.setattr(cutting, "_WORTH", -10.0)  # also where it is not worth it
-    if bins != "of a point":
-        monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
-        for part in (rankings, counted, chain_draws):
-            monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
-    if bins == "as counted":
-        monkeypatch.setattr(counted, "_LEAST", math.inf)
     values, points, cells, budget = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 256, unacorda.PureDP(4)
-    made = unacorda.quantiles("x", QUARTILES, 0, points - 1, steps=points - 1)
-    assert (made.ranking.bins < points) is (bins != "of a point")
+    made = unacorda.quantiles("x", QUARTILES, 0, points - 1, resolution=1)
     noise: Any = made.noise(budget, ONE)
     assert isinstance(noise, Chain)
     asked = ask(repeated(values, cells=cells), {"a": made}, budget=budget, seed=3, cells=cells)
@@ -232,8 +225,9 @@ def test_no_proposal_is_too_rare(
 
     monkeypatch.setattr(chain_draws, "_accepted", watched)
     counts = np.bincount(np.random.default_rng(1).integers(10, 90, 1_000), minlength=121) * scale
-    found = chain_draws.chain_points(
-        Counted.of(Ranking(place="x", steps=120), np.array([counts] * 4)),
+    found = chain_draws.chain_places(
+        counted_cells(np.array([counts] * 4)),
+        np.arange(122),
         wanted=DECILES,
         totals=[total] * 4,
         rate=rate,
@@ -256,11 +250,11 @@ def test_errors_of_chains_are_as_promised(budget: Any) -> None:
     counts = np.zeros((cells, 2_401), dtype=np.int64)
     counts[:, 200 : 200 + rows] = 1
     noise = min(Chain.options(budget, ONE, wanted, {}), key=lambda chain: chain.log_scale)
-    found = noise.points(Counted.of(Ranking(place="x", steps=2_400), counts), SeededBits(2))
+    found = noise.places(counted_cells(counts), np.arange(2_402), SeededBits(2))
     errors = np.array([np.array(found[q]) - 199.5 - float(q) * rows for q in wanted])
     told = math.sqrt(sum(sd**2 for sd in noise.deviations.values()) / len(wanted))
     assert float(np.sqrt(np.mean(errors**2))) == pytest.approx(told, rel=0.15)
-    assert (np.abs(errors) < noise.rank_error(points=2_401)).all()
+    assert (np.abs(errors) < noise.rank_error(slots=2_401)).all()
 
 
 def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
@@ -278,8 +272,10 @@ def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
             assert best.log_scale <= Cutting.within(share, ONE, wanted).log_scale
 
 
-@pytest.mark.parametrize("steps", [None, 2**40])
-def test_deciles_of_a_table_are_found_within_the_budget(steps: int | None) -> None:
+@pytest.mark.parametrize("resolution", [None, 1e-9])
+def test_deciles_of_a_table_are_found_within_the_budget(
+    resolution: float | None,
+) -> None:
     values = np.random.default_rng(3).lognormal(3, 1, 3_000)
     budget = unacorda.PureDP(2)
     with unacorda.Session(
@@ -288,7 +284,7 @@ def test_deciles_of_a_table_are_found_within_the_budget(steps: int | None) -> No
         budget=budget,
         bits=SeededBits(1),
     ) as session:
-        asked = unacorda.quantiles("x", DECILES, 0, 1_000, steps=steps, interval="0.2")
+        asked = unacorda.quantiles("x", DECILES, 0, 1_000, resolution=resolution, interval="0.2")
         query = session.table("t").agg(x=asked)
         told = str(session.explain(query, budget=budget))
         release = session.evaluate(query, budget=budget)
@@ -304,7 +300,7 @@ def test_deciles_of_a_table_are_found_within_the_budget(steps: int | None) -> No
 def test_a_table_without_rows_has_deciles() -> None:
     table = pa.table({"id": pa.array([], pa.int64()), "x": pa.array([], pa.float64())})
     with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
-        query = session.table("t").agg(x=unacorda.quantiles("x", DECILES, 0, 1, steps=1))
+        query = session.table("t").agg(x=unacorda.quantiles("x", DECILES, 0, 1, resolution=1))
         (row,) = session.evaluate(query, budget=unacorda.PureDP(1)).to_dicts()
     found = [row[f"x_{k}0"] for k in range(1, 10)]
     assert found == sorted(found)

@@ -161,7 +161,7 @@ def assert_promises_hold(values: Sequence[float], *, budget: Any, times: int, ce
     """times: how often the assumed law is repeated in every cell."""
     inside = np.clip(values, 0, 100)
     aggregates: dict[str, Aggregate] = {"mean": unacorda.mean("x", 0, 100, weight=16)}
-    aggregates |= {f"q{q}": unacorda.quantile("x", q, 0, 100, steps=50) for q in QUANTILES}
+    aggregates |= {f"q{q}": unacorda.quantile("x", q, 0, 100, resolution=2) for q in QUANTILES}
     asked = ask(
         repeated(list(values) * times, cells=cells),
         aggregates,

@@ -167,7 +167,7 @@ def test_what_is_not_finite_is_clamped_or_absent() -> None:
             "present": unacorda.count("x"),
             "total": unacorda.sum("x", -2, 10),
             "mean": unacorda.mean("x", -2, 10),
-            "middle": unacorda.median("x", -2, 10, steps=12),
+            "middle": unacorda.median("x", -2, 10, resolution=1),
         },
     )
     assert answers == {
@@ -229,7 +229,7 @@ def test_sums_of_whole_numbers_agree_with_plain_python() -> None:
 
 def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
     values = [-1e308, -1.0, -0.05, -0.049999999999999996, 0.05, 0.95, 1.0, 1e308, 5e-324, NAN]
-    found = asked(pl.DataFrame({"x": values}), {"m": unacorda.median("x", 0, 1, steps=10)})
+    found = asked(pl.DataFrame({"x": values}), {"m": unacorda.median("x", 0, 1, resolution=0.1)})
     bins = [
         min(max(math.floor(min(max(v, -9.0), 9.0) * 10.0 + 0.5), 0), 10)
         for v in values

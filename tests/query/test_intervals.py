@@ -165,7 +165,10 @@ def test_quantiles_are_covered(name: str) -> None:
     every = {f"q{q}": q for q in (Fraction(1, 2), Fraction(9, 10), Fraction(0), Fraction(1))}
     asked = ask(
         kinds_of_cells(QUANTILES),
-        {n: unacorda.quantile("x", q, 0, 100, steps=40, interval=0.6) for n, q in every.items()},
+        {
+            n: unacorda.quantile("x", q, 0, 100, resolution=2.5, interval=0.6)
+            for n, q in every.items()
+        },
         budget=BUDGETS[name] * 4,
         seed=34,
         cells=len(QUANTILES) * CELLS,
@@ -192,15 +195,15 @@ def test_a_quantile_s_interval_is_narrow_where_rows_are_many() -> None:
 
 def test_intervals_that_are_too_narrow_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aimed at the quantile itself instead of beside it, the two draws leave it out too often."""
-    right = ranks.draw_points
+    right = ranks.draw_places
 
-    def unshifted(counted: Any, *, shift: int, **options: Any) -> Any:
-        return right(counted, shift=0, **options)
+    def unshifted(counted: Any, slots: Any, *, shift: int, **options: Any) -> Any:
+        return right(counted, slots, shift=0, **options)
 
-    monkeypatch.setattr("unacorda.query.aggregates.quantiles.draw_points", unshifted)
+    monkeypatch.setattr("unacorda.query.aggregates.quantiles.draw_places", unshifted)
     asked = ask(
         kinds_of_cells(QUANTILES),
-        {"answer": unacorda.median("x", 0, 100, steps=40, interval=0.6)},
+        {"answer": unacorda.median("x", 0, 100, resolution=2.5, interval=0.6)},
         budget=unacorda.PureDP(2),
         seed=34,
         cells=len(QUANTILES) * CELLS,

@@ -15,13 +15,12 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from tests.query.counted_cells import counted_cells
 from tests.query.exact_answers import exact, opened
 from tests.support.seams import (
     Admitted,
-    Counted,
     DuckDB,
     Exact,
-    Ranking,
     Session,
     Tallies,
     identifier,
@@ -143,7 +142,7 @@ def test_exact_numbers_have_no_text() -> None:
     tallies = Tallies(cells=numbers, sums=([424242],))
     for value in (
         tallies,
-        Counted.of(Ranking(place="x", steps=1), numbers[None]),
+        counted_cells(numbers[None]),
         Exact(sums=([424242],)),
     ):
         for shown in (str(value), repr(value), f"{value}", f"{[value]}"):
@@ -291,7 +290,7 @@ def test_no_name_and_no_value_is_ever_read_as_sql(name: str) -> None:
         asked = grouped.agg(
             n=unacorda.count(name),
             v=unacorda.sum("v", 0, 10),
-            m=unacorda.median("v", 0, 10, steps=2_000),
+            m=unacorda.median("v", 0, 10, resolution=0.005),
         )
         assert exact(session, asked) == {
             "n": [1, 0, 1],

@@ -415,7 +415,7 @@ def answers(engine: str, place: Place) -> list[Any]:
             codes=unacorda.count_distinct("code"),
         )
         found.append(counted(session, by_key))
-        middle = t.agg(m=unacorda.median("x", 0, 1000, steps=100_000))
+        middle = t.agg(m=unacorda.median("x", 0, 1000, resolution=0.01))
         found.append(session.evaluate(middle, budget=unacorda.PureDP(50)).to_dicts())
         for name in ("who", "day", "feels"):
             hidden = t.group_by(name, keys=unacorda.private_keys()).agg(rows=unacorda.count())

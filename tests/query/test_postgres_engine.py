@@ -19,7 +19,7 @@ import sqlalchemy
 from tests.postgres_server import Server, server
 from tests.query.engines_alike import TABLE, counted, forged, opened_on
 from tests.query.postgres_tables import stored, url
-from tests.support.seams import Query, Session, Statement, Unit
+from tests.support.seams import PostgresAsking, Query, Session, Statement, Unit
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -266,7 +266,7 @@ def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
         connection.row_factory = psycopg.rows.dict_row
         connection.execute("SELECT 1")  # and leaves a transaction open
 
-    query = {"n": unacorda.count(), "m": unacorda.median("x", 0, 1000, steps=100_000)}
+    query = {"n": unacorda.count(), "m": unacorda.median("x", 0, 1000, resolution=0.01)}
     with made.connect() as kept:  # all that its pool has
         kept.exec_driver_sql("SET ROLE pg_monitor")
         caplog.clear()
@@ -309,22 +309,26 @@ def test_engines_of_other_databases_are_refused_and_no_password_is_shown(tmp_pat
 # ---- one question sees one table ---------------------------------------------------------------
 
 
-def test_a_question_of_several_reads_sees_one_state(there: psycopg.Connection) -> None:
+def test_a_question_of_several_reads_sees_one_state(
+    there: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = schema(there)
     there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
     with opened(f"{name}.t") as session:
-        query = session.table("t").agg(m=unacorda.median("x", 0, 1000, steps=100_000))
-        from tests.support.seams import Asked
+        query = session.table("t").agg(m=unacorda.median("x", 0, 1000), n=unacorda.count())
+        right = PostgresAsking.fetch
 
-        tallies = session._engine.run(session._admission.admit(query, salt=3))
-        assert tallies.deeper is not None
-        there.execute("INSERT INTO t SELECT 5 FROM generate_series(1, 1000)")
-        asked = Asked(cells=[0], lows=[385], highs=[512], shifts=[20], points=[1])  # 4 and 5
-        found = tallies.deeper.count({0: asked})[0]
-        assert found.counts.tolist() == [2]
-        tallies.close()
-        tallies.close()
-        assert rows(session) == 1100
+        def disturbed(asking: PostgresAsking, *given: Any) -> dict[str, list[Any]]:
+            found = right(asking, *given)
+            there.execute("INSERT INTO t SELECT 5 FROM generate_series(1, 1000)")
+            return found
+
+        monkeypatch.setattr(PostgresAsking, "fetch", disturbed)
+        found = counted(session, query)
+        monkeypatch.undo()
+        assert found["sums"] == {0: (100,)}
+        assert sum(count for *_, count in found["histograms"][0]) == 100
+        assert rows(session) == 2100
 
 
 def test_a_table_that_is_another_one_is_noticed(there: psycopg.Connection) -> None:
@@ -374,8 +378,6 @@ def statement(bounded: str) -> Statement:
         bounded=bounded,
         counts="SELECT cell, sum(x)::VARCHAR AS a0 FROM bounded GROUP BY cell",
         rankings=(),
-        finer=(),
-        ranked=(),
         ladders=(),
     )
 

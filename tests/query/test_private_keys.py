@@ -132,8 +132,8 @@ def test_every_aggregate_counts_the_chosen_keys_alone() -> None:
         asked = query.agg(
             n=unacorda.count(),
             m=unacorda.mean("x", 0, 4),
-            q=unacorda.quantile("x", 0.5, 0, 4, steps=4),
-            top=unacorda.max("x", 0, 4, steps=4),
+            q=unacorda.quantile("x", 0.5, 0, 4, resolution=1),
+            top=unacorda.max("x", 0, 4, resolution=1),
             s=unacorda.sum("x"),
         )
         release = session.evaluate(asked, budget=ApproxDP(9, "1e-3"))

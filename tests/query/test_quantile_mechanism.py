@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
-from tests.support.seams import Counted, Exact, Quantile, Reach, Selection, rank_error, rank_losses
+from tests.support.seams import Exact, Quantile, Reach, Selection, rank_error, rank_losses
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -36,7 +37,7 @@ POINTS = 3
 
 
 def aggregate(q: Fraction, *, interval: float = 0, points: int = POINTS) -> Quantile:
-    return unacorda.quantile("x", q, 0, points - 1, steps=points - 1, interval=interval)
+    return unacorda.quantile("x", q, 0, points - 1, resolution=1, interval=interval)
 
 
 def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
@@ -170,7 +171,7 @@ def test_releases_follow_the_law_and_groups_are_independent(q: Fraction) -> None
     selection = made.noise(unacorda.PureDP("3/2"), reach)
     counts = np.array([[2, 0, 1], [0, 1, 3]], dtype=np.int64)
     answer = made.release(
-        Exact(rankings=(Counted.of(made.ranking, np.tile(counts, (40_000, 1))),)),
+        Exact(rankings=(counted_cells(np.tile(counts, (40_000, 1))),)),
         selection,
         SeededBits(q.denominator),
     )
@@ -216,7 +217,7 @@ def test_tied_data_give_the_tied_value(tied: float, q: Fraction) -> None:
     """
     asked = ask(
         repeated([tied] * 60, cells=200),
-        {"answer": unacorda.quantile("x", q, 0, 100, steps=100)},
+        {"answer": unacorda.quantile("x", q, 0, 100, resolution=1)},
         budget=unacorda.PureDP(4),
         seed=3,
         cells=200,

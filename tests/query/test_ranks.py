@@ -1,4 +1,4 @@
-"""Draws by rank from fine grids: the exact law, what the engine is asked, least and greatest."""
+"""Draws by rank from a grid: the exact law, least and greatest."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,47 +15,26 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.neighbor_tables import empty_scope
 from tests.support.seams import (
-    Asked,
-    Counted,
-    DeeperRows,
     DuckDB,
     Exact,
     Extreme,
     Person,
-    Ranking,
     Reach,
-    counted,
-    first_counts,
     of_totals,
     rank_losses,
-    trials,
 )
-from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.errors import InvalidParameter
 
 STEPS = 37
 VALUES = (0.0, 5.0, 5.0, 6.0, 20.0, 21.0, 21.0, 36.0, 37.0)
-
-
-@pytest.fixture(params=["cut first", "as counted"])
-def small_bins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of many levels on grids so small that their law can be written down.
-
-    Likely bins are cut before the first trial, or only what was proposed and refused is.
-    """
-    if request.param == "as counted":
-        monkeypatch.setattr(trials, "_LEAST", math.inf)
-        monkeypatch.setattr(counted, "_LEAST", math.inf)
-    monkeypatch.setattr(rankings, "_MOST_POINTS", 3)
-    for part in (counted, trials):
-        monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
 
 
 def law(values: Sequence[float], steps: int, aim: Fraction, factor: Fraction) -> NDArray[Any]:
@@ -91,13 +70,11 @@ def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.usefixtures("small_bins")
 @pytest.mark.parametrize("epsilon", mostly_slow([0.4, 3.0]))
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 10)], ids=str)
-def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
+def test_a_median_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
     """Through the engine, 1,200 cells each. False alarm 1e-7 a case."""
-    made = unacorda.quantile("x", q, 0, STEPS, steps=STEPS)
-    assert made.ranking.shift == 5  # as many levels below the first
+    made = unacorda.quantile("x", q, 0, STEPS, resolution=1)
     seen = drawn(made, epsilon, seed=5)
     factor = Fraction(epsilon) / (2 * max(q, 1 - q))
     chances = law(VALUES, STEPS, q * len(VALUES), factor)
@@ -106,31 +83,43 @@ def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -
     assert pvalue(seen, wrong) < 1e-7
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.usefixtures("small_bins")
-@pytest.mark.parametrize("small_bins", ["as counted"], indirect=True)
-def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never refusing gives bins their bounds' weight; refusing always favours what is settled.
+def test_points_of_the_default_grid_are_drawn_by_their_slots() -> None:
+    """1,200 cells of nine equal rows; chi-square over what is at, below and above the value.
 
-    Where likely bins are cut first, hardly anything is left to refuse on a grid as small as this.
+    False alarm 1e-7.
     """
-    chances = law(VALUES, STEPS, Fraction(9, 2), Fraction(1))
-    made = unacorda.median("x", 0, STEPS, steps=STEPS)
-    assert pvalue(drawn(made, 1.0, seed=6), chances) > 1e-7
-    for heads in (True, False):
-        monkeypatch.setattr(trials, "accepts", lambda x, *_, h=heads: np.full(len(x), h))
-        assert pvalue(drawn(made, 1.0, seed=6), chances) < 1e-7
+    made, values = unacorda.median("x", 0, 40), [16.0] * 9
+    grid = made.bound_to(empty_scope()).grid
+    asked = ask(
+        repeated(values, cells=1_200),
+        {"answer": made},
+        budget=unacorda.PureDP(2),
+        seed=5,
+        cells=1_200,
+    )
+    (at,) = grid.places([16.0])
+    edges = np.array([0, at, at + 1, grid.steps + 1])
+    drawn = grid.places(values_of(asked.release, "answer"))
+    seen = np.bincount(np.searchsorted(edges, drawn, side="right") - 1, minlength=3)
+
+    def chances(slots: NDArray[Any]) -> NDArray[Any]:
+        counts = np.bincount(grid.places(values), minlength=grid.steps + 1)
+        losses = rank_losses(counts[None], Fraction(1, 2))[0]  # twice, as is the rate
+        weights = np.add.reduceat(np.diff(slots) * np.exp(-losses), edges[:-1])
+        return np.asarray(weights / weights.sum())
+
+    assert pvalue(seen, chances(grid.slots)) > 1e-7
+    assert pvalue(seen, chances(np.arange(grid.steps + 2))) < 1e-7
 
 
 @pytest.mark.statistical
-@pytest.mark.usefixtures("small_bins")
 @pytest.mark.parametrize("side", mostly_slow(["min", "max"]))
 def test_extremes_have_their_law(side: str) -> None:
     """Of 9 people; those aimed to be left out are more and fewer than that."""
     make = unacorda.max if side == "max" else unacorda.min
     for epsilon in (1.0, 9.0):
-        noise: Any = make("x", 0, STEPS, steps=STEPS).noise(
+        noise: Any = make("x", 0, STEPS, resolution=1).noise(
             unacorda.PureDP(epsilon), Reach.within(max_rows=1, cells=1, replaced=False)
         )
         weights = []
@@ -141,134 +130,10 @@ def test_extremes_have_their_law(side: str) -> None:
             reached += 10**6 * (e == (0 if side == "max" else STEPS))
             loss = max(beyond - noise.beyond, noise.beyond - reached, 0)
             weights.append(math.exp(-epsilon / 2 * loss))
-        seen = drawn(make("x", 0, STEPS, steps=STEPS), epsilon, seed=8)
+        seen = drawn(make("x", 0, STEPS, resolution=1), epsilon, seed=8)
         assert pvalue(seen, np.array(weights) / sum(weights)) > 1e-7
         moved = np.roll(weights, 1)
         assert pvalue(seen, moved / moved.sum()) < 1e-7
-
-
-def test_the_bins_of_a_ranking_are_a_partition_and_its_first_counts_are_right() -> None:
-    source = np.random.default_rng(4)
-    for steps in (1, 2, 3, 5_000, 5_001, 5_003, 70_000, 2**20, 2**33 + 5, 2**40):
-        ranking = Ranking(place="v", steps=steps)
-        assert ranking.bins == len(ranking.lows) == len(ranking.sizes)
-        assert ranking.bins <= 5_001
-        assert ranking.sizes.sum() == steps + 1
-        assert (ranking.sizes > 0).all()
-        assert ranking.sizes[0] == ranking.sizes[-1] == 1
-        places = np.unique(np.clip(source.integers(0, steps + 1, 50), 0, steps))
-        expected = np.searchsorted(ranking.lows, places, side="right") - 1
-        import duckdb
-
-        connection = duckdb.connect()
-        connection.execute("CREATE TABLE bounded (cell INT, v BIGINT)")
-        connection.executemany("INSERT INTO bounded VALUES (0, ?)", [[int(p)] for p in places])
-        query = first_counts({0: f"({ranking.relation(unacorda.Row())})"})
-        found = dict(row[2:] for row in connection.execute(query).fetchall())
-        assert found == {b: int((expected == b).sum()) for b in expected.tolist()}
-
-
-def test_counts_within_bins_are_right() -> None:
-    source = np.random.default_rng(9)
-    values = source.integers(0, 10**4, 3_000) * 37 % 10**6
-    cells = source.integers(0, 3, 3_000)
-    table = pa.table({"id": np.arange(3_000), "cell": cells, "x": values.astype(float)})
-    ranking = Ranking(place="v", steps=10**6)
-    # The bin of a value, a part of another one, and a single point.
-    chosen, part = (int(values[cells == cell][0]) for cell in (0, 2))
-    low, size = (
-        int(array[np.searchsorted(ranking.lows, chosen, side="right") - 1])
-        for array in (ranking.lows, ranking.sizes)
-    )
-    start = int(ranking.lows[np.searchsorted(ranking.lows, part, side="right") - 1])
-    asked = Asked(
-        cells=[0, 2, 1, 0],
-        lows=[low, start + 3, 7, low],
-        highs=[low + size - 1, start + 600, 7, low + size - 1],
-        shifts=[4, 3, 0, 0],
-        points=[chosen, part, 7, chosen + 1],
-    )
-    with unacorda.Session(
-        {"t": table}, unit=Person("id", max_rows=1), budget=unacorda.PureDP(1)
-    ) as session:
-        from tests.query.neighbor_tables import tallies_of
-
-        query = session.table("t").group_by("cell", keys=range(3))
-        query = query.agg(m=unacorda.median("x", 0, 10**6, steps=10**6))
-        tallies = tallies_of(session, query, salt=1)
-        assert tallies.deeper is not None
-        found = tallies.deeper.count({0: asked})[0]
-        tallies.close()
-        tallies.close()
-        with pytest.raises(EngineFailed):
-            tallies.deeper.count({0: asked})
-    assert "424242" not in repr(found)
-    for line in range(4):
-        low, high, shift = asked.lows[line], asked.highs[line], asked.shifts[line]
-        inside = [int(v) for v in values[cells == asked.cells[line]] if low <= v <= high]
-        by_child: dict[int, int] = {}
-        for v in inside:
-            by_child[(v - low) >> shift] = by_child.get((v - low) >> shift, 0) + 1
-        own = found.lines == line
-        assert dict(zip(found.children[own].tolist(), found.counts[own].tolist(), strict=True)) == (
-            by_child
-        )
-        assert found.below[own].sum() == sum(v < asked.points[line] for v in inside)
-        assert found.level[own].sum() == sum(v == asked.points[line] for v in inside)
-
-
-def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, times = DeeperRows.count, itertools.count()
-
-    def counted(deeper: DeeperRows, asked: Mapping[int, Asked]) -> Any:
-        next(times)
-        return right(deeper, asked)
-
-    monkeypatch.setattr(DeeperRows, "count", counted)
-    source = np.random.default_rng(2)
-    values = source.lognormal(7, 1, 20_000)
-    with unacorda.Session(
-        {"t": pa.table({"id": np.arange(20_000), "x": values})},
-        unit=Person("id", max_rows=1),
-        budget=unacorda.PureDP(10),
-        bits=SeededBits(4),
-    ) as session:
-        query = session.table("t").agg(m=unacorda.median("x", 0, 10**9, steps=2**40))
-        answer = session.evaluate(query, budget=unacorda.PureDP(1)).answers["m"].values[0]
-    assert next(times) < 30
-    # A bound a million times the values costs nothing: the rank is off by a few.
-    assert abs(np.mean(values < answer) - 0.5) < 60 / 20_000
-
-
-def test_a_failure_while_drawing_leaves_no_trace_and_the_charge_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fails(cursor: Any, query: str, asked: Any) -> Any:
-        raise RuntimeError("Smith HIV+")
-
-    closed = []
-    right = DeeperRows.close
-    monkeypatch.setattr("unacorda.query.engines.reading._refined", fails)
-
-    def closes(deeper: DeeperRows) -> None:
-        closed.append(1)
-        right(deeper)
-
-    monkeypatch.setattr(DeeperRows, "close", closes)
-    with unacorda.Session(
-        {"t": pa.table({"id": np.arange(50), "x": np.full(50, 0.3)})},
-        unit=Person("id", max_rows=1),
-        budget=unacorda.PureDP(90),
-        bits=SeededBits(4),
-    ) as session:
-        query = session.table("t").agg(m=unacorda.median("x", 0, 1))
-        with pytest.raises(EngineFailed) as caught:
-            session.evaluate(query, budget=unacorda.PureDP(50))
-        assert session.spent == unacorda.PureDP(50)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
-    assert "Smith" not in str(caught.value)
-    assert closed
 
 
 def test_everything_is_charged_before_the_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +197,7 @@ def test_ninety_five_of_a_hundred_answers_lie_where_they_are_promised(side: str)
     """The probability by the law itself, on nasty counts."""
     steps = 300
     make = unacorda.max if side == "max" else unacorda.min
-    made = make("x", 0, steps, steps=steps)
+    made = make("x", 0, steps, resolution=1)
     noise = made.noise(unacorda.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     source = np.random.default_rng(5)
     for n in (60, 200):
@@ -392,16 +257,16 @@ def test_extremes_in_sql_and_their_refusals() -> None:
             session.sql("SELECT MAX(y) FROM t", budget=unacorda.PureDP(1))
         with pytest.raises(unacorda.errors.UnsafeExpression):
             session.sql("SELECT MAX(x, 3) FROM t", budget=unacorda.PureDP(1))
-    with pytest.raises(InvalidParameter, match="steps"):
-        unacorda.max("x", 0, 1, steps=2**41)
+    with pytest.raises(InvalidParameter, match="resolution"):
+        unacorda.max("x", 0, 1, resolution=2.0**-61)
 
 
 def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
-    made = unacorda.max("x", 0, 10, steps=10).bound_to(empty_scope())
+    made = unacorda.max("x", 0, 10, resolution=1).bound_to(empty_scope())
     assert isinstance(made, Extreme)
     noise = made.noise(unacorda.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
     answer = made.release(
-        Exact(rankings=(Counted.of(made.ranking, np.zeros((500, 11), dtype=np.int64)),)),
+        Exact(rankings=(counted_cells(np.zeros((500, 11), dtype=np.int64)),)),
         noise,
         SeededBits(1),
     )

@@ -56,7 +56,7 @@ def test_what_limits_and_bounds_cut_is_told(session: unacorda.Session) -> None:
         cut=unacorda.sum("age"),
         mean=unacorda.mean("age", 0, 100),
         top=unacorda.max("age", 0, 100),
-        mid=unacorda.median("pay", 0, 10, steps=1_000),
+        mid=unacorda.median("pay", 0, 10, resolution=0.01),
         corr=unacorda.correlation("age", "pay", (0, 100), (0, 9)),
     )
     trials = tried(session, query).trials

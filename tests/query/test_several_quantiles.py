@@ -15,27 +15,25 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 from tests.support.seams import (
     Assume,
-    Counted,
     Cutting,
     Exact,
     Plan,
     Quantiles,
-    Ranking,
     Reach,
     Split,
     counted,
-    cut_points,
+    cut_places,
     cuts,
     cutting,
     moves_of,
     plan_for,
     trials,
 )
-from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -165,20 +163,11 @@ def _forgetting() -> Iterator[None]:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("_forgetting")
 @pytest.mark.parametrize("wanted", WANTED)
-@pytest.mark.parametrize("bins", ["of a point", "cut first", "as counted"])
-def test_cuts_have_their_joint_law(wanted: str, bins: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """600 cells; at first bins have a point, or several. Chi-square, false alarm 1e-8 a case."""
+def test_cuts_have_their_joint_law(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 cells. Chi-square, false alarm 1e-8 a case."""
     monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
-    if bins != "of a point":
-        monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
-        for part in (rankings, counted, trials):
-            monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
-    if bins == "as counted":  # nothing is asked of the engine but what was proposed
-        for draw in (counted, trials):
-            monkeypatch.setattr(draw, "_LEAST", math.inf)
     values, points, cells = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 600
-    made = unacorda.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
-    assert (made.ranking.bins < points) is (bins != "of a point")
+    made = unacorda.quantiles("x", WANTED[wanted], 0, points - 1, resolution=1)
     table = repeated(values, cells=cells)
     asked = ask(table, {"a": made}, budget=unacorda.PureDP(4), seed=3, cells=cells)
     drawn = [values_of(asked.release, f"a{part}").astype(int) for part in made.parts]
@@ -209,6 +198,40 @@ def _pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
     e = np.bincount(np.unique(groups, return_inverse=True)[1], weights=expected)
     f = np.bincount(np.unique(groups, return_inverse=True)[1], weights=found)
     return float(stats.chisquare(f, e * f.sum() / e.sum()).pvalue)
+
+
+@pytest.mark.statistical
+def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of bins of 1, 8 and 64 places among which 83 rows are spread: 20,000 draws, by bins.
+
+    Never refusing gives bins their bounds' weight; refusing always favors what is settled. False
+    alarm 1e-8.
+    """
+    sizes, levels = np.array([1, 8, 64]), np.array([3, 2, 1])
+    weights, lows = sizes * levels, np.cumsum(sizes) - sizes
+    before, lines, aim, factor = np.cumsum(weights) - weights, 20_000, 30, Fraction(1, 5)
+    below = np.repeat(before, sizes) + np.repeat(levels, sizes) * np.concatenate(
+        [np.arange(size) for size in sizes]
+    )
+    chances = np.exp(-float(factor) * np.abs(below - aim))
+
+    def pvalue() -> float:
+        rows = [np.tile(column, (lines, 1)) for column in (lows, sizes, weights, before)]
+        drawn = trials.draw_spread(
+            counted.Bins(lows=rows[0], sizes=rows[1], weights=rows[2], before=rows[3]),
+            np.full(lines, aim),
+            denominator=1,
+            factor=factor,
+            bits=SeededBits(3),
+        )
+        assert (below[drawn.places] == drawn.below).all()
+        seen = np.bincount(drawn.places, minlength=len(chances))
+        return _pvalue(seen, chances / chances.sum())
+
+    assert pvalue() > 1e-8
+    for heads in (True, False):
+        monkeypatch.setattr(trials, "accepts", lambda x, *_, h=heads: (x == 0) | h)
+        assert pvalue() < 1e-8
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -261,13 +284,11 @@ def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
     rows, cells = 2_000, 400
     values = [float(v) for v in range(rows)]
     wanted = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-    made = unacorda.quantiles("x", wanted, 0, 4_000, steps=4_000)
+    made = unacorda.quantiles("x", wanted, 0, 4_000, resolution=1)
     noise: Any = made.noise(unacorda.PureDP(1), ONE)
     histogram = np.zeros((cells, 4_001), dtype=np.int64)
     histogram[:, :rows] = 1
-    answers = made.answers(
-        Exact(rankings=(Counted.of(made.ranking, histogram),)), noise, SeededBits(4)
-    )
+    answers = made.answers(Exact(rankings=(counted_cells(histogram),)), noise, SeededBits(4))
     told = made.forecast(noise, ONE, Assume(rows=rows, values={"x": values}))
     squares = []
     for q, part in zip(wanted, made.parts, strict=True):
@@ -288,8 +309,9 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     wanted = [Fraction(123_457, 10**6), Fraction(1, 2), Fraction(987_653, 10**6)]
     plan = plan_for(wanted, ONE, squares=False)
     noise = Cutting.within(unacorda.PureDP(1), ONE, wanted)
-    found = cut_points(
-        Counted.of(Ranking(place="x", steps=10), counts),
+    found = cut_places(
+        counted_cells(counts),
+        np.arange(12),
         plan=plan,
         mechanisms=noise.mechanisms,
         bits=SeededBits(2),
@@ -302,11 +324,9 @@ def test_equal_rows_go_to_both_sides_in_proportion() -> None:
     """60 % of the rows at one point, 35 % below: the first quartile is below, not at the point."""
     counts = np.zeros((100, 101), dtype=np.int64)
     counts[:, 0:35], counts[:, 50], counts[:, 96:101] = 100, 6_000, 100
-    made = unacorda.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, steps=100)
+    made = unacorda.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, resolution=1)
     noise: Any = made.noise(unacorda.PureDP(5), ONE)
-    answers = made.answers(
-        Exact(rankings=(Counted.of(made.ranking, counts),)), noise, SeededBits(4)
-    )
+    answers = made.answers(Exact(rankings=(counted_cells(counts),)), noise, SeededBits(4))
     assert {round(v) for v in answers["_25"].values} <= {24, 25}
     assert set(answers["_50"].values) == set(answers["_90"].values) == {50.0}
     assert {round(v) for v in answers["_97"].values} <= {97, 98}
@@ -333,7 +353,7 @@ def session(budget: Any) -> unacorda.Session:
 def test_a_release_names_its_quantiles_and_they_rise(budget: Any) -> None:
     with session(budget) as opened:
         query = opened.table("t").agg(
-            x=unacorda.quantiles("x", [0.5, "1/3", 0.999, 0.05], 0, 1_000, steps=2**40),
+            x=unacorda.quantiles("x", [0.5, "1/3", 0.999, 0.05], 0, 1_000, resolution=1e-9),
             i=unacorda.iqr("x", 0, 1_000),
         )
         release = opened.evaluate(query, budget=budget)
@@ -447,8 +467,8 @@ def test_intervals_cover_quantiles_and_their_range() -> None:
     asked = ask(
         table,
         {
-            "q": unacorda.quantiles("x", wanted, 0, 300, steps=3_000, interval=0.6),
-            "r": unacorda.iqr("x", 0, 300, steps=3_000, interval=0.6),
+            "q": unacorda.quantiles("x", wanted, 0, 300, resolution=0.1, interval=0.6),
+            "r": unacorda.iqr("x", 0, 300, resolution=0.1, interval=0.6),
         },
         budget=unacorda.ZCDP(8),
         seed=12,

@@ -190,7 +190,7 @@ def test_every_source_gives_the_numbers_of_plain_python(
                 people=unacorda.count_people(),
                 total=unacorda.sum("x"),
                 mean=unacorda.mean("double", -20, 20),
-                middle=unacorda.median("x", steps=80),
+                middle=unacorda.median("x", resolution=0.25),
             )
         )
         found = exact(session, query)

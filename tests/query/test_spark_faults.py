@@ -9,7 +9,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -22,10 +21,9 @@ from tests.query.engines_alike import (
     grouped,
     local,
     opened_on,
-    plain,
     without_java,
 )
-from tests.support.seams import Asked, Person, Query, Statement, quietly, unlogged
+from tests.support.seams import Person, SparkAsking, Statement, quietly, unlogged
 
 import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged
@@ -37,42 +35,26 @@ pytestmark = [
 
 
 @pytest.mark.slow
-def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
+def test_what_is_lost_is_computed_again_to_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two reads the kept rows and what Spark wrote to disk for them are taken away."""
-    spark = local()
+    spark, right, lost = local(), SparkAsking.fetch, []
     unit = Person("who", max_groups=1, max_rows_per_group=1)
+
+    def forgetful(asking: SparkAsking, *given: Any, **named: Any) -> dict[str, list[Any]]:
+        found = right(asking, *given, **named)
+        lost.append(lose_everything(spark))
+        return found
+
     with opened_on("spark", TABLE, unit=unit) as session:
         query = grouped(session.table("t")).agg(
-            m=unacorda.median("whole", 0, 10, steps=100_000), s=unacorda.sum("x", 0, 9)
+            m=unacorda.median("whole", 0, 10), s=unacorda.sum("x", 0, 9)
         )
-        tallies = session._engine.run(session._admission.admit(query, salt=11))
-        assert tallies.deeper is not None
-        whole = refined(tallies.deeper, query)
-        lost = lose_everything(spark)
-        again = refined(tallies.deeper, query)
-        kept = plain(tallies, query)
-        tallies.deeper.close()
-        assert lost > 0
-        assert whole == again
-        assert sum(count for _, count in whole) > 3
-        assert counted(session, query, salt=11) == kept
-
-
-def refined(deeper: Any, query: Query) -> list[tuple[int, int]]:
-    """The rows of every point: a line asks about one of the first bins of one cell."""
-    (ranking,) = query.rankings
-    lows, highs = ranking.lows, ranking.lows + ranking.sizes - 1
-    cells = len(query.keys)
-    asked = Asked(
-        cells=np.repeat(np.arange(cells), len(lows)).tolist(),
-        lows=np.tile(lows, cells).tolist(),
-        highs=np.tile(highs, cells).tolist(),
-        shifts=[0] * cells * len(lows),
-        points=np.tile(lows, cells).tolist(),
-    )
-    found = deeper.count({0: asked})[0]
-    lines = zip(found.lines.tolist(), found.children.tolist(), found.counts.tolist(), strict=True)
-    return sorted((line * 1_000_000 + child, count) for line, child, count in lines)
+        whole = counted(session, query, salt=11)
+        monkeypatch.setattr(SparkAsking, "fetch", forgetful)
+        assert counted(session, query, salt=11) == whole
+    assert len(lost) == 2
+    assert lost[0] > 0
+    assert sum(count for *_, count in whole["histograms"][0]) > 3
 
 
 def lose_everything(spark: Any) -> int:
@@ -112,8 +94,6 @@ def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
             bounded="SELECT x + x AS y, 0::UTINYINT AS cell FROM source0",
             counts="SELECT cell, max(y)::VARCHAR AS a0 FROM bounded GROUP BY cell",
             rankings=(),
-            finer=(),
-            ranked=(),
             ladders=(),
         )
         with pytest.raises(EngineFailed):

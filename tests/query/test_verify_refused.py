@@ -81,7 +81,7 @@ def test_a_field_of_another_form_is_named(path: tuple[Any, ...], value: Any, arg
         (("aggregates", "n", "weight"), "0", "weight"),
         (("aggregates", "n", "weight"), "-1", "weight"),
         (("aggregates", "n", "weight"), 1, "aggregates['n'].weight"),
-        (("aggregates", "p50", "steps"), 2**70, "aggregates['p50'].steps"),
+        (("aggregates", "p50", "resolution"), [1], "aggregates['p50'].resolution"),
         (("aggregates", "p50", "q"), "0.5", "lowest terms"),
         (("aggregates", "p50", "column"), "(SELECT 1)", "(SELECT 1)"),
         (("aggregates",), {}, "agg"),

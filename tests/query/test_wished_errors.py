@@ -195,7 +195,7 @@ def test_wishes_that_are_none_are_refused(pure: unacorda.Session, error: Any) ->
 
 def test_what_no_budget_reaches_is_refused(pure: unacorda.Session) -> None:
     table = pure.table("t")
-    coarse = table.agg(q=unacorda.median("age", 0, 100, steps=4))
+    coarse = table.agg(q=unacorda.median("age", 0, 100, resolution=25))
     values = unacorda.Assume(rows=50, values={"age": [30, 40, 60]})
     with pytest.raises(InvalidParameter, match="some budget"):
         pure.suggest_budget(coarse, error=0.001, assuming=values)

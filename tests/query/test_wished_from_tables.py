@@ -64,7 +64,7 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
         m=unacorda.mean("age", 0, 120),
         p=unacorda.proportion("pay > 900"),
         r=unacorda.ratio("pay", "age", (0, 4_000), (0, 120)),
-        q=unacorda.median("pay", 0, 4_000, steps=400),
+        q=unacorda.median("pay", 0, 4_000, resolution=10),
     )
     wished = {"m": 2.0, "p": 0.02, "r": 1.5, "q": 25.0}
     release = session.evaluate(query, budget=PureDP(100), errors=wished, assuming=PUBLIC)

@@ -26,7 +26,8 @@ from unacorda.query import (
     aggregates,
 )
 from unacorda.query.aggregates import grid_counts as counted
-from unacorda.query.aggregates import grid_counts as ranking
+from unacorda.query.aggregates import grid_draws as ranks
+from unacorda.query.aggregates import grid_draws as trials
 from unacorda.query.aggregates import hierarchy_noise as tree_noise_module
 from unacorda.query.aggregates import joint_quantiles as chain_draws
 from unacorda.query.aggregates import joint_quantiles as chains
@@ -36,14 +37,14 @@ from unacorda.query.aggregates import multi_quantiles as cutting
 from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
-from unacorda.query.aggregates import rejection_sampling as ranks
-from unacorda.query.aggregates import rejection_sampling as trials
 from unacorda.query.aggregates.answers import Answer, Assume, Exact
 from unacorda.query.aggregates.automatic import FoundBounds, FoundClipping, RowsPerPerson, Total
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
-from unacorda.query.aggregates.grid_counts import Aim, Asked, Counted, Lines, Ranking, first_counts
+from unacorda.query.aggregates.grid import PublicGrid
+from unacorda.query.aggregates.grid_counts import Counted, Ranking
+from unacorda.query.aggregates.grid_draws import accepts, below_each, rank_losses
 from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise
 from unacorda.query.aggregates.hierarchy_noise import (
     TreeLaw,
@@ -75,10 +76,9 @@ from unacorda.query.aggregates.moment_strategies import (
     noise_quantile,
 )
 from unacorda.query.aggregates.multi_quantiles import Cutting, Quantiles, Spread, finding
-from unacorda.query.aggregates.quantile_tree import Plan, Split, cut_points, moves_of, plan_for
+from unacorda.query.aggregates.quantile_tree import Plan, Split, cut_places, moves_of, plan_for
 from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
 from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.rejection_sampling import accepts, below_each, rank_losses
 from unacorda.query.aggregates.threshold_counts import Climbers
 from unacorda.query.aggregates.top_k import Top, place_among, place_between
 from unacorda.query.aggregates.variances import (
@@ -107,10 +107,12 @@ from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.exact_counts import Given, exact_of
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.key_counts import admitted, select_keys
+from unacorda.query.engines.postgres import Asking as PostgresAsking
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
-from unacorda.query.engines.reading import DeeperRows, interrupted_after
+from unacorda.query.engines.reading import interrupted_after
 from unacorda.query.engines.relations import _parted as rows_of_part
 from unacorda.query.engines.spark import SETTINGS, WHY
+from unacorda.query.engines.spark import Asking as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
@@ -180,10 +182,8 @@ __all__ = [
     "Admission",
     "Admitted",
     "Aggregate",
-    "Aim",
     "AnalystLedger",
     "Answer",
-    "Asked",
     "Assume",
     "Bins",
     "Chain",
@@ -201,7 +201,6 @@ __all__ = [
     "Counted",
     "Covariance",
     "Cutting",
-    "DeeperRows",
     "Derived",
     "Description",
     "Draws",
@@ -229,7 +228,6 @@ __all__ = [
     "LedgerSearch",
     "LedgerSplit",
     "LevelNoise",
-    "Lines",
     "Literal",
     "Margins",
     "Mean",
@@ -241,7 +239,9 @@ __all__ = [
     "Part",
     "Person",
     "Plan",
+    "PostgresAsking",
     "Proportion",
+    "PublicGrid",
     "PublicSelect",
     "Quantile",
     "Quantiles",
@@ -266,6 +266,7 @@ __all__ = [
     "Sensitivity",
     "Session",
     "Share",
+    "SparkAsking",
     "Split",
     "Splits",
     "Spread",
@@ -314,7 +315,7 @@ __all__ = [
     "counted",
     "counts_of",
     "covariance",
-    "cut_points",
+    "cut_places",
     "cuts",
     "cutting",
     "distinct",
@@ -330,7 +331,6 @@ __all__ = [
     "execute",
     "export_account",
     "finding",
-    "first_counts",
     "folded",
     "hits_of",
     "identifier",
@@ -366,7 +366,6 @@ __all__ = [
     "ranges",
     "rank_error",
     "rank_losses",
-    "ranking",
     "ranks",
     "ratio",
     "read_export",

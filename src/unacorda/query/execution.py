@@ -15,7 +15,7 @@ closed or a file another one, before a row is read: neither is a function of wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from unacorda.accounting.charges import request_price
@@ -92,7 +92,7 @@ def execute(
         search=search,
     )
     with ExitStack() as kept:
-        counted = [kept.enter_context(closing(run(one))) for one in asked]
+        counted = [run(one, kept) for one in asked]
         engine.check_sources()
         if search is None:
             ledger.commit(reservation)
@@ -112,15 +112,6 @@ def _answers(
         rule = priced.allocations[scan.members[0]].rule
         whole, tallies = select_keys(one, result, rule=rule, bits=bits)
         given = Given.of(whole, tallies)
-        given.sharpen(
-            {
-                scanned: aggregate.aims(priced.allocations[place].noises[name])
-                for place in scan.members
-                for name in priced.together.queries[place].aggregates
-                for scanned in [Scan.name_of(place, name)]
-                for aggregate in [whole.aggregates[scanned]]
-            }
-        )
         for place in scan.members:
             query = priced.together.queries[place].with_keys(whole.keys)
 

@@ -22,7 +22,7 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.grid_counts import Aim, Ranking
+from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.threshold_counts import Ladder
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
@@ -107,11 +107,6 @@ class Aggregate(ABC):
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
         """What people are counted by."""
         del values, unit
-        return ()
-
-    def aims(self, noise: Any) -> tuple[Aim, ...]:
-        """Where its draws from what is ranked will look; noise: what `noise` returned."""
-        del noise
         return ()
 
     @abstractmethod

@@ -6,7 +6,7 @@ counts once in each cell, by their own greatest point of a public grid; a candid
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
-the loss of the rank n - t, and is drawn as in `rejection_sampling`. With N points and f = epsilon /
+the loss of the rank n - t, and is drawn as in `grid_draws`. With N points and f = epsilon /
 (2 Delta), t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is
 below t, so that fewer than 2 t people exceed the answer and at least one reaches it: it lies
 between the value that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere
@@ -38,8 +38,8 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.base import Single
-from unacorda.query.aggregates.quantiles import Graded, given, without_errors
-from unacorda.query.aggregates.rejection_sampling import draw_points
+from unacorda.query.aggregates.grid_draws import draw_places
+from unacorda.query.aggregates.quantiles import GridAggregate, given, without_errors
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals
@@ -68,7 +68,7 @@ class ExtremeSelection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme(Graded, Single):
+class Extreme(GridAggregate, Single):
     """The least or the greatest value of a number column, few people left out."""
 
     tag: ClassVar[str] = "extreme"
@@ -84,7 +84,7 @@ class Extreme(Graded, Single):
         """The draws within the share, and the rank that this allows to aim at."""
         draws = draws_for(share, reach, of_totals)
         point = draws.mechanism
-        odds = math.log((self.grid[2] + 1) / (1 - float(CONFIDENCE)))
+        odds = math.log(int(self.grid.slots[-1]) / (1 - float(CONFIDENCE)))
         beyond = math.ceil(odds / float(point.factor))
         if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
             raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
@@ -94,14 +94,15 @@ class Extreme(Graded, Single):
         """One grid point a cell."""
         (counted,) = exact.rankings
         greatest = self.side == "max"
-        points = draw_points(
+        places = draw_places(
             counted,
+            self.grid.slots,
             q=Fraction(int(greatest)),
             shift=-noise.beyond if greatest else noise.beyond,
             mechanism=noise.point,
             bits=bits,
         )
-        return without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
+        return without_errors(self.grid.values(places).tolist(), limits=self.limits)
 
     def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""
@@ -115,7 +116,8 @@ class Extreme(Graded, Single):
             people_error=2 * noise.beyond - 1,
             notes=(
                 clamping,
-                f"95% of answers reach the {names[0]} value of somebody; fewer steps lose fewer",
+                f"95% of answers reach the {names[0]} value of somebody",
+                "a coarser resolution leaves out fewer people",
                 points,
                 f"where a cell has no more than {noise.beyond:,} people, the answer tells nothing",
             ),
@@ -127,17 +129,17 @@ def max(  # noqa: A001  # the public word is unacorda.max
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     weight: Number = 1,
 ) -> Extreme:
     """Find a value that nearly all people keep below: their greatest value, few left out.
 
-    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+    How many is told beforehand by `explain`. Bounds, resolution and weight as in `quantile`.
 
     >>> max("age", 0, 120).side
     'max'
     """
-    return _extreme("max", column, lower, upper, steps=steps, weight=weight)
+    return _extreme("max", column, lower, upper, resolution=resolution, weight=weight)
 
 
 def min(  # noqa: A001  # the public word is unacorda.min
@@ -145,17 +147,17 @@ def min(  # noqa: A001  # the public word is unacorda.min
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     weight: Number = 1,
 ) -> Extreme:
     """Find a value that nearly all people keep above: their least value, few left out.
 
-    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+    How many is told beforehand by `explain`. Bounds, resolution and weight as in `quantile`.
 
     >>> min("age", 0, 120).side
     'min'
     """
-    return _extreme("min", column, lower, upper, steps=steps, weight=weight)
+    return _extreme("min", column, lower, upper, resolution=resolution, weight=weight)
 
 
 def _extreme(
@@ -164,7 +166,9 @@ def _extreme(
     lower: Number | None,
     upper: Number | None,
     *,
-    steps: int | None,
+    resolution: Number | None,
     weight: Number,
 ) -> Extreme:
-    return Extreme(column=column, side=side, **given(lower, upper, steps=steps, weight=weight))
+    return Extreme(
+        column=column, side=side, **given(lower, upper, resolution=resolution, weight=weight)
+    )

@@ -22,7 +22,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
@@ -31,7 +30,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.base import Single, expression_of, weight_of
-from unacorda.query.aggregates.grid_counts import Aim, Asked, Counted, Ranking
+from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.linear import released
 from unacorda.query.aggregates.multi_quantiles import Cut, Cutting, finding
@@ -49,7 +48,6 @@ _MOST_EDGES = 1_001
 _MOST_FOUND = 100
 _FINDING: Final = Fraction(1, 4)  # of the share, for found edges
 _EDGES = "a bin has its lower edge, the last one between edges its upper edge too"
-_WHOLE_RANGE = 62  # bits to shift a place by, so that all of a bin is one child
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +121,6 @@ class FoundBins:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return self.cutting.log_scale + self.counts.log_scale
 
-    @property
-    def aims(self) -> tuple[Aim, ...]:
-        """Where all edges are sought."""
-        return self.cutting.aims
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualBins(Cut):
@@ -151,11 +144,12 @@ class EqualBins(Cut):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy counts, bin by bin, each with the edges it lies between."""
         (counted,) = exact.rankings
-        low, high, _ = self.grid
-        points = self.points(exact, noise.cutting, bits).T
-        counts = _between(counted, points)
+        low, high = self.limits
+        places = self.places(exact, noise.cutting, bits).T
+        ends = np.zeros((counted.cells, 1), np.int64), counted.totals[:, None]
+        counts = np.diff(np.hstack([ends[0], counted.below(places), ends[1]]), axis=1)
         answer = released(Exact(sums=(counts.ravel().tolist(),)), noise.counts, bits)
-        edges = self.values_at(points).tolist()
+        edges = self.grid.values(places).tolist()
         return {
             "": dataclasses.replace(
                 answer,
@@ -185,43 +179,6 @@ class EqualBins(Cut):
         )
 
 
-def _between(counted: Counted, points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The exact counts by cell and bin; points: the inner edges of every cell, rising."""
-    cells, inner = points.shape
-    found = np.empty((cells, inner + 1), dtype=np.int64)
-    lows, sizes, width = counted.ranking.lows, counted.ranking.sizes, counted.ranking.bins
-    for part in counted.parts():
-        own = points[part.first : part.first + part.size]
-        bins = np.searchsorted(lows, own, side="right") - 1
-        # Rows below the bin of each edge, and of the cells before; then those of all of a cell.
-        keys = part.cells * width + part.bins
-        order = np.argsort(keys)
-        before = np.concatenate([[0], np.cumsum(part.rows[order])])
-        starts = np.arange(part.size + 1) * width
-        below = before[np.searchsorted(keys, starts[:-1, None] + bins, sorter=order)]
-        ends = before[np.searchsorted(keys, starts, sorter=order)]
-        # Of rows in it, unless it is one point, the engine says how many are below the edge.
-        lines = np.flatnonzero((sizes[bins] > 1) & (own > lows[bins]))
-        if len(lines):
-            assert counted.finer is not None
-            at = bins.ravel()[lines]
-            refined = counted.finer(
-                Asked(
-                    cells=part.first + lines // inner,
-                    lows=lows[at],
-                    highs=lows[at] + sizes[at] - 1,
-                    shifts=np.full(len(lines), _WHOLE_RANGE),
-                    points=own.ravel()[lines],
-                )
-            )
-            flat = below.ravel()
-            np.add.at(flat, lines[refined.lines], refined.below)
-            below = flat.reshape(part.size, inner)
-        edges = np.hstack([ends[:-1, None], below, ends[1:, None]])
-        found[part.first : part.first + part.size] = np.diff(edges, axis=1)
-    return found
-
-
 def histogram(
     column: str,
     edges: Iterable[Number] | None = None,
@@ -229,7 +186,7 @@ def histogram(
     bins: int | None = None,
     lower: Number | None = None,
     upper: Number | None = None,
-    steps: int | None = None,
+    resolution: Number | None = None,
     weight: Number = 1,
 ) -> Histogram | EqualBins:
     """Count rows by bin of a number column; one line of the release for each bin.
@@ -239,7 +196,7 @@ def histogram(
     them are counted in two lines of their own, whose `from` or `to` is None.
     bins: in place of edges, 2 to 100 bins of about as many rows each. Their edges are found
     privately for a fourth of this aggregate's budget, between the bounds, as `quantiles` finds
-    them; values beyond the bounds count in the outer bins. Bounds and steps as in `quantile`,
+    them; values beyond the bounds count in the outer bins. Bounds and resolution as in `quantile`,
     weight as in `count`.
 
     >>> histogram("age", [0, 18, 65, 120]).lines
@@ -250,7 +207,7 @@ def histogram(
     if bins is None:
         if edges is None:
             raise InvalidParameter("edges", None, expected="public edges=[...], or bins=")
-        ranges = {"lower": lower, "upper": upper, "steps": steps}
+        ranges = {"lower": lower, "upper": upper, "resolution": resolution}
         for name, value in ranges.items():
             if value is not None:
                 raise InvalidParameter(name, value, expected="it only with bins=")
@@ -263,7 +220,7 @@ def histogram(
     return EqualBins(
         column=column,
         wanted=tuple(Fraction(number, count) for number in range(1, count)),
-        **given(lower, upper, steps=steps, weight=weight),
+        **given(lower, upper, resolution=resolution, weight=weight),
     )
 
 

@@ -1,7 +1,7 @@
 """Several quantiles drawn at once (Gillenwater, Joseph and Kulesza 2021).
 
 **Drawing** a chain, exactly, from few counts (what a chain is and costs stands below). By rejection
-from bins, as in `rejection_sampling`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
+from bins, as in `grid_draws`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
 in them, and these are accepted with a probability that makes up for the difference. Let K_i be an
 upper bound on exp(-f |n_i - p_i N|) over the places of two bins that follow each other, from their
 counts, and b_j(B) one on what the rest of the chain weighs, from B_j = B on:
@@ -19,7 +19,8 @@ b_j are doubles. Errors of their computation, of at most 2^-50 of a number's siz
 is added up, are added to them (`raised` below). K_j falls off on both sides of a stretch where it
 is 1, so that all b_j of a cut are found in three sums over the bins.
 
-What is refused is proposed anew, from smaller bins in place of those that were chosen.
+What is refused is proposed anew, from smaller bins in place of those that were chosen. At first
+places far from where any cut is sought are put together in few bins.
 
 **A chain** is made of parts that hold the right numbers of rows. Let N be a number that is known,
 near the number n of rows; the share p_i of them is to lie in part i = 1 ... k. A chain is a rising
@@ -60,7 +61,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -70,8 +71,8 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.privacy import events
-from unacorda.query.aggregates.grid_counts import CHILD_BINS_LOG2, Aim, Asked, Counted, Finer
-from unacorda.query.aggregates.quantile_tree import PLACES_LOG2
+from unacorda.query.aggregates.grid_counts import Bins, Counted, counted_up
+from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, row_weight
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
@@ -80,20 +81,28 @@ from unacorda.query.schema.units import Reach
 __all__ = [
     "Chain",
     "chain_moves",
-    "chain_points",
+    "chain_places",
 ]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _UNIT_LOG2 = 40  # of the weights of bins
-_PIECES = 64  # at most, of a bin that is cut without the engine
-_FINE = 0.1  # of f times the rows of a bin: bins with more are cut before the first proposal
+_PIECES = 64  # at most, that a bin is cut into
+_ROUNDS = 4  # of cutting beforehand
+_FINE = 0.1  # of f times the rows of a bin about where a cut is sought
+_NEAR = 10.0  # of f times the ranks that are so near
+_GROWING = 4.0  # bins further away hold a fourth of the distance
 
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """The bins of one cell: first place, places, rows times 2^16, and the rows below, likewise."""
+    """The places of one cell, and the bins that its cuts are proposed from.
+
+    lows, sizes, weights, before: stretches of places among which rows are spread evenly; the first
+    place, places, weight of rows, and that of the rows below. starts: the stretches that bins
+    begin with.
+    """
 
     cell: int
     total: int
@@ -101,46 +110,119 @@ class _Line:
     sizes: Integers
     weights: Integers
     before: Integers
+    starts: Integers
 
-    def cut(self, children: dict[int, tuple[Integers, Integers, Integers]]) -> None:
-        """Smaller bins, by the number of the bin that they replace."""
-        parts: list[tuple[Integers, Integers, Integers]] = []
-        start = 0
-        for place in sorted(children):
-            part = slice(start, place)
-            parts += [(self.lows[part], self.sizes[part], self.weights[part]), children[place]]
-            start = place + 1
-        parts.append((self.lows[start:], self.sizes[start:], self.weights[start:]))
-        self.lows, self.sizes, self.weights = (
-            np.concatenate([part[column] for part in parts]) for column in range(3)
+    @staticmethod
+    def of(cell: int, bins: Bins, total: int, wanted: Sequence[Fraction], rate: Fraction) -> _Line:
+        """Bins that are the finer, the nearer they are to where a cut is sought."""
+        there = bins.sizes > 0
+        lows, sizes = (column[there] << PLACES_LOG2 for column in (bins.lows, bins.sizes))
+        weights, before = (column[there] * row_weight() for column in (bins.weights, bins.before))
+        line = _Line(
+            cell=cell,
+            total=total,
+            lows=lows,
+            sizes=sizes,
+            weights=weights,
+            before=before,
+            starts=np.arange(len(lows)),
         )
-        self.before = np.cumsum(self.weights) - self.weights
+        for _ in range(_ROUNDS):
+            low, high = (_fineness(ranks, line, wanted, float(rate)) for ranks in line.ranks())
+            pieces = np.ceil(np.minimum(high - low, _PIECES)).astype(np.int64)
+            line.cut(np.clip(pieces, 1, line.sizes))
+            line.starts = np.arange(len(line.lows))
+        steps = np.floor(_fineness(line.ranks()[0], line, wanted, float(rate)))
+        line.starts = np.flatnonzero(np.diff(steps, prepend=-np.inf) > 0)
+        return line
+
+    def cut(self, pieces: Integers) -> None:
+        """Stretches in so many pieces each, every one a bin."""
+        if (pieces == 1).all():
+            return
+        first, of, number = np.cumsum(pieces) - pieces, *_numbered(pieces)
+        starts = self.sizes[of] * number // pieces[of]
+        ends = self.sizes[of] * (number + 1) // pieces[of]
+        level = (self.weights // self.sizes)[of]
+        cut = np.flatnonzero(pieces[of] > 1)
+        # What follows the pieces is another bin.
+        after = first[np.flatnonzero(pieces[:-1] > 1) + 1]
+        self.starts = np.unique(np.concatenate([first[self.starts], cut, after]))
+        self.lows, self.sizes = self.lows[of] + starts, ends - starts
+        self.weights, self.before = level * self.sizes, self.before[of] + level * starts
+
+    def refine(self, chosen: Iterable[int]) -> None:
+        """Smaller bins in place of some that were refused."""
+        ends = np.append(self.starts[1:], len(self.lows))
+        pieces, starts = np.ones(len(self.lows), dtype=np.int64), [self.starts]
+        for number in sorted(set(chosen)):
+            start, end = int(self.starts[number]), int(ends[number])
+            if end - start > 1:
+                starts.append(start + (end - start) * np.arange(1, _PIECES) // _PIECES)
+            else:
+                pieces[start] = min(_PIECES, int(self.sizes[start]))
+        self.starts = np.unique(np.concatenate(starts))
+        self.cut(pieces)
 
     def ranks(self) -> tuple[Floats, Floats]:
         """The least and the greatest number of rows below a place of each bin."""
-        unit = 2.0**-PLACES_LOG2
-        last = np.where(self.across, self.weights, self.weights - self.weights // self.sizes)
-        low, high = self.before * unit, (self.before + last) * unit
-        return np.asarray(low), np.asarray(high)
+        unit = 1 / row_weight()
+        last = np.append(self.starts[1:], len(self.lows)) - 1
+        most = self.before[last] + self.weights[last] - self.weights[last] // self.sizes[last]
+        return np.asarray(self.before[self.starts] * unit), np.asarray(most * unit)
+
+    def rank(self, place: int) -> int:
+        """The weight of the rows below a place."""
+        at = int(np.searchsorted(self.lows, place, side="right")) - 1
+        level = int(self.weights[at]) // int(self.sizes[at])
+        return int(self.before[at]) + level * (place - int(self.lows[at]))
+
+    @property
+    def places(self) -> Integers:
+        """How many each bin has."""
+        end = self.lows[-1] + self.sizes[-1]
+        return np.diff(np.append(self.lows[self.starts], end))
 
     @property
     def rows(self) -> float:
         """How many there are."""
-        return float(self.before[-1] + self.weights[-1]) * 2.0**-PLACES_LOG2
+        return float(self.before[-1] + self.weights[-1]) / row_weight()
 
-    @property
-    def across(self) -> NDArray[np.bool_]:
-        """Which bins have several points."""
-        last = self.lows + self.sizes - 1
-        return np.asarray(self.lows >> PLACES_LOG2 != last >> PLACES_LOG2)
 
-    def pieces(self, place: int, count: int) -> tuple[Integers, Integers, Integers]:
-        """A bin whose rows are spread evenly, in so many parts."""
-        low, size, weight = (int(x[place]) for x in (self.lows, self.sizes, self.weights))
-        lows = low + size * np.arange(count + 1, dtype=np.int64) // count
-        sizes = np.diff(lows)
-        there = sizes > 0
-        return lows[:-1][there], sizes[there], sizes[there] * (weight // size)
+def _fineness(ranks: Floats, line: _Line, wanted: Sequence[Fraction], rate: float) -> Floats:
+    """A number that rises with the rank, by 1 from each bin to the next.
+
+    Bins about where a cut is sought hold `_FINE` / f rows, and further off a share of the distance.
+    """
+    # Where N is off, all parts may be so on its side: cuts lie as well anywhere in between.
+    spare = line.rows - line.total
+    first = np.array([float(q) * line.total + min(spare, 0.0) for q in wanted]) * rate
+    last = first + abs(spare) * rate
+    apart = first[1:] > last[:-1]
+    first, last = first[np.append(True, apart)], last[np.append(apart, True)]
+
+    def beyond(far: Floats) -> Floats:
+        near = np.minimum(far, _NEAR) / _FINE
+        return near + np.log1p(np.maximum(far - _NEAR, 0) / (_FINE * _GROWING)) * _GROWING
+
+    gaps = first[1:] - last[:-1]
+    spans = np.append((last - first) / _FINE, 0.0)[:-1]
+    starts = np.append(0.0, np.cumsum(spans[:-1] + 2 * beyond(gaps / 2)))
+    x = ranks * rate
+    at = np.searchsorted(first, x, side="right") - 1
+    own = np.maximum(at, 0)
+    past = np.maximum(x - last[own], 0)
+    half = np.append(gaps, np.inf)[own] / 2
+    inside = starts[own] + np.minimum(x - first[own], last[own] - first[own]) / _FINE
+    found = inside + beyond(np.minimum(past, half))
+    rest = np.where(past > half, 2 * half - past, 0.0)
+    found += np.where(past > half, beyond(half) - beyond(np.maximum(rest, 0.0)), 0.0)
+    return np.where(at < 0, -beyond(np.maximum(first[0] - x, 0.0)), found)
+
+
+def _numbered(pieces: Integers) -> tuple[Integers, Integers]:
+    """Of every piece what it is of, and its number."""
+    return np.repeat(np.arange(len(pieces)), pieces), counted_up(pieces)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,138 +238,39 @@ class _Chain:
     normaliser: Fraction
 
 
-def chain_points(
+def chain_places(
     counted: Counted,
+    slots: Integers,
     *,
     wanted: Sequence[Fraction],
     totals: Sequence[int],
     rate: Fraction,
     bits: RandomBits,
 ) -> Integers:
-    """The points of the grid that the cuts fall on, quantiles by cells; in every cell they rise.
+    """The places of the grid that the cuts fall on, quantiles by cells; in every cell they rise.
 
-    wanted: quantiles, rising, above 0 and below 1; totals: N of every cell; rate: f.
+    slots: those of a grid; wanted: quantiles, rising, above 0 and below 1; totals: N of every cell;
+    rate: f.
     """
     shares = [b - a for a, b in zip([Fraction(0), *wanted], [*wanted, Fraction(1)], strict=True)]
-    lines = [
-        _Line(
-            cell=cell,
-            total=max(totals[cell], 0),
-            lows=bins.lows[there] << PLACES_LOG2,
-            sizes=bins.sizes[there] << PLACES_LOG2,
-            weights=bins.weights[there] << PLACES_LOG2,
-            before=bins.before[there] << PLACES_LOG2,
-        )
-        for batch in counted.batches()
+    open_ = [
+        _Line.of(cell, batch.bins.of(number), max(totals[cell], 0), wanted, rate)
+        for batch in counted.batches(slots)
         for number, cell in enumerate(batch.cells.tolist())
-        for bins in [batch.bins.of(number)]
-        for there in [bins.sizes > 0]
     ]
-    finer = counted.finer
-    open_ = lines
-    while open_:
-        open_ = _cut(open_, [_coarse(line, wanted, rate) for line in open_], finer)
     found = np.empty((len(wanted), counted.cells), dtype=np.int64)
-    open_ = lines
     while open_:
-        chains = [_proposed(line, shares, rate, bits) for line in open_]
-        ranks = _ranks(open_, chains, finer)
-        refused, coarse = [], []
-        for line, chain, below in zip(open_, chains, ranks, strict=True):
-            if _accepted(chain, _loss(below, line, shares), rate, bits):
-                found[:, line.cell] = [place >> PLACES_LOG2 for place in chain.places]
-                continue
-            refused.append(line)
-            twice = {b for b in chain.bins if chain.bins.count(b) > 1}
-            open_bins = (b for b in chain.bins if line.weights[b] or b in twice)
-            coarse.append({b: _PIECES for b in open_bins if line.sizes[b] > 1})
-        _cut(refused, coarse, finer)
+        refused = []
+        for line in open_:
+            chain = _proposed(line, shares, rate, bits)
+            if _accepted(chain, _loss(chain, line, shares), rate, bits):
+                drawn = [place >> PLACES_LOG2 for place in chain.places]
+                found[:, line.cell] = np.searchsorted(slots, drawn, side="right") - 1
+            else:
+                line.refine(chain.bins)
+                refused.append(line)
         open_ = refused
     return found
-
-
-def _coarse(line: _Line, wanted: Sequence[Fraction], rate: Fraction) -> dict[int, int]:
-    """The bins near where cuts are sought whose counts leave much open, and in how many parts."""
-    f, (low, high) = float(rate), line.ranks()
-    reach = (10 + 3 * math.sqrt(len(wanted) + 1)) / f
-    near = np.zeros(len(low), dtype=np.bool_)
-    for q in wanted:
-        aim = float(q) * line.total
-        near |= (high > aim - reach) & (low < aim + reach)
-    parts = np.minimum(np.ceil((f / _FINE) * (high - low)), _PIECES)
-    heavy = np.flatnonzero(near & (parts > 1) & (line.sizes > 1))
-    return dict(zip(heavy.tolist(), parts[heavy].astype(int).tolist(), strict=True))
-
-
-def _cut(
-    lines: Sequence[_Line], coarse: Sequence[dict[int, int]], finer: Finer | None
-) -> list[_Line]:
-    """Smaller bins in place of these; the lines whose bins may have to be cut again."""
-    asked = []
-    for number, (line, places) in enumerate(zip(lines, coarse, strict=True)):
-        across = line.across
-        asked += [(number, place) for place in places if across[place] and line.weights[place]]
-    counted = dict(zip(asked, _children(lines, asked, finer), strict=True))
-    again = []
-    for number, (line, places) in enumerate(zip(lines, coarse, strict=True)):
-        if not places:
-            continue
-        children = {
-            place: counted[number, place]
-            if (number, place) in counted
-            else line.pieces(place, count)
-            for place, count in places.items()
-        }
-        if any((number, place) in counted for place in places):
-            again.append(line)
-        line.cut(children)
-    return again
-
-
-def _children(
-    lines: Sequence[_Line], asked: Sequence[tuple[int, int]], finer: Finer | None
-) -> list[tuple[Integers, Integers, Integers]]:
-    """Of bins with several points, counts by smaller bins; empty ones side by side are one."""
-    if not asked:
-        return []
-    assert finer is not None
-    question = _question(lines, asked, None)
-    answer = finer(question)
-    found = []
-    order = np.argsort(answer.lines, kind="stable")
-    ends = np.searchsorted(answer.lines[order], np.arange(len(asked) + 1))
-    for number in range(len(asked)):
-        first, last = question.lows[number], question.highs[number]
-        lows = np.arange(first, last + 1, 1 << question.shifts[number], dtype=np.int64)
-        counts = np.zeros(len(lows), dtype=np.int64)
-        rows = order[ends[number] : ends[number + 1]]
-        counts[answer.children[rows]] = answer.counts[rows]
-        begins = np.flatnonzero((counts > 0) | (np.concatenate([[1], counts[:-1]]) > 0))
-        lows, counts = lows[begins], counts[begins]
-        sizes = np.diff(np.append(lows, last + 1))
-        found.append((lows << PLACES_LOG2, sizes << PLACES_LOG2, counts << PLACES_LOG2))
-    return found
-
-
-def _question(
-    lines: Sequence[_Line], asked: Sequence[tuple[int, int]], points: Sequence[int] | None
-) -> Asked:
-    """What the engine is asked of bins; points: around which it counts, else their first ones."""
-    firsts, lasts = [], []
-    for number, place in asked:
-        low, size = int(lines[number].lows[place]), int(lines[number].sizes[place])
-        firsts.append(low >> PLACES_LOG2)
-        lasts.append((low + size - 1) >> PLACES_LOG2)
-    return Asked(
-        cells=[lines[number].cell for number, _ in asked],
-        lows=firsts,
-        highs=lasts,
-        shifts=[
-            max((last - first).bit_length() - CHILD_BINS_LOG2, 0)
-            for first, last in zip(firsts, lasts, strict=True)
-        ],
-        points=firsts if points is None else points,
-    )
 
 
 # ---- proposals
@@ -299,7 +282,7 @@ def _ahead(line: _Line, shares: Sequence[Fraction], rate: float) -> list[Floats]
     Ranks are counted from where each cut is sought, so that numbers that matter are small.
     """
     low, high = line.ranks()
-    sizes, every = np.log(line.sizes), np.arange(len(low))
+    sizes, every = np.log(line.places), np.arange(len(low))
     aims = [float(share) * line.total for share in shares]
     starts = np.cumsum([0.0, *aims])
     unit = (len(low) + 64) * 2.0**-50  # of errors, by the size of the numbers
@@ -343,7 +326,8 @@ def _between(sums: Floats, first: Integers, end: Integers, unit: float) -> Float
 
 def _proposed(line: _Line, shares: Sequence[Fraction], rate: Fraction, bits: RandomBits) -> _Chain:
     f, (low, high) = float(rate), line.ranks()
-    sizes, ahead = np.log(line.sizes), _ahead(line, shares, f)
+    places = line.places
+    sizes, ahead = np.log(places), _ahead(line, shares, f)
     chain = _Chain(bins=[], places=[], chance=Fraction(1), normaliser=Fraction(0))
     at, rank_low, rank_high = 0, 0.0, 0.0
     for number, rest in enumerate(ahead):
@@ -361,60 +345,24 @@ def _proposed(line: _Line, shares: Sequence[Fraction], rate: Fraction, bits: Ran
             chain.normaliser = Fraction(normaliser)
         chosen = int(np.searchsorted(ends, bits.below(whole), side="right"))
         at += chosen
-        size = int(line.sizes[at])
+        size = int(places[at])
         chain.bins.append(at)
-        chain.places.append(int(line.lows[at]) + bits.below(size))
+        chain.places.append(int(line.lows[line.starts[at]]) + bits.below(size))
         chain.chance *= Fraction(size * whole, int(weights[chosen]))
         rank_low, rank_high = float(low[at]), float(high[at])
     return chain
 
 
-def _ranks(
-    lines: Sequence[_Line], chains: Sequence[_Chain], finer: Finer | None
-) -> list[list[int] | None]:
-    """Of every line the rows below its places, times 2^16; None where places do not rise."""
-    asked, points = [], []
-    found: list[list[int] | None] = []
-    for number, (line, chain) in enumerate(zip(lines, chains, strict=True)):
-        if any(a > b for a, b in itertools.pairwise(chain.places)):
-            found.append(None)
-            continue
-        across, ranks = line.across, []
-        for at, place in zip(chain.bins, chain.places, strict=True):
-            weight, size = int(line.weights[at]), int(line.sizes[at])
-            if across[at] and weight:
-                asked.append((number, at))
-                points.append(place)
-            inside = 0 if across[at] else weight // size * (place - int(line.lows[at]))
-            ranks.append(int(line.before[at]) + inside)
-        found.append(ranks)
-    if not asked:
-        return found
-    assert finer is not None
-    answer = finer(_question(lines, asked, [place >> PLACES_LOG2 for place in points]))
-    below, level = np.zeros(len(asked), np.int64), np.zeros(len(asked), np.int64)
-    np.add.at(below, answer.lines, answer.below)
-    np.add.at(level, answer.lines, answer.level)
-    told = iter(zip(points, below.tolist(), level.tolist(), strict=True))
-    for line, chain, known in zip(lines, chains, found, strict=True):
-        across = line.across
-        for number, at in enumerate(chain.bins if known is not None else []):
-            if known is not None and across[at] and line.weights[at]:
-                place, under, here = next(told)
-                within = place & ((1 << PLACES_LOG2) - 1)
-                known[number] += (under << PLACES_LOG2) + here * within
-    return found
-
-
-def _loss(ranks: Sequence[int] | None, line: _Line, shares: Sequence[Fraction]) -> Fraction | None:
+def _loss(chain: _Chain, line: _Line, shares: Sequence[Fraction]) -> Fraction | None:
     """In rows; None where the places do not rise."""
-    if ranks is None:
+    if any(a > b for a, b in itertools.pairwise(chain.places)):
         return None
+    ranks = [line.rank(place) for place in chain.places]
     ends = [0, *ranks, int(line.before[-1] + line.weights[-1])]
     parts = [b - a for a, b in itertools.pairwise(ends)]
     return sum(
         (
-            abs(Fraction(part, 1 << PLACES_LOG2) - share * line.total)
+            abs(Fraction(part, row_weight()) - share * line.total)
             for part, share in zip(parts, shares, strict=True)
         ),
         Fraction(0),
@@ -514,25 +462,20 @@ class Chain:
         }
 
     @property
-    def aims(self) -> tuple[Aim, ...]:
-        """Where all cuts look."""
-        return tuple(Aim(q=q, scale=deviation) for q, deviation in self.deviations.items())
-
-    @property
     def _sizes(self) -> list[float]:
         """Sizes of the count's error, evenly likely, for a standard deviation of 1."""
         if self.count.laplace:
             return [-math.log(1 - chance) / math.sqrt(2) for chance in _CHANCES]
         return [statistics.NormalDist().inv_cdf((1 + chance) / 2) for chance in _CHANCES]
 
-    def rank_error(self, *, points: int) -> float:
+    def rank_error(self, *, slots: int) -> float:
         """By so many ranks at most every wanted quantile is off, with 95% probability.
 
         Some chain has loss |n - N|, but for shares of 2^-16 of a point's rows, so that with M
         chains a loss passes |n - N| + t with probability at most M exp(-f t): McSherry and Talwar
         2007, Theorem 6. A cut is off by max(P, 1 - P) of the loss at most.
         """
-        cuts, places = len(self.wanted), float(points << PLACES_LOG2)
+        cuts, places = len(self.wanted), float(slots << PLACES_LOG2)
         chains = cuts * math.log(places + cuts) - math.lgamma(cuts + 1)
         loss = (chains + math.log(40)) / float(self.rate)
         loss += self.count.half_width(Fraction(39, 40))
@@ -547,11 +490,14 @@ class Chain:
             f"at once, after a count with {self.count}"
         )
 
-    def points(self, counted: Counted, bits: RandomBits) -> Mapping[Fraction, NDArray[np.int64]]:
-        """By quantile the points of the grid that its cut falls on, in every cell."""
+    def places(
+        self, counted: Counted, slots: Integers, bits: RandomBits
+    ) -> Mapping[Fraction, Integers]:
+        """By quantile the places of the grid that its cut falls on, in every cell."""
         rows = counted.totals.tolist()
-        found = chain_points(
+        found = chain_places(
             counted,
+            slots,
             wanted=self.wanted,
             totals=[round(total) for total in self.count.release(rows, bits=bits)],
             rate=self.rate,

@@ -2,7 +2,7 @@
 
 Where each of m quantiles is drawn by itself, the budget is split m ways. Here cuts are made one
 after the other in parts of the rows (`quantile_tree`), each of them exactly by the exponential
-mechanism and all parts of a level cost what one costs; or all at once (`joint_quantiles`), where
+mechanism, and all parts of a level cost what one costs; or all at once (`joint_quantiles`), where
 that is expected to err less. Answers never cross.
 """
 
@@ -30,19 +30,20 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.grid_counts import Aim, Counted
+from unacorda.query.aggregates.grid_counts import Counted
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.quantile_tree import (
     PLACES_LOG2,
     Plan,
     Split,
-    cut_points,
+    cut_places,
     mechanism_of,
     moves_of,
     plan_for,
+    row_weight,
 )
 from unacorda.query.aggregates.quantiles import (
-    Graded,
+    GridAggregate,
     ends_about,
     given,
     interval_share,
@@ -111,23 +112,14 @@ class Cutting:
             for q, shares in self.plan.errors.items()
         }
 
-    @property
-    def aims(self) -> tuple[Aim, ...]:
-        """Where all cuts look."""
-        wanted = self.deviations
-        return tuple(
-            Aim(q=at, scale=wanted[at] / math.sqrt(2) if at in wanted else 1 / rate)
-            for at, rate in self._rates.items()
-        )
-
-    def rank_error(self, *, points: int) -> float:
+    def rank_error(self, *, slots: int) -> float:
         """By so many ranks at most every wanted quantile is off, with 95% probability.
 
         A cut's loss passes t with probability at most (places) exp(-f t), since some place has
         loss 0 but for a share of 2^-16 of one point's rows: McSherry and Talwar 2007, Theorem 6.
         """
         misses = len(self.mechanisms) / (1 - float(CONFIDENCE))
-        reach = math.log(points * misses) + PLACES_LOG2 * math.log(2)
+        reach = math.log(slots * misses) + PLACES_LOG2 * math.log(2)
         rates = self._rates
         return max(
             math.fsum(c * reach / rates[at] for at, c in shares.items())
@@ -143,15 +135,18 @@ class Cutting:
             f"{len(self.mechanisms)} in all"
         )
 
-    def points(self, counted: Counted, bits: RandomBits) -> Mapping[Fraction, NDArray[np.int64]]:
-        """By quantile the points of the grid that its cut falls on, in every cell."""
-        return cut_points(counted, plan=self.plan, mechanisms=self.mechanisms, bits=bits)
+    def places(
+        self, counted: Counted, slots: NDArray[np.int64], bits: RandomBits
+    ) -> Mapping[Fraction, NDArray[np.int64]]:
+        """By quantile the places of the grid that its cut falls on, in every cell."""
+        mechanisms = self.mechanisms
+        return cut_places(counted, slots, plan=self.plan, mechanisms=mechanisms, bits=bits)
 
     @property
     def _rates(self) -> dict[Fraction, float]:
         """By cut, the exponent that a rank is worth."""
         return {
-            split.at: float(mechanism.factor * (split.share.denominator << PLACES_LOG2))
+            split.at: float(mechanism.factor * (split.share.denominator * row_weight()))
             for split, mechanism in self.mechanisms.items()
         }
 
@@ -215,7 +210,7 @@ _QUARTILES = (Fraction(1, 4), Fraction(3, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut(Graded):
+class Cut(GridAggregate):
     """What is made of several quantiles of a number column, over rows where it is present.
 
     wanted: rising.
@@ -232,22 +227,17 @@ class Cut(Graded):
         """The cuts within the share."""
         return finding(share, reach, self.wanted)
 
-    def aims(self, noise: Any) -> tuple[Aim, ...]:
-        """About all cuts."""
-        found: tuple[Aim, ...] = noise.aims
-        return found
-
-    def points(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
-        """The points of the grid, quantiles by cells; in every cell they rise."""
+    def places(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
+        """The places on the grid, quantiles by cells; in every cell they rise."""
         (counted,) = exact.rankings
-        found = noise.points(counted, bits)
+        found = noise.places(counted, self.grid.slots, bits)
         # Those of one tree do not cross; draws by themselves may, and are nearer in order.
         points = np.array([found[q] for q in self.wanted], dtype=np.int64)
         return np.sort(points, axis=0)
 
     def drawn(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> list[list[float]]:
         """The wanted quantiles, each of all cells; in every cell they rise."""
-        values: list[list[float]] = self.values_at(self.points(exact, noise, bits)).tolist()
+        values: list[list[float]] = self.grid.values(self.places(exact, noise, bits)).tolist()
         return values
 
     def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
@@ -259,7 +249,7 @@ class Cut(Graded):
             sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
             standard_error=errors,
             assumed_rows=None if errors is None or assume is None else assume.rows,
-            rank_error=noise.rank_error(points=self.grid[2] + 1),
+            rank_error=noise.rank_error(slots=int(self.grid.slots[-1])),
             notes=(
                 *self.notes,
                 f"expected rank errors, where values hardly repeat: {typical}",
@@ -274,8 +264,7 @@ class Cut(Graded):
         values = None if assume is None else assume.of(self.column)
         if assume is None or values is None:
             return None
-        low, high, _ = self.grid
-        ordered = np.sort(np.clip(values, low, high))
+        ordered = np.sort(np.clip(values, *self.limits))
         chances = (np.arange(2_000) + 0.5) / 2_000
         laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
         errors = []
@@ -333,7 +322,7 @@ class Quantiles(Bracketed):
         """One grid point a cell, for each quantile."""
         drawn = self.drawn(exact, noise, bits)
         found = {
-            part: without_errors(values, limits=self.grid[:2])
+            part: without_errors(values, limits=self.limits)
             for part, values in zip(self.parts, drawn, strict=True)
         }
         ends = self.ends(exact, noise, bits, miss=0.025)
@@ -353,7 +342,7 @@ class Spread(Bracketed):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The distance by cell, and beside it the quartiles it lies between."""
         first, third = self.drawn(exact, noise, bits)
-        low, high, _ = self.grid
+        low, high = self.limits
         found = [above - below for below, above in zip(first, third, strict=True)]
         answer = without_errors(found, limits=(0.0, high - low))
         if noise.ends:
@@ -380,7 +369,7 @@ def quantiles(
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
 ) -> Quantiles:
@@ -390,7 +379,7 @@ def quantiles(
     name of the aggregate and the quantile in percent: `income=unacorda.quantiles("income", [0.25,
     0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. interval:
     the share of this aggregate's budget, below 1, that buys a 95% interval for each of them; 0 for
-    none. Bounds, steps and weight as in `quantile`.
+    none. Bounds, resolution and weight as in `quantile`.
 
     >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
     ('_10', '_90')
@@ -399,7 +388,7 @@ def quantiles(
         column=column,
         wanted=_wanted(q),
         interval=interval_share(interval),
-        **given(lower, upper, steps=steps, weight=weight),
+        **given(lower, upper, resolution=resolution, weight=weight),
     )
 
 
@@ -408,7 +397,7 @@ def iqr(
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
 ) -> Spread:
@@ -416,7 +405,7 @@ def iqr(
 
     The quartiles themselves are released beside it, as its `from` and `to`. interval:
     the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
-    none. Bounds, steps and weight as in `quantile`.
+    none. Bounds, resolution and weight as in `quantile`.
 
     >>> iqr("age", 0, 120).column
     'age'
@@ -425,7 +414,7 @@ def iqr(
         column=column,
         wanted=_QUARTILES,
         interval=interval_share(interval),
-        **given(lower, upper, steps=steps, weight=weight),
+        **given(lower, upper, resolution=resolution, weight=weight),
     )
 
 

@@ -26,7 +26,7 @@ without, and the one of the least expected error is taken. It is a function of p
 Source: the recursion, Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429; the rest: proof above.
 
 **Cuts.** Rows are ordered on a fine grid; they, and the parts between cuts, are cut by exact draws.
-The finest grid has 2^16 places for every point of the public grid, and the rows at a point are
+The finest grid has 2^16 places for every slot of the public grid, and the rows at a point are
 spread evenly over its places: of c rows a cut at place P counts those at lower points and c times
 the share of the point's places below P. A part is what lies between two cuts, lo <= P < hi, and
 holds a weight of rows W(lo, hi), not always a whole number. A split of it at the share u is a place
@@ -52,10 +52,8 @@ Levels one after the other compose, as mechanisms that see what was drawn before
 add up, in zCDP the squares of them over 8. (The range of all levels together may pass the sum of
 their epsilons, since the normaliser of a level depends on the earlier cuts.)
 
-**Drawing.** As in `rejection_sampling`, by rejection from bins, with |B| exp(-f l(B)) as the weight
-of a bin, l(B) the least loss that its counts allow. Within one point all is known, since rows are
-spread evenly; of a bin of several points the engine is asked. The law is that of the theorem,
-whatever the bins.
+**Drawing.** As in `grid_draws`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a
+bin, l(B) the least loss within it. The law is that of the theorem, whatever the bins are.
 
 Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof above.
 """
@@ -75,8 +73,9 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
-from unacorda.query.aggregates.grid_counts import Batch, Bins, Counted, Finer
-from unacorda.query.aggregates.rejection_sampling import Draws, settle
+from unacorda.query.aggregates.grid import SLOTS_LOG2
+from unacorda.query.aggregates.grid_counts import Bins, Counted
+from unacorda.query.aggregates.grid_draws import SpreadDraws, draw_spread
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 
@@ -84,10 +83,11 @@ __all__ = [
     "PLACES_LOG2",
     "Plan",
     "Split",
-    "cut_points",
+    "cut_places",
     "mechanism_of",
     "moves_of",
     "plan_for",
+    "row_weight",
 ]
 
 _PARTS_LOG2 = 20  # a level's part of the budget is a multiple of 2^-20
@@ -269,85 +269,84 @@ def moves_of(level: Sequence[Split], reach: Reach) -> Sensitivity:
 Integers = NDArray[np.int64]
 
 PLACES_LOG2 = 16
-"""The logarithm of how many places a point of the public grid has."""
+"""The logarithm of how many places a slot of the public grid has."""
+
+
+def row_weight() -> int:
+    """The weight of a row, which is a multiple of the places of any point."""
+    return 1 << PLACES_LOG2 + SLOTS_LOG2
+
 
 _WIDEST = 62  # bits of a loss in int64
 
 
 def mechanism_of(split: Split, even: Exponential) -> Exponential:
-    """The mechanism of a split, for losses times 2^16 and the denominator of its share.
+    """The mechanism of a split, for losses by weight, times the denominator of its share.
 
     even: that of a split of steepness 1, for losses in rows.
     """
-    unit = split.share.denominator << PLACES_LOG2
+    unit = split.share.denominator * row_weight()
     sensitivity = Fraction(even.sensitivity) * split.steepness * unit
     return Exponential(epsilon=even.epsilon, sensitivity=sensitivity)
 
 
-def cut_points(
-    counted: Counted, *, plan: Plan, mechanisms: Mapping[Split, Exponential], bits: RandomBits
-) -> dict[Fraction, Integers]:
-    """By quantile, wanted or not, the point of the grid that its cut falls on in every cell.
-
-    mechanisms: of every split, as `mechanism_of` makes them.
-    """
-    found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in mechanisms}
-    for batch in counted.batches():
-        drawn = _cut(batch, counted.finer, plan=plan, mechanisms=mechanisms, bits=bits)
-        for at, points in drawn.items():
-            found[at][batch.cells] = points
-    return found
-
-
-def _cut(
-    batch: Batch,
-    finer: Finer | None,
+def cut_places(
+    counted: Counted,
+    slots: Integers,
     *,
     plan: Plan,
     mechanisms: Mapping[Split, Exponential],
     bits: RandomBits,
 ) -> dict[Fraction, Integers]:
+    """By quantile, wanted or not, the place of the grid that its cut falls on in every cell.
+
+    slots: those of a grid; mechanisms: of every split, as `mechanism_of` makes them.
+    """
+    found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in mechanisms}
+    for batch in counted.batches(slots):
+        drawn = _cut(batch.bins, plan=plan, mechanisms=mechanisms, bits=bits)
+        for at, places in drawn.items():
+            found[at][batch.cells] = np.searchsorted(slots, places, side="right") - 1
+    return found
+
+
+def _cut(
+    bins: Bins, *, plan: Plan, mechanisms: Mapping[Split, Exponential], bits: RandomBits
+) -> dict[Fraction, Integers]:
     """The same for some cells."""
-    base = _all_places(batch.bins, plan)
+    base = _all_places(bins, plan)
     edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
     found: dict[Fraction, Integers] = {}
-    for level in plan.levels:
-        given = [_part(base, edges[split.low], edges[split.high]) for split in level]
+    for split in (split for level in plan.levels for split in level):
+        start, share = edges[split.low], split.share
+        part = _part(base, start, edges[split.high])
         # A part of no places has nothing to be drawn: the cut is where it begins.
-        open_ = [np.flatnonzero((part.sizes > 0).any(axis=1)) for part in given]
-        draws = [
-            _draws(
-                part.of(lines),
-                split,
-                mechanisms[split],
-                below=edges[split.low].weight,
-                numbers=lines,
-                cells=batch.cells,
-            )
-            for part, lines, split in zip(given, open_, level, strict=True)
-        ]
-        trials = iter(settle([one for one in draws if len(one.cells)], finer, bits))
-        for split, one in zip(level, draws, strict=True):
-            edge = edges[split.low].copy()
-            for trial in next(trials) if len(one.cells) else []:
-                edge.note(trial)
-            edges[split.at] = edge
-            found[split.at] = edge.place >> PLACES_LOG2
+        lines = np.flatnonzero((part.sizes > 0).any(axis=1))
+        total = part.weights[lines].sum(axis=1)
+        drawn = draw_spread(
+            part.of(lines),
+            start.weight[lines] * share.denominator + total * share.numerator,
+            denominator=share.denominator,
+            factor=mechanisms[split].factor,
+            bits=bits,
+        )
+        edges[split.at] = start.moved(lines, drawn)
+        found[split.at] = edges[split.at].place >> PLACES_LOG2
     return found
 
 
 def _all_places(bins: Bins, plan: Plan) -> Bins:
-    """All places of every cell; weights are of rows times 2^16, in 64 bits where losses fit."""
+    """All places of every cell; in 64 bits where losses by weight fit."""
     weights: Any = bins.weights
     before: Any = bins.before
-    unit = max(split.share.denominator for level in plan.levels for split in level) << PLACES_LOG2
+    unit = max(split.share.denominator for level in plan.levels for split in level) * row_weight()
     if (int((before + weights).max(initial=0)) * unit).bit_length() > _WIDEST:
         weights, before = weights.astype(object), before.astype(object)
     return Bins(
         lows=bins.lows << PLACES_LOG2,
         sizes=bins.sizes << PLACES_LOG2,
-        weights=weights << PLACES_LOG2,
-        before=before << PLACES_LOG2,
+        weights=weights * row_weight(),
+        before=before * row_weight(),
     )
 
 
@@ -379,25 +378,23 @@ class _Edge:
             end_weight=weight,
         )
 
-    def copy(self) -> _Edge:
-        """The same in arrays of its own."""
-        names = ("place", "begin", "end", "weight", "begin_weight", "end_weight")
-        return _Edge(**{name: getattr(self, name).copy() for name in names})
-
-    def note(self, trial: Draws) -> None:
-        """Where a trial's draws were accepted."""
-        lines = np.flatnonzero(trial.accepted)
-        cells, place, level = trial.numbers[lines], trial.places[lines], trial.level[lines]
-        low, _, _, before = (part[lines] for part in trial.chosen)
-        begin = place >> PLACES_LOG2 << PLACES_LOG2
-        # Of a bin within one point the level is known from its own first place on.
-        start = np.where(trial.several[lines], begin, low)
-        reached = before + (trial.below[lines] << PLACES_LOG2) + level * (place - start)
-        self.place[cells], self.begin[cells] = place, begin
-        self.end[cells] = begin + (1 << PLACES_LOG2)
-        self.weight[cells] = reached
-        self.begin_weight[cells] = reached - level * (place - begin)
-        self.end_weight[cells] = reached + level * (begin + (1 << PLACES_LOG2) - place)
+    def moved(self, lines: Integers, drawn: SpreadDraws) -> _Edge:
+        """The same in arrays of its own, but for some lines, whose cuts were drawn."""
+        begin = drawn.places >> PLACES_LOG2 << PLACES_LOG2
+        end = begin + (1 << PLACES_LOG2)
+        known = {
+            "place": drawn.places,
+            "begin": begin,
+            "end": end,
+            "weight": drawn.below,
+            "begin_weight": drawn.below - drawn.level * (drawn.places - begin),
+            "end_weight": drawn.below + drawn.level * (end - drawn.places),
+        }
+        found = {}
+        for name, values in known.items():
+            found[name] = getattr(self, name).copy()
+            found[name][lines] = values
+        return _Edge(**found)
 
 
 def _part(base: Bins, start: _Edge, stop: _Edge) -> Bins:
@@ -422,29 +419,4 @@ def _part(base: Bins, start: _Edge, stop: _Edge) -> Bins:
         sizes=(ends - lows)[:, some],
         weights=(after - before)[:, some],
         before=before[:, some],
-    )
-
-
-def _draws(
-    part: Bins,
-    split: Split,
-    mechanism: Exponential,
-    *,
-    below: Any,
-    numbers: Integers,
-    cells: Integers,
-) -> Draws:
-    """The draws of a cut in some of these cells, by their numbers among them.
-
-    below: the weight before the parts of all cells.
-    """
-    share, total = split.share, part.weights.sum(axis=1)
-    return Draws.of(
-        numbers,
-        cells[numbers],
-        part,
-        below[numbers] * share.denominator + total * share.numerator,
-        denominator=share.denominator,
-        factor=mechanism.factor,
-        point_log2=PLACES_LOG2,
     )

@@ -7,8 +7,8 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
 
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
 values equal it is the same at every candidate). Its sensitivity is worked out in
-`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. How a point is drawn
-from a grid that is too fine to be counted point by point is told in `rejection_sampling`.
+`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. The points are those
+of `grid`, how one is drawn is told in `grid_draws`.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
@@ -52,22 +52,21 @@ from unacorda.query.aggregates.base import (
     given_bounds,
     weight_of,
 )
-from unacorda.query.aggregates.grid_counts import Aim, Counted, Ranking
+from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
+from unacorda.query.aggregates.grid_counts import Counted, Ranking
+from unacorda.query.aggregates.grid_draws import draw_places, rank_losses
 from unacorda.query.aggregates.linear import clamping_note
-from unacorda.query.aggregates.rejection_sampling import draw_points, rank_losses
-from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_ranks
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Reach
 
 __all__ = [
-    "Graded",
+    "GridAggregate",
     "Quantile",
     "Selection",
-    "end_aims",
     "ends_about",
     "given",
     "interval_share",
@@ -77,29 +76,31 @@ __all__ = [
     "without_errors",
 ]
 
-_STEPS = 2**20
-_MOST_STEPS = 2**40
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graded(Aggregate):
+class GridAggregate(Aggregate):
     """What is read off the ranks of a number column on a public grid.
 
-    steps: the grid has steps + 1 points, evenly from lower to upper.
+    resolution: the unit of the grid, see `PublicGrid`; for columns of whole numbers 1 where none is
+    given.
     """
 
     column: str
     lower: Fraction | None
     upper: Fraction | None
-    steps: int | None
+    resolution: Fraction | None
 
     def bound_to(self, scope: Scope) -> Self:
         """The same, its column looked up, its bounds and its grid known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        steps = self.steps or _steps_for(expression, lower, upper)
+        resolution = self.resolution
+        if resolution is None and expression.kind is Kind.INTEGER:
+            resolution = Fraction(1)
+        elif resolution is not None:
+            _check_resolution(resolution, lower, upper)
         return dataclasses.replace(
-            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
+            self, expressions=(expression,), lower=lower, upper=upper, resolution=resolution
         )
 
     @property
@@ -109,55 +110,52 @@ class Graded(Aggregate):
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """Rows, or people, by the grid point next to a nullable double."""
-        low, high, steps = self.grid
-        place = _place_of(values[0], low, high, steps)
-        return (Ranking(place=place, steps=steps, people=self.of_people),)
+        grid = self.grid
+        return (Ranking(place=grid.sql(values[0]), steps=grid.steps, people=self.of_people),)
 
     @property
-    def ranking(self) -> Ranking:
+    def grid(self) -> PublicGrid:
         """Its grid."""
-        return self.rankings(["value"])[0]
-
-    @property
-    def grid(self) -> tuple[float, float, int]:
-        """The ends of the grid, and its steps."""
         assert self.lower is not None
         assert self.upper is not None
-        assert self.steps is not None
-        return float(self.lower), float(self.upper), self.steps
+        return PublicGrid.of(self.lower, self.upper, self.resolution)
 
     @property
-    def step(self) -> float:
-        """How far two points of the grid are apart."""
-        low, high, steps = self.grid
-        return (high - low) / steps
-
-    def values_at(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The values of points of the grid."""
-        low, _, _ = self.grid
-        return np.asarray(low + self.step * points)
+    def limits(self) -> tuple[float, float]:
+        """The ends of the grid."""
+        return self.grid.lower, self.grid.upper
 
     @property
     def notes(self) -> tuple[str, str]:
         """The sentences that name the clamping, and what values there are."""
-        low, _, _ = self.grid
-        return (
-            clamping_note(self.lower, self.upper),
-            f"answers are multiples of {self.step:g} from {low:g}; a value counts as the nearest",
-        )
+        return clamping_note(self.lower, self.upper), self.grid.words
 
 
 def given(
-    lower: Number | None, upper: Number | None, *, steps: int | None, weight: Number
+    lower: Number | None, upper: Number | None, *, resolution: Number | None, weight: Number
 ) -> dict[str, Any]:
     """What the caller wrote of range, grid and weight, checked.
 
     Raises InvalidParameter, or MissingBound where one bound alone is given.
     """
     low, high = given_bounds(lower, upper)
-    if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
-        raise InvalidParameter("steps", steps, expected=f"at most 2^40 = {_MOST_STEPS:,} steps")
-    return {"lower": low, "upper": high, "steps": steps, "weight": weight_of(weight)}
+    unit = None if resolution is None else checks.exact("resolution", resolution)
+    if unit is not None and low is not None and high is not None:
+        _check_resolution(unit, low, high)
+    elif unit is not None and unit <= 0:
+        raise InvalidParameter("resolution", resolution, expected="a number above 0")
+    return {"lower": low, "upper": high, "resolution": unit, "weight": weight_of(weight)}
+
+
+def _check_resolution(resolution: Fraction, lower: Fraction, upper: Fraction) -> None:
+    least = max(abs(lower), abs(upper)) * Fraction(2) ** LEAST_RESOLUTION_LOG2
+    if not least <= resolution <= upper - lower or not resolution > 0:
+        raise InvalidParameter(
+            "resolution",
+            float(resolution),
+            expected=f"a number from {float(least):.3g} to {float(upper - lower):g}, the distance "
+            "of the bounds",
+        )
 
 
 def interval_share(interval: Number) -> Fraction:
@@ -176,27 +174,8 @@ def without_errors(values: list[float], *, limits: tuple[float, float]) -> Answe
     )
 
 
-def _steps_for(expression: Expression, lower: Fraction, upper: Fraction) -> int:
-    """The default grid: every whole number where values and bounds are whole, else 2^20 steps."""
-    span = upper - lower
-    whole = expression.kind is Kind.INTEGER and lower.denominator == span.denominator == 1
-    return int(span) if whole and span <= _MOST_STEPS else _STEPS
-
-
-def _place_of(value: str, low: float, high: float, steps: int) -> str:
-    """SQL for the number of the grid point next to a nullable double; total."""
-    # Values beyond the ends are not multiplied, since that could pass the range of doubles. The
-    # product of one between them is off by less than 2^-50 of it, and steps are 2^40 at most.
-    place = f"floor(({value} - {double(low)}) * {double(steps / (high - low))} + 0.5e0)"
-    return (
-        f"CAST(CASE WHEN {value} <= {double(low)} THEN 0e0 WHEN {value} >= {double(high)} "
-        f"THEN {double(steps)} ELSE {place} END AS BIGINT)"
-    )
-
-
 _MISS = 0.025  # of either end of an interval
 _MOST_RANKS = 2**40  # more than any table has rows
-_MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +196,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(Graded, Single):
+class Quantile(GridAggregate, Single):
     """The q-quantile of a number column over rows where it is present.
 
     interval: the share of this aggregate's budget that buys an interval, 0 for none.
@@ -250,18 +229,13 @@ class Quantile(Graded, Single):
             point=point.mechanism, end=end.mechanism, event=point.event + end.event * 2
         )
 
-    def aims(self, noise: Selection) -> tuple[Aim, ...]:
-        """About its rank, and where the ends of its interval are sought."""
-        found = [Aim(q=self.q, scale=_scale(noise.point, self.q))]
-        if noise.end is not None:
-            found += end_aims(self, self.q, noise.end, miss=_MISS)
-        return tuple(found)
-
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
         (counted,) = exact.rankings
-        points = draw_points(counted, q=self.q, shift=0, mechanism=noise.point, bits=bits)
-        found = without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
+        places = draw_places(
+            counted, self.grid.slots, q=self.q, shift=0, mechanism=noise.point, bits=bits
+        )
+        found = without_errors(self.grid.values(places).tolist(), limits=self.limits)
         if noise.end is None:
             return found
         lower, upper = ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
@@ -289,44 +263,28 @@ class Quantile(Graded, Single):
         self, values: NDArray[np.float64], rows: int, mechanism: Exponential
     ) -> float:
         """Root mean squared error about the exact quantile of `rows` rows with this law."""
-        low, high, steps = self.grid
-        steps = min(steps, _MOST_FORESEEN)
-        inside = np.clip(np.floor((values - low) * (steps / (high - low)) + 0.5), 0, steps)
-        counts = np.bincount(inside.astype(np.int64), minlength=steps + 1)
+        grid = self.grid
+        counts = np.bincount(grid.places(values), minlength=grid.steps + 1)
         share = rows / len(values)
         loss = rank_losses(counts[None, :], self.q)[0] * share
-        chances = np.exp(mechanism.log_probabilities(-loss))
-        truth = np.sort(np.clip(values, low, high))[max(math.ceil(self.q * len(values)) - 1, 0)]
-        grid = low + np.arange(steps + 1) * ((high - low) / steps)
-        return float(np.sqrt(np.sum(chances * (grid - truth) ** 2)))
+        chances = np.exp(mechanism.log_probabilities(-loss, weights=np.diff(grid.slots)))
+        truth = np.sort(np.clip(values, grid.lower, grid.upper))
+        points = grid.values(np.arange(grid.steps + 1))
+        aim = truth[max(math.ceil(self.q * len(values)) - 1, 0)]
+        return float(np.sqrt(np.sum(chances * (points - aim) ** 2)))
 
 
-def rank_error(made: Graded, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
+def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
     """The number of ranks that a draw's error passes with probability at most `miss`.
 
     Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
-    (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
+    (slots) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
     """
-    _, _, steps = made.grid
-    return math.log((steps + 1) / miss) / float(mechanism.factor) / q.denominator
-
-
-def end_aims(made: Graded, q: Fraction, end: Exponential, *, miss: float) -> list[Aim]:
-    """Where `ends_about` looks."""
-    error = rank_error(made, q, end, miss=miss)
-    if error >= _MOST_RANKS:
-        return []
-    reach, scale = math.floor(error) + 1, _scale(end, q)
-    return [Aim(q=q, scale=scale, shift=shift) for shift in (-reach, reach)]
-
-
-def _scale(mechanism: Exponential, q: Fraction) -> float:
-    """By so many ranks a draw may well be off."""
-    return 1 / (float(mechanism.factor) * q.denominator)
+    return math.log(int(made.grid.slots[-1]) / miss) / float(mechanism.factor) / q.denominator
 
 
 def ends_about(
-    made: Graded,
+    made: GridAggregate,
     counted: Counted,
     q: Fraction,
     end: Exponential,
@@ -338,19 +296,19 @@ def ends_about(
 
     end: the mechanism of each of the two draws, for losses times the denominator of q.
     """
-    low, high, _ = made.grid
-    error, cells = rank_error(made, q, end, miss=miss), counted.cells
+    (low, high), cells = made.limits, counted.cells
+    error = rank_error(made, q, end, miss=miss)
     if error >= _MOST_RANKS:  # with so much noise nothing is known but the range
         return np.full(cells, low), np.full(cells, high)
     reach = math.floor(error) + 1
+    # A point stands for all values that count as it.
     first, last = (
-        made.values_at(draw_points(counted, q=q, shift=shift, mechanism=end, bits=bits))
+        made.grid.ends(
+            draw_places(counted, made.grid.slots, q=q, shift=shift, mechanism=end, bits=bits)
+        )
         for shift in (-reach, reach)
     )
-    # A grid point stands for all values half a step around it.
-    first, last = first - made.step / 2, last + made.step / 2
-    lower, upper = np.minimum(first, last), np.maximum(first, last)
-    return np.maximum(lower, low), np.minimum(upper, high)
+    return np.minimum(first[0], last[0]), np.maximum(first[1], last[1])
 
 
 def quantile(
@@ -359,18 +317,19 @@ def quantile(
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
 ) -> Quantile:
     """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
 
-    Left out, the bounds are those declared of the column. steps: answers are one of steps + 1
-    evenly spaced points, at most 2^40; by default every whole number for a column of whole numbers
-    between whole bounds, else 2^20 steps. Many steps make answers fine where the bounds are far
-    apart, few make the bound on the rank error, and with it the interval, somewhat less. interval:
-    the share of this aggregate's budget, below 1, that buys a 95% interval; 0 for none. Weight as
-    in `count`.
+    Left out, the bounds are those declared of the column. Answers are points of a public grid of at
+    most 2^20 steps: numbers of at most 14 to 17 binary digits, so that they are within 0.006% of
+    any value, however far apart the bounds are. resolution: smaller differences do not matter, so
+    that near 0 answers are multiples of it; by default 1 for a column of whole numbers, else next
+    to nothing beside the bounds. A resolution that is as coarse as the values are makes answers
+    better: 1 for ages, 0.01 for prices. interval: the share of this aggregate's budget, below 1,
+    that buys a 95% interval; 0 for none. Weight as in `count`.
 
     >>> quantile("income", 0.9, 0, 500_000).q
     Fraction(9, 10)
@@ -381,7 +340,10 @@ def quantile(
     if part.denominator > 10**6:
         raise InvalidParameter("q", q, expected="a number with at most six decimals")
     return Quantile(
-        column=column, q=part, interval=share, **given(lower, upper, steps=steps, weight=weight)
+        column=column,
+        q=part,
+        interval=share,
+        **given(lower, upper, resolution=resolution, weight=weight),
     )
 
 
@@ -390,7 +352,7 @@ def median(
     lower: Number | None = None,
     upper: Number | None = None,
     *,
-    steps: int | None = None,
+    resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
 ) -> Quantile:
@@ -399,4 +361,6 @@ def median(
     >>> median("age", 0, 120, interval=0.5).interval
     Fraction(1, 2)
     """
-    return quantile(column, "1/2", lower, upper, steps=steps, interval=interval, weight=weight)
+    return quantile(
+        column, "1/2", lower, upper, resolution=resolution, interval=interval, weight=weight
+    )

@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import UnsupportedConstruct
-from unacorda.query.aggregates.grid_counts import (
-    Asked,
-    Lines,
-    Refined,
-    finer_counts,
-    first_counts,
-    first_lines,
-    listed,
-    refined,
-)
+from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import Found, KeyTable, Statement, compile_chosen
 from unacorda.query.engines.dialects.statements import Table, Translated
 from unacorda.query.engines.dialects.typed import UNEQUAL, Untranslatable
@@ -75,36 +66,32 @@ class Asking(Protocol):
 
 
 def tallied(asking: Asking, statement: Statement) -> Tallies:
-    """The exact integers of a statement; all is forgotten unless something may still be asked."""
-    kept = False
+    """The exact integers of a statement; all is forgotten."""
     try:
-        tallies = _tally(asking, statement)
-        kept = tallies.deeper is not None
-        return tallies
+        return _tally(asking, statement)
     finally:
-        if not kept:
-            asking.close()
+        asking.close()
 
 
 def _tally(asking: Asking, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     _list_keys(asking, statement.keys)
-    several = bool(statement.ranked or statement.ladders)
-    asking.name("bounded", statement.bounded, keep=several)
-    counted = _counted(asking, statement.counts, statement.measures)
-    for number, relation in enumerate(statement.rankings):
-        if relation is not None:
-            asking.name(f"ranking{number}", relation, keep=True)
+    asking.name("bounded", statement.bounded, keep=statement.scans > 1)
+    counted = Tallies(cells=np.zeros(0, np.int64), sums=())
+    if statement.counted:
+        counted = _counted(asking, statement.counts, statement.measures)
     ladders: list[Climbed] = []
     for query in statement.ladders:
         found = asking.fetch(query)
         cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
+    rankings: list[Lines] = []
+    for query in statement.rankings:
+        found = asking.fetch(query)
+        cell, place, rows = (_integers(found[name]) for name in ("cell", "bin", "n"))
+        rankings.append((cell, place, rows))
     return Tallies(
-        cells=counted.cells,
-        sums=counted.sums,
-        ladders=tuple(ladders),
-        deeper=_DeeperRows(asking, statement) if statement.ranked else None,
+        cells=counted.cells, sums=counted.sums, ladders=tuple(ladders), rankings=tuple(rankings)
     )
 
 
@@ -118,36 +105,6 @@ def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
     """Hold the listed keys of a question as the relation `keys`."""
     if keys is not None:
         asking.name("keys", keys.sql, lists=keys.columns)
-
-
-class _DeeperRows:
-    """The kept rows of one question."""
-
-    def __init__(self, asking: Asking, statement: Statement) -> None:
-        self._asking, self._statement = asking, statement
-
-    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
-        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
-        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
-        return self._asking.guarded(lambda: self._lines(query, rankings))
-
-    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
-        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
-        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
-        return self._asking.guarded(lambda: self._refined(finer_counts(parts), asked))
-
-    def _lines(self, query: str, rankings: Sequence[int]) -> list[Lines]:
-        found = self._asking.fetch(query)
-        columns = (_integers(found[name]) for name in ("r", "cell", "bin", "n"))
-        return first_lines(rankings, *columns)
-
-    def _refined(self, query: str, asked: Mapping[int, Asked]) -> dict[int, Refined]:
-        found = self._asking.fetch(query, listed(asked))
-        return refined(asked, {name: _integers(column) for name, column in found.items()})
-
-    def close(self) -> None:
-        """Forget the rows; a second call does nothing."""
-        self._asking.close()
 
 
 class HeldRows:
@@ -283,16 +240,7 @@ def check_statement(
         return known
     named("bounded", statement.bounded)
     translate(statement.counts, tables=known)
-    for number, relation in enumerate(statement.rankings):
-        if relation is not None:
-            named(f"ranking{number}", relation)
-    further = list(statement.ladders)
-    if statement.ranked:
-        further.append(first_counts(dict(enumerate(statement.ranked)), cells=(0, 1)))
-    parts = [part for part in statement.finer if part is not None]
-    if parts:
-        further.append(finer_counts(parts))
-    for query in further:
+    for query in (*statement.ladders, *statement.rankings):
         translate(query, tables=known)
     return known
 

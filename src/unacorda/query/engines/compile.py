@@ -11,7 +11,6 @@ quantiles, one a cell and bin).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -59,12 +58,9 @@ class Found:
 class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
-    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that count,
-    with the points of those that are ranked. counts: the SELECT of one line of integers a cell,
-    `measures` of them, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of
-    which the k-th is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call
-    the k-th. finer: of each ranking the SELECT that counts within bins, a part of `finer_counts`;
-    None where first counts say everything.
+    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that count.
+    counts: the SELECT of one line of integers a cell, `measures` of them, reading a relation named
+    `bounded`, as the others do. rankings: for each ranking its SELECT of (cell, place, rows).
     ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """
@@ -73,10 +69,18 @@ class Statement:
     keys: KeyTable | None
     bounded: str
     counts: str
-    rankings: tuple[str | None, ...]
-    ranked: tuple[str, ...]
-    finer: tuple[str | None, ...]
+    rankings: tuple[str, ...]
     ladders: tuple[str, ...]
+
+    @property
+    def scans(self) -> int:
+        """How many SELECTs read `bounded`."""
+        return self.counted + len(self.rankings) + len(self.ladders)
+
+    @property
+    def counted(self) -> bool:
+        """Whether `counts` is asked: where nothing else is, it tells whether the engine answers."""
+        return self.measures > 0 or not (self.rankings or self.ladders)
 
 
 def compile_query(
@@ -138,41 +142,14 @@ def compile_chosen(
 
 def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
     counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
-    rankings = tuple(
-        ranking if ranking.of_people(unit) else dataclasses.replace(ranking, place=f"g{number}")
-        for number, ranking in enumerate(query.rankings)
-    )
-    ranked = tuple(
-        f"ranking{number}" if ranking.of_people(unit) else f"({ranking.relation(unit)})"
-        for number, ranking in enumerate(rankings)
-    )
     return Statement(
         measures=len(query.measures),
         keys=keys,
-        bounded=_with_points(query, unit, bounded),
+        bounded=bounded,
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
-        rankings=tuple(r.relation(unit) if r.of_people(unit) else None for r in rankings),
-        ranked=ranked,
-        finer=tuple(
-            ranking.finer(number, relation) if ranking.shift else None
-            for number, (ranking, relation) in enumerate(zip(rankings, ranked, strict=True))
-        ),
+        rankings=tuple(ranking.sql(unit) for ranking in query.rankings),
         ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
     )
-
-
-def _with_points(query: Query, unit: Unit, bounded: str) -> str:
-    """SELECT of bounded rows with the points of those that are ranked."""
-    points = [
-        f"{ranking.place} AS g{number}"
-        for number, ranking in enumerate(query.rankings)
-        if not ranking.of_people(unit)
-    ]
-    if not points:
-        return bounded
-    values = [f"v{index}" for index in range(len(query.inputs))]
-    ids = [name for name in _others(query, unit) if name not in values]
-    return f"SELECT {', '.join(['cell', *values, *points, *ids])} FROM ({bounded}) AS kept"
 
 
 def _bounded(

@@ -201,15 +201,11 @@ class DuckDB:
 
     def _tallied(self, statement: Statement) -> Tallies:
         cursor = self._cursor()
-        kept = False
         try:
             with cursor.limited():
-                tallies = tally(cursor, statement)
-            kept = tallies.deeper is not None
-            return tallies
+                return tally(cursor, statement)
         finally:
-            if not kept:
-                cursor.close()
+            cursor.close()
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""

@@ -4,22 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Exact
-from unacorda.query.aggregates.grid_counts import (
-    MOST_LINES,
-    Aim,
-    Asked,
-    Counted,
-    Lines,
-    Ranking,
-    Refined,
-)
+from unacorda.query.aggregates.grid_counts import Counted, Ranking
 from unacorda.query.aggregates.threshold_counts import Climbers, Ladder
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
@@ -62,7 +54,6 @@ class Given:
     ladders: Mapping[Ladder, int]
     tallies: Tallies
     _known: dict[Ranking, Counted] = field(default_factory=dict, init=False)
-    _lines: dict[Ranking, Lines] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(query: Query, tallies: Tallies) -> Given:
@@ -75,23 +66,6 @@ class Given:
             ladders={ladder: number for number, ladder in enumerate(query.ladders)},
             tallies=tallies,
         )
-
-    def sharpen(self, aims: Mapping[str, Sequence[Aim]]) -> None:
-        """Ask at once for what draws would ask one by one; aims: where, by aggregate."""
-        wanted: dict[Ranking, list[Aim]] = {}
-        for name, listed in aims.items():
-            for ranking in self.reads[name].rankings if listed else ():
-                wanted.setdefault(ranking, []).extend(listed)
-        near = {ranking: self._counted(ranking).near(listed) for ranking, listed in wanted.items()}
-        asked = {self.rankings[key]: one for key, one in near.items() if one is not None}
-        if not asked:
-            return
-        assert self.tallies.deeper is not None
-        found = self.tallies.deeper.count(asked)
-        for ranking in near:
-            number = self.rankings[ranking]
-            if number in asked:
-                self._counted(ranking).sharpen(asked[number], found[number])
 
     def exact(self, name: str) -> Exact:
         """By cell, in the order of the public keys; no rows count as 0."""
@@ -106,41 +80,11 @@ class Given:
         )
 
     def _counted(self, ranking: Ranking) -> Counted:
-        """The counts of one ranking, the same for all who ask, so that they are read once."""
+        """The counts of one ranking, the same for all who ask."""
         if ranking not in self._known:
-            number, deeper, whole = self.rankings[ranking], self.tallies.deeper, (0, self.cells)
-            assert deeper is not None
-
-            def read(first: int, end: int) -> Lines:
-                if (first, end) == whole:
-                    return self._whole(ranking)
-                return deeper.first([number], (first, end))[0]
-
-            def finer(asked: Asked) -> Refined:
-                return deeper.count({number: asked})[number]
-
-            self._known[ranking] = Counted(
-                ranking=ranking,
-                cells=self.cells,
-                read=read,
-                finer=finer if ranking.shift else None,
-            )
+            lines = self.tallies.rankings[self.rankings[ranking]]
+            self._known[ranking] = Counted.of(ranking.steps, self.cells, lines)
         return self._known[ranking]
-
-    def _whole(self, ranking: Ranking) -> Lines:
-        """The counts of one ranking in all cells, read with those of others that are still due."""
-        if ranking not in self._lines:
-            assert self.tallies.deeper is not None
-            together, lines = [ranking], ranking.bins * self.cells
-            for other in self.rankings:
-                lines += other.bins * self.cells
-                due = other != ranking and other not in self._known and other not in self._lines
-                if due and lines <= MOST_LINES:
-                    together.append(other)
-            numbers = [self.rankings[one] for one in together]
-            found = self.tallies.deeper.first(numbers, None)
-            self._lines.update(zip(together, found, strict=True))
-        return self._lines.pop(ranking)
 
     def _summed(self, number: int) -> list[int]:
         column = [0] * self.cells

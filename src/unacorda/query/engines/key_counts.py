@@ -10,6 +10,8 @@ leaves the engine but how many people they have, which goes into the rule and no
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+
 import numpy as np
 
 from unacorda.bits import RandomBits
@@ -38,10 +40,10 @@ def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
     return asked
 
 
-def run(asked: Admitted) -> ScanResult:
-    """Read the table; the caller closes what comes."""
+def run(asked: Admitted, kept: ExitStack) -> ScanResult:
+    """Read the table; rows that are still asked for are kept as long as the stack is open."""
     if isinstance(asked.sql, Found):
-        return asked.engine.find(asked)
+        return kept.enter_context(closing(asked.engine.find(asked)))
     return asked.engine.run(asked)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.grid_counts import Asked, Lines, Refined
+from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import (
     Found,
     Statement,
@@ -37,7 +37,6 @@ __all__ = [
     "Admission",
     "Admitted",
     "Climbed",
-    "Deeper",
     "Engine",
     "Held",
     "Keyed",
@@ -55,40 +54,16 @@ class Tallies:
 
     cells: the numbers of the cells that have rows. sums: for each measure its integers, as the
     engine wrote them, aligned with `cells`. ladders: for each ladder the arrays (cell, bin,
-    people) and the sums; deeper: where anything is ranked.
+    people) and the sums. rankings: for each ranking the arrays (cell, place, rows).
     """
 
     cells: NDArray[np.int64]
     sums: tuple[list[int], ...]
     ladders: tuple[Climbed, ...] = ()
-    deeper: Deeper | None = None
+    rankings: tuple[Lines, ...] = ()
 
     def __repr__(self) -> str:
         return "Tallies(...)"
-
-    def close(self) -> None:
-        """Forget the rows that could still be asked about."""
-        if self.deeper is not None:
-            self.deeper.close()
-
-
-class Deeper(Protocol):
-    """The bounded rows of a question that is being answered, to be asked for more counts.
-
-    Whatever fails leaves as EngineFailed, of constant text.
-    """
-
-    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
-        """Counts by bin of rankings; cells: a first one, and the one after the last; None: all."""
-        ...
-
-    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
-        """Counts within bins, by ranking."""
-        ...
-
-    def close(self) -> None:
-        """Forget the rows; a second call does nothing."""
-        ...
 
 
 class Keyed(Protocol):
@@ -185,7 +160,6 @@ class Engine(Protocol):
         """The exact integers of a question; EngineFailed, of constant text, if anything fails.
 
         Raises TypeError for what no session of this engine admitted, as `find` and `hold` do.
-        Where they hold a `deeper`, the caller closes it.
         """
         ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -21,23 +21,12 @@ from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter
-from unacorda.query.aggregates.grid_counts import (
-    Asked,
-    Lines,
-    Refined,
-    finer_counts,
-    first_counts,
-    first_lines,
-    listed,
-    refined,
-)
 from unacorda.query.engines.compile import KeyTable, Statement
 from unacorda.query.engines.protocol import Admitted, Tallies, sql_of
 from unacorda.query.schema.facts import Key
 
 __all__ = [
     "Cursor",
-    "DeeperRows",
     "HeldRows",
     "KeyedRows",
     "check_timeout",
@@ -195,26 +184,25 @@ def keep_keys(cursor: Cursor, keys: KeyTable | None) -> None:
 def tally(cursor: Cursor, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     keep_keys(cursor, statement.keys)
-    if statement.ranked or statement.ladders:
-        # One bounded table, read by several counts.
+    before = ""
+    if statement.scans > 1:  # one bounded table, read by several counts
         cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
-        first = statement.counts
     else:
-        first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
-    counted = _counted(cursor, first, statement.measures)
-    ladders = []
-    for number, relation in enumerate(statement.rankings):
-        if relation is not None:
-            cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
+        before = f"WITH bounded AS ({statement.bounded}) "
+    counted = Tallies(cells=np.zeros(0, np.int64), sums=())
+    if statement.counted:
+        counted = _counted(cursor, before + statement.counts, statement.measures)
+    ladders, rankings = [], []
     for query in statement.ladders:
-        found = cursor.execute(query).fetchnumpy()
+        found = cursor.execute(before + query).fetchnumpy()
         cell, rung, people = (integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
+    for query in statement.rankings:
+        found = cursor.execute(before + query).fetchnumpy()
+        cell, place, rows = (integers(found[name]) for name in ("cell", "bin", "n"))
+        rankings.append((cell, place, rows))
     return Tallies(
-        cells=counted.cells,
-        sums=counted.sums,
-        ladders=tuple(ladders),
-        deeper=DeeperRows(cursor, statement) if statement.ranked else None,
+        cells=counted.cells, sums=counted.sums, ladders=tuple(ladders), rankings=tuple(rankings)
     )
 
 
@@ -222,37 +210,6 @@ def _counted(cursor: Cursor, counts: str, measures: int) -> Tallies:
     columns = cursor.execute(counts).fetchnumpy()
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
     return Tallies(cells=integers(columns["cell"]), sums=sums)
-
-
-class DeeperRows:
-    """A cursor with the bounded rows of one question."""
-
-    def __init__(self, cursor: Cursor, statement: Statement) -> None:
-        self._cursor, self._statement = cursor, statement
-
-    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
-        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
-        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
-        return self._cursor.guarded(lambda: _lines(self._cursor, query, rankings))
-
-    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
-        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
-        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
-        return self._cursor.guarded(lambda: _refined(self._cursor, finer_counts(parts), asked))
-
-    def close(self) -> None:
-        """Forget the rows; a second call does nothing."""
-        self._cursor.close()
-
-
-def _lines(cursor: Cursor, query: str, rankings: Sequence[int]) -> list[Lines]:
-    found = cursor.execute(query).fetchnumpy()
-    return first_lines(rankings, *(integers(found[name]) for name in ("r", "cell", "bin", "n")))
-
-
-def _refined(cursor: Cursor, query: str, asked: Mapping[int, Asked]) -> dict[int, Refined]:
-    found = cursor.execute(query, listed(asked)).fetchnumpy()
-    return refined(asked, {name: integers(column) for name, column in found.items()})
 
 
 def guarded(work: Callable[[], T]) -> T:

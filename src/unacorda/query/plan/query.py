@@ -215,7 +215,7 @@ def _tells_people_apart(aggregate: Aggregate) -> bool:
     one, other = (
         (
             aggregate.measures(values, unit),
-            tuple(ranking.relation(unit) for ranking in aggregate.rankings(values)),
+            tuple(ranking.sql(unit) for ranking in aggregate.rankings(values)),
             tuple(ladder.sql(unit) for ladder in aggregate.ladders(values, unit)),
         )
         for unit in units

@@ -489,15 +489,14 @@ def _answers(
     reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
     silent: dict[str, Answer] = {}
     noisy: dict[str, Answer] = {}
-    with closing(tables.run(statement)) as tallies:
-        given = Given.of(query, tallies)
-        for name, aggregate in query.aggregates.items():
-            exact = given.exact(name)
-            found = aggregate.answers(exact, aggregate.noise(_SILENT, reach), bits)
-            silent |= {f"{name}{part}": answer for part, answer in found.items()}
-            if allocation is not None:
-                found = aggregate.answers(exact, allocation.noises[name], bits)
-                noisy |= {f"{name}{part}": answer for part, answer in found.items()}
+    given = Given.of(query, tables.run(statement))
+    for name, aggregate in query.aggregates.items():
+        exact = given.exact(name)
+        found = aggregate.answers(exact, aggregate.noise(_SILENT, reach), bits)
+        silent |= {f"{name}{part}": answer for part, answer in found.items()}
+        if allocation is not None:
+            found = aggregate.answers(exact, allocation.noises[name], bits)
+            noisy |= {f"{name}{part}": answer for part, answer in found.items()}
     return silent, noisy
 
 
