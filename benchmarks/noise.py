@@ -37,7 +37,8 @@ Release = Callable[[Any], Any]
 
 
 def unacorda_releases() -> dict[str, Release]:
-    from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+    from unacorda.mechanisms.additive.real import Gaussian, Laplace
 
     return {
         "discrete Laplace": DiscreteLaplace(scale=SCALE, l1_sensitivity=1).release,

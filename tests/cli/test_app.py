@@ -157,3 +157,18 @@ def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     assert out == b""
     assert b"Traceback" not in err
     assert b"Interrupted" in err
+
+
+def test_a_question_about_a_small_file_loads_no_engine_of_the_accountant(tmp_path: Path) -> None:
+    """Nor SciPy: most of the time of a short command were imports."""
+    table = tmp_path / "visits.csv"
+    table.write_text("patient,age\n1,30\n2,50\n")
+    code = (
+        "import sys; from unacorda.cli.app import main; "
+        f"done = main(['query', {str(table)!r}, 'SELECT COUNT(*) AS n FROM visits', "
+        "'--unit', 'patient', '--max-rows', '1', '--epsilon', '1']); "
+        "print([name for name in sys.modules if name in ('scipy', 'unacorda.accounting.engines', "
+        "'unacorda.query.fit', 'unacorda.query.describe', 'pandas')], done)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[] 0"

@@ -65,7 +65,7 @@ from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.audit import Finding, search
-from unacorda.mechanisms.additive import DiscreteLaplace
+from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.privacy.guarantees import Guarantee
 
 PERSON = unacorda.Person("who", max_rows=2)

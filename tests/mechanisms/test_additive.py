@@ -18,7 +18,8 @@ from tests.mechanisms.laws import discrete_gaussian_tail, discrete_laplace_tail
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 

@@ -13,17 +13,13 @@ import pytest
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms import reference, rounded, samplers
-from unacorda.mechanisms.additive import (
-    BoundedLaplace,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    KNorm,
-    Laplace,
-    MultivariateGaussian,
-    Staircase,
-    TruncatedLaplace,
-)
+from unacorda.mechanisms.additive.bounded import BoundedLaplace
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
+from unacorda.mechanisms.additive.norms import KNorm
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.additive.staircase import Staircase
+from unacorda.mechanisms.additive.truncated import TruncatedLaplace
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
 from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential

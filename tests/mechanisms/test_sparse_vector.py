@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from unacorda import accounting
 from unacorda.bits import SecureBits, SeededBits
 from unacorda.errors import InvalidParameter, StreamStopped
-from unacorda.mechanisms.additive import Gaussian, Laplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
 from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 from unacorda.privacy import events

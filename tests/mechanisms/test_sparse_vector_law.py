@@ -16,7 +16,7 @@ from tests.mechanisms.sparse_vector_laws import law, one_sided
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.additive import Laplace
+from unacorda.mechanisms.additive.real import Laplace
 from unacorda.mechanisms.samplers import geometric
 from unacorda.mechanisms.sparse_vector.comparison import Comparison
 from unacorda.mechanisms.sparse_vector.grid import step_of

@@ -14,18 +14,13 @@ import pytest
 
 from unacorda.bits import SecureBits
 from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
-from unacorda.mechanisms.additive import (
-    BoundedLaplace,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Geometric,
-    KNorm,
-    Laplace,
-    MultivariateGaussian,
-    Staircase,
-    TruncatedLaplace,
-)
+from unacorda.mechanisms.additive.bounded import BoundedLaplace
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
+from unacorda.mechanisms.additive.norms import KNorm
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.additive.staircase import Staircase
+from unacorda.mechanisms.additive.truncated import TruncatedLaplace
 from unacorda.mechanisms.correlated.marginals import Marginals
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
 from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz

@@ -18,7 +18,6 @@ from unacorda.accounting.amplification.relations import check_relation
 from unacorda.accounting.arguments import Events, delta_argument, epsilon_argument, joined
 from unacorda.accounting.divergences.events import renyi, rho
 from unacorda.accounting.divergences.pure import pure_epsilon
-from unacorda.accounting.engines import only_gaussian
 from unacorda.accounting.findings import (
     CLOSE,
     NARROW,
@@ -28,6 +27,7 @@ from unacorda.accounting.findings import (
     delta_findings,
     epsilon_findings,
 )
+from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.stand_ins import lower_stand_in, upper_stand_in
 from unacorda.accounting.tradeoffs import check_points, sampled_curve
 from unacorda.checks import Number

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-from unacorda.accounting.accountant import quick_epsilon
 from unacorda.accounting.arguments import priceable
 from unacorda.accounting.prices import (
     approx_dp_price,
@@ -139,6 +138,8 @@ def _keeps(event: Event, request: Guarantee) -> bool:
 
 def _composes_within(event: Event, request: ApproxDP) -> bool:
     """Whether the exact composition of the parts keeps the request, where sums of them do not."""
+    from unacorda.accounting.accountant import quick_epsilon  # its engines take long to load
+
     try:
         return quick_epsilon(event, delta=request.delta) <= request.epsilon
     except (UnsupportedEvent, InvalidParameter):

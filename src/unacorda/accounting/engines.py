@@ -28,9 +28,10 @@ from unacorda.accounting.pld.distribution import (
 from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
 from unacorda.accounting.profiles.bounds import Direction, curve_of
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.accounting.rewriting import only_gaussian
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, ReplacementSampled
+from unacorda.privacy.events import Composed, Event, Repeated, ReplacementSampled
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above, float_below
 
@@ -43,7 +44,6 @@ __all__ = [
     "by_loss_grids",
     "by_turning",
     "engines_of",
-    "only_gaussian",
 ]
 
 _DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
@@ -230,18 +230,3 @@ def _hits(event: Event) -> int:
     if isinstance(event, ReplacementSampled):
         return len(draws(event.size, event.population)[0])
     return 1
-
-
-def only_gaussian(event: Event) -> bool:
-    """Whether the event is Gaussian mechanisms and nothing else.
-
-    Bound       none: it only looks.
-    Source      the event.
-    """
-    match event:
-        case Repeated(event=one):
-            return only_gaussian(one)
-        case Composed(parts=parts):
-            return all(map(only_gaussian, parts))
-        case _:
-            return isinstance(event, Gaussian)

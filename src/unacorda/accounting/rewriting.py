@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unacorda.privacy.events import Composed, Event, Repeated, compose
+from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
 
-__all__ = ["with_parts"]
+__all__ = ["only_gaussian", "with_parts"]
 
 
 def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
@@ -33,3 +33,18 @@ def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
             return event if same else compose(others)
         case _:
             return rewrite(event)
+
+
+def only_gaussian(event: Event) -> bool:
+    """Whether the event is Gaussian mechanisms and nothing else.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return only_gaussian(one)
+        case Composed(parts=parts):
+            return all(map(only_gaussian, parts))
+        case _:
+            return isinstance(event, Gaussian)

@@ -23,10 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from unacorda.accounting.accountant import quick_epsilon
-from unacorda.accounting.calibration.calibrate import calibrate
 from unacorda.accounting.charges import charge, request_price
-from unacorda.accounting.engines import only_gaussian
+from unacorda.accounting.rewriting import only_gaussian
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     Composed,
@@ -76,6 +74,10 @@ def common_factor(family: Callable[[Fraction], Event], request: ApproxDP) -> Fra
         or len(parts) > _MOST_PARTS
     ):
         return Fraction(1)
+    # The accountant's engines take long to load.
+    from unacorda.accounting.accountant import quick_epsilon
+    from unacorda.accounting.calibration.calibrate import calibrate
+
     try:
         steps = calibrate(
             lambda count: family(Fraction(count, _STEPS)),

@@ -35,7 +35,7 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.ledger.entries import Reservation
 from unacorda.ledger.ledger import Ledger
-from unacorda.mechanisms.additive import Gaussian
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum

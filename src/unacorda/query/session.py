@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from unacorda import checks
 from unacorda.accounting.charges import request_price
@@ -30,7 +30,6 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.describe import Progress, describe
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Admission, Engine
 from unacorda.query.engines.public import read_public_table
@@ -39,7 +38,6 @@ from unacorda.query.engines.relations import relation
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
 from unacorda.query.expressions.types import encodable
-from unacorda.query.fit import M, fitted, rows_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import QueryBatch, Several, check_single
 from unacorda.query.plan.codec import encode
@@ -49,7 +47,6 @@ from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Rows, Table
 from unacorda.query.results.assumptions import Supposed
 from unacorda.query.results.batch import Batch
-from unacorda.query.results.description import Description
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import find_rows
@@ -61,6 +58,11 @@ from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.binder import question
 from unacorda.query.sql.postprocess import arranged
 from unacorda.query.sql.types import Select
+
+if TYPE_CHECKING:
+    from unacorda.query.describe import Progress
+    from unacorda.query.fit import M
+    from unacorda.query.results.description import Description
 
 __all__ = [
     "AnalystLedger",
@@ -688,6 +690,8 @@ class Session(SubSessions):
         `to_html()` one with pictures. progress: told how many questions are done, of how many.
         Raises as `evaluate` does, before the first question where the budget is more than is left.
         """
+        from unacorda.query.describe import describe
+
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         return describe(self, table, budget=budget, progress=progress)
 
@@ -712,6 +716,8 @@ class Session(SubSessions):
         text among it. Too few people are no error: by the number of rows as it was released,
         intervals are infinite then, and `cannot_` says why.
         """
+        from unacorda.query.fit import fitted, rows_of
+
         query = self._admission.begun(table)
         rows = rows_of(query, features=features, target=target, weight=weight)
         self._may_spend()

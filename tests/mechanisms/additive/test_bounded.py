@@ -19,8 +19,8 @@ from tests.mechanisms.laws import as_mpf
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import BoundedLaplace, bounded
-from unacorda.mechanisms.additive.bounded import least_scale
+from unacorda.mechanisms.additive import bounded
+from unacorda.mechanisms.additive.bounded import BoundedLaplace, least_scale
 from unacorda.mechanisms.refine import LazyUniform
 from unacorda.privacy import events
 

@@ -15,7 +15,7 @@ from tests.mechanisms.laws import chi_square_p, discrete_laplace_tail, sign_p
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Geometric
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 

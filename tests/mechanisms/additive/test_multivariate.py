@@ -21,7 +21,8 @@ from tests.mechanisms.laws import as_mpf
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import Gaussian, MultivariateGaussian
+from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 

@@ -23,7 +23,8 @@ from tests.tiers import mostly_slow
 from unacorda import accounting
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import Laplace, Staircase
+from unacorda.mechanisms.additive.real import Laplace
+from unacorda.mechanisms.additive.staircase import Staircase
 from unacorda.mechanisms.coins import coin
 from unacorda.mechanisms.shapes import staircase_chunk
 from unacorda.privacy import events

@@ -13,8 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.amplification.sampling import draws
-from unacorda.accounting.contour.densities import mixed
-from unacorda.accounting.contour.laws import Edged, law_of, three_points_exact
 from unacorda.accounting.divergences.sampled import renyi_of_fixed_size
 from unacorda.checks import exact
 from unacorda.privacy.conversions.arguments import Real, order
@@ -45,6 +43,8 @@ def renyi_of_staircase(event: Staircase, *, alpha: Real) -> float:
     >>> round(renyi_of_staircase(Staircase(epsilon=1.0, split=0.5), alpha=2), 6)
     0.735326
     """
+    from unacorda.accounting.contour.laws import three_points_exact  # takes long to load
+
     order(alpha)
     mp, b = context(), mpf(Fraction(alpha) - 1)
     epsilon, top = three_points_exact(event)
@@ -64,6 +64,8 @@ def approximate_of_truncated(event: TruncatedLaplace) -> tuple[Fraction, Fractio
     Bound       delta rounded up; both are exact.
     Source      Geng, Ding, Guo, Kumar 2020, Theorem 1; docs/proofs/contour.md, section 11.
     """
+    from unacorda.accounting.contour.laws import Edged, law_of  # takes long to load
+
     law = law_of(event, reach=0)
     assert isinstance(law, Edged)
     return law.edge, min(Fraction(float_up(law.infinite)), Fraction(1))
@@ -98,6 +100,8 @@ def renyi_of_gaussian_mixture(event: GaussianMixture, *, rate: Real, alpha: Real
     >>> renyi_of_gaussian_mixture(one, rate=1, alpha=4)  # 4 / (2 * 2^2)
     0.5000000000000001
     """
+    from unacorda.accounting.contour.densities import mixed  # takes long to load
+
     order(alpha)
     mp, a, b = context(), mpf(Fraction(alpha)), mpf(Fraction(alpha) - 1)
     noise, share = exact("noise_multiplier", event.noise_multiplier), exact("rate", rate)
@@ -146,6 +150,8 @@ def gdp_of_staircase(event: Staircase) -> Fraction:
     Bound       upper, rounded up; exact.
     Source      docs/proofs/bounded_range.md, step 2, with one more kink.
     """
+    from unacorda.accounting.contour.laws import three_points_exact  # takes long to load
+
     mp = context()
     epsilon, top = three_points_exact(event)
     low = top * mp.exp(-mpf(epsilon))

@@ -45,7 +45,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import Gaussian
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.arrays import float_multiples
 from unacorda.mechanisms.certified import gaussian_chunk
 from unacorda.mechanisms.rounded import grid_ratio

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import Gaussian, Laplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.sparse_vector.comparison import share_ratio
 from unacorda.mechanisms.sparse_vector.grid import questions
 from unacorda.mechanisms.sparse_vector.search import search

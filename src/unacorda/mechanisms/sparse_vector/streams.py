@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from unacorda.bits import RandomBits
 from unacorda.errors import StreamStopped
-from unacorda.mechanisms.additive import Gaussian, Laplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.alone import Alone
 from unacorda.mechanisms.arrays import float_multiples
 from unacorda.mechanisms.sparse_vector.grid import Question, question, step_of

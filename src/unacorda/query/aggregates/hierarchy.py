@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.base import Aggregate, Single

@@ -32,7 +32,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -298,6 +297,8 @@ def _expected_error(at: float, width: float, *, rows: int, noise: AdditiveNoise)
     have joint density proportional to exp(-max(|T|, |D|) / b),
     (|T|^3 / 3 + b (T^2 + 2 b |T| + 2 b^2)) / (|T| + b). What is left is an integral over T.
     """
+    from scipy.integrate import quad  # takes long to load
+
     deviation = noise.standard_deviation
     scale = deviation / math.sqrt(2)  # of the Laplace law
 

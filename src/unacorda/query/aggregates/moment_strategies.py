@@ -59,10 +59,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.rounded import floor_log2
@@ -363,7 +363,7 @@ def noise_quantile(beyond: float, *, laplace: bool) -> float:
 
     beyond: at most 0.05.
     """
-    z = -math.log(beyond) / math.sqrt(2) if laplace else -float(ndtri(beyond / 2))
+    z = -math.log(beyond) / math.sqrt(2) if laplace else -NormalDist().inv_cdf(beyond / 2)
     return z * _ROUNDED_UP
 
 

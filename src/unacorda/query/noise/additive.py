@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.rounded import floor_log2
 from unacorda.privacy import events
 from unacorda.privacy.conversions.gaussian import bounded_range_from_gdp
