@@ -28,7 +28,6 @@ from unacorda.query import (
 from unacorda.query.aggregates import grid_counts as counted
 from unacorda.query.aggregates import grid_draws as ranks
 from unacorda.query.aggregates import grid_draws as trials
-from unacorda.query.aggregates import hierarchy_noise as tree_noise_module
 from unacorda.query.aggregates import joint_quantiles as chain_draws
 from unacorda.query.aggregates import joint_quantiles as chains
 from unacorda.query.aggregates import linear as distinct
@@ -46,14 +45,6 @@ from unacorda.query.aggregates.grid import PublicGrid
 from unacorda.query.aggregates.grid_counts import Counted, Ranking
 from unacorda.query.aggregates.grid_draws import accepts, below_each, rank_losses
 from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise
-from unacorda.query.aggregates.hierarchy_noise import (
-    TreeLaw,
-    TreeNoise,
-    even_shape,
-    tree_law,
-    tree_noise,
-    tree_shares,
-)
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.level_shares import level_shares
@@ -281,8 +272,6 @@ __all__ = [
     "Total",
     "Translated",
     "TranslatedTable",
-    "TreeLaw",
-    "TreeNoise",
     "Unit",
     "Untranslatable",
     "Variance",
@@ -324,7 +313,6 @@ __all__ = [
     "encode",
     "ended",
     "entry_digest",
-    "even_shape",
     "event_from_json",
     "event_of",
     "exact_of",
@@ -391,10 +379,6 @@ __all__ = [
     "timeouts",
     "translate_to_postgres",
     "translate_to_spark",
-    "tree_law",
-    "tree_noise",
-    "tree_noise_module",
-    "tree_shares",
     "trials",
     "units",
     "unlogged",

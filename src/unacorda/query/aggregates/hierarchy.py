@@ -20,12 +20,6 @@ from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.base import Aggregate, Single
-from unacorda.query.aggregates.hierarchy_noise import (
-    TreeLaw,
-    TreeNoise,
-    loudness_of,
-    tree_shares,
-)
 from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.linear import Count, CountPeople, Sum
 from unacorda.query.aggregates.margins import Margins
@@ -65,7 +59,8 @@ class LevelNoise:
     @property
     def log_scale(self) -> float:
         """The logarithm of the noise, the mean over levels."""
-        return loudness_of(self.means)
+        logs = (math.log(max(mean, _LEAST)) / 2 for mean in self.means)
+        return math.fsum(logs) / len(self.means)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +93,10 @@ class Consistent(Single):
         """Those of the finest level: all others are sums of them."""
         return self.of.measures(values, unit)
 
-    def noise(self, share: Share, reach: Reach) -> LevelNoise | TreeNoise:
+    def noise(self, share: Share, reach: Reach) -> LevelNoise:
         """The noise of each level: by the caller's weights, or the best by which none errs more.
 
-        None of its own noise errs more than asked apart; none of noise that is drawn at once more
-        than asked apart and fitted.
+        None errs more than asked apart.
         """
         known = bool(self.margins.keys)  # else it is any number of nodes that will be found
         reaches = self._reaches(reach)
@@ -117,21 +111,17 @@ class Consistent(Single):
         if not known:
             return best
         limits = [_square(level) * _ROUNDING for level in apart]
-        if isinstance(best, TreeNoise):
-            limits = [float(level.mean()) * _ROUNDING for level in self._variances(apart)]
-        chosen = self._shares(best, apart, limits)
-        once = isinstance(best, TreeNoise)
+        chosen = self._shares(apart)
         if weights == "overall":
-            return self._made(self._levels(share, reaches, chosen), once=once)
+            return self._made(self._levels(share, reaches, chosen))
         low, high = 0, _STEPS + 1
         while high - low > 1:
             # All the way, but where nodes have unlike numbers of parts or noise is rounded.
             at = _STEPS if high > _STEPS else (low + high) // 2
             part = Fraction(at, _STEPS)
             mixed = [part * one + (1 - part) * even for one in chosen]
-            found = self._made(self._levels(share, reaches, mixed), once=once)
-            errors = found.law.means if isinstance(found, TreeNoise) else found.means
-            if all(error <= limit for error, limit in zip(errors, limits, strict=True)):
+            found = self._made(self._levels(share, reaches, mixed))
+            if all(error <= limit for error, limit in zip(found.means, limits, strict=True)):
                 best, low = found, at
             else:
                 high = at
@@ -159,26 +149,14 @@ class Consistent(Single):
         """How many nodes each level has."""
         return tuple(len(nodes) for nodes in self.margins.nodes)
 
-    def _shares(
-        self,
-        noise: LevelNoise | TreeNoise,
-        apart: Sequence[AdditiveNoise],
-        limits: Sequence[float],
-    ) -> tuple[Fraction, ...]:
-        """Of all levels the best, for noise of this kind; apart: the levels' with even shares."""
-        limited = self.margins.weights is None
-        units = _units(apart)
-        if isinstance(noise, TreeNoise):
-            pairs = zip(limits, apart, strict=True)
-            most = tuple(round(limit / _square(level), 4) for limit, level in pairs)
-            roots = tuple(round(math.sqrt(unit), 9) for unit in units)
-            return tree_shares(self.margins.tree[0], roots, most if limited else None)
+    def _shares(self, apart: Sequence[AdditiveNoise]) -> tuple[Fraction, ...]:
+        """Of all levels the best; apart: the levels' noise with even shares."""
         return level_shares(
             self.margins.levels,
             self._sizes,
-            tuple(units),
+            tuple(_units(apart)),
             laplace=apart[0].laplace,
-            limited=limited,
+            limited=self.margins.weights is None,
         )
 
     def _levels(
@@ -187,20 +165,10 @@ class Consistent(Single):
         pairs = zip(parts, reaches, strict=True)
         return tuple(self.of.noise(share * part, one) for part, one in pairs)
 
-    def _made(
-        self, levels: tuple[AdditiveNoise, ...], *, once: bool = True
-    ) -> LevelNoise | TreeNoise:
-        """Noise of all levels at once where it can be drawn, or else of each level's own.
-
-        once: whether the former is tried.
-        """
-        known = bool(self.margins.keys)
-        if once and known and self.margins.kind == "rollup":
-            found = TreeNoise.of(levels, self.margins.tree[0])
-            if found is not None:
-                return found
+    def _made(self, levels: tuple[AdditiveNoise, ...]) -> LevelNoise:
+        """Noise of each level's own, and what is left of it."""
         means = [_square(level) for level in levels]
-        if known:
+        if self.margins.keys:
             means = [float(level.mean()) for level in self._variances(levels)]
         return LevelNoise(levels=levels, means=tuple(means))
 
@@ -208,10 +176,8 @@ class Consistent(Single):
         """Of the released numbers of each level, whose noise is its own."""
         return self.margins.fitted_variances([_square(level) for level in levels])
 
-    def release(self, exact: Exact, noise: LevelNoise | TreeNoise, bits: RandomBits) -> Answer:
+    def release(self, exact: Exact, noise: LevelNoise, bits: RandomBits) -> Answer:
         """The tables that add up, one behind the other."""
-        if isinstance(noise, TreeNoise):
-            return self._released(exact, noise, bits)
         sums = self.margins.sums(exact.sums[0])
         measured = [
             level.doubles(values, bits=bits)
@@ -229,40 +195,17 @@ class Consistent(Single):
             limits=self._limits,
         )
 
-    def _released(self, exact: Exact, noise: TreeNoise, bits: RandomBits) -> Answer:
-        margins, law = self.margins, noise.law
-        drawn = noise.drawn(margins.parents, self._sizes, bits).tolist()
-        cells = [cell + one for cell, one in zip(exact.sums[0], drawn, strict=True)]
-        values = [value for level in margins.sums(cells) for value in level]
-        widths = self._by_node(law.half_widths, law)
-        return Answer(
-            values=values,
-            standard_errors=self.standard_errors(noise),
-            lower=[value - width for value, width in zip(values, widths, strict=True)],
-            upper=[value + width for value, width in zip(values, widths, strict=True)],
-            limits=self._limits,
-        )
-
-    def standard_errors(self, noise: LevelNoise | TreeNoise) -> list[float]:
+    def standard_errors(self, noise: LevelNoise) -> list[float]:
         """Of every number of a release, in their order: those of the noise alone."""
-        if isinstance(noise, TreeNoise):
-            return [math.sqrt(one) for one in self._by_node(noise.law.variances, noise.law)]
         found: list[float] = np.sqrt(np.concatenate(self._variances(noise.levels))).tolist()
         return found
-
-    def _by_node(self, known: Sequence[Sequence[float]], law: TreeLaw) -> list[float]:
-        """What is known by level and number of a law, of every node of every level."""
-        numbers = law.numbers(self.margins.parents, self.margins.tree[1])
-        return [own[n] for own, found in zip(known, numbers, strict=True) for n in found.tolist()]
 
     @property
     def _limits(self) -> tuple[float, float]:
         """Between which the exact answer is known to lie."""
         return (0.0 if isinstance(self.of, Count | CountPeople) else -math.inf, math.inf)
 
-    def forecast(
-        self, noise: LevelNoise | TreeNoise, reach: Reach, assume: Assume | None
-    ) -> Forecast:
+    def forecast(self, noise: LevelNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
         if self.margins.keys:
@@ -278,9 +221,7 @@ class Consistent(Single):
             told += ". Sums are those over the keys that are found"
         words = f"at each level: {'; '.join(map(str, noise.levels))}; then the least squares fit"
         return Forecast(
-            noise=f"{noise}, which adds up"
-            if isinstance(noise, TreeNoise)
-            else f"{words} that adds up",
+            noise=f"{words} that adds up",
             sensitivity=f"{inner.sensitivity}, at each level",
             levels=largest,
             notes=(*inner.notes, f"expected error by level (largest standard deviation): {told}"),

@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.hierarchy_noise import Shape, shape_of
 from unacorda.query.schema.facts import Key
 
 __all__ = [
@@ -148,11 +147,6 @@ class Margins:
             parents[below] = above
             found.append(parents)
         return tuple(found)
-
-    @cached_property
-    def tree(self) -> tuple[Shape, list[Integers]]:
-        """Of a rollup how many parts nodes have, and of every node of every level its kind."""
-        return shape_of(self.parents, [len(nodes) for nodes in self.nodes])
 
     def _down(
         self, measured: Sequence[Floats], variances: Sequence[float]
