@@ -40,8 +40,6 @@ def questions(session: unacorda.Session) -> Any:
 SPLITS: dict[str, dict[str, Any]] = {
     "alike": {},
     "weights": {"weights": {"all": 2, "old": "1/2"}},
-    "errors": {"errors": {"all": {"n": 30, "total": 900}, "by sex": 25, "old": 60}},
-    "some errors": {"errors": {"old": 40}},
 }
 
 

@@ -156,11 +156,10 @@ def query(
         list[str] | None,
         typer.Option(
             "--error",
-            metavar="X|COLUMN=X|COLUMN@LEVEL=X",
+            metavar="X|COLUMN=X",
             help="In place of a budget: print the least budgets with which standard errors are at "
-            "most X, of all columns or of one; of ROLLUP and CUBE that of the finest level, or of "
-            "the one that is named as in the column margin. Reads no data and spends nothing. May "
-            "be repeated.",
+            "most X, of all columns or of one; of ROLLUP and CUBE that of the finest level. Reads "
+            "no data and spends nothing. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -23,37 +23,29 @@ __all__ = ["Wished", "print_suggestions", "wished_errors"]
 _OPTION = "--error"
 _EXPECTED = (
     "NAME=X for each column of the answer, each once, or one X for all of them; of ROLLUP and CUBE "
-    "that is the error of the finest level, and NAME@LEVEL=X that of another, as 'margin' calls it"
+    "that is the error of the finest level"
 )
 
-Wished = Fraction | dict[str, Fraction | dict[str, Fraction]]
-"""One error for all columns, or by column; of a column by level, where that is named."""
+Wished = Fraction | dict[str, Fraction]
+"""One error for all columns, or by column."""
 
 
 def wished_errors(texts: Sequence[str]) -> Wished:
-    """Standard errors: one for all columns, or by column, or by column and level of a rollup.
+    """Standard errors: one for all columns, or by column.
 
     >>> wished_errors(["n=10", "mean_age=0.5"])
     {'n': Fraction(10, 1), 'mean_age': Fraction(1, 2)}
-    >>> wished_errors(["n@region=10", "n@all=40"])
-    {'n': {'region': Fraction(10, 1), 'all': Fraction(40, 1)}}
     """
     found: dict[str, Fraction] = {}
-    levels: dict[str, dict[str, Fraction]] = {}
     for text in texts:
         name, sign, number = text.rpartition("=")
-        column, at, level = (part.strip() for part in name.partition("@"))
-        own = levels.setdefault(column, {}) if at else found
-        key = level if at else column
-        named = bool(column) and (bool(level) or not at)
-        if bool(sign) is not named or key in own or (not sign and len(texts) > 1):
+        column = name.strip()
+        if bool(sign) is not bool(column) or column in found or (not sign and len(texts) > 1):
             raise InvalidParameter(_OPTION, text, expected=_EXPECTED)
-        own[key] = checks.exact(_OPTION, number.strip())
-        if own[key] <= 0:
+        found[column] = checks.exact(_OPTION, number.strip())
+        if found[column] <= 0:
             raise InvalidParameter(_OPTION, text, expected="a standard error above 0")
-    if both := found.keys() & levels:
-        raise InvalidParameter(_OPTION, min(both), expected=_EXPECTED)
-    return found.get("", {**found, **levels})
+    return found.get("", found)
 
 
 def print_suggestions(

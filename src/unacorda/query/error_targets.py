@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.aggregates.answers import Assume, Assumed, Forecast
-from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.allocation import Allocation, allocate_together
+from unacorda.query.aggregates.answers import Assumed, Forecast
+from unacorda.query.allocation import allocate_together
 from unacorda.query.noise.additive import Share
-from unacorda.query.plan.batch import QueryBatch, by_name, naming
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Target",
@@ -34,25 +32,22 @@ __all__ = [
     "least_budget",
     "split_for",
     "targets_of",
-    "wishes_of",
 ]
 
 _SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
 
-Wish = Number | Mapping[str, Number | Mapping[str, Number]]
-"""Standard errors of one question as a caller writes them: one, by aggregate, or by level too."""
+Wish = Number | Mapping[str, Number]
+"""Standard errors of a question as a caller writes them: one, or by aggregate."""
 
-Target = Mapping[str, Mapping[int, float]]
-"""Wished standard errors of one question, by the names of its aggregates and their levels.
-
-Levels are numbered as `Query.levels` names them; what has none has one, 0.
+Target = Mapping[str, float]
+"""Wished standard errors of a question, by the names of its aggregates; with margins of the finest
+level.
 """
 
 
 def targets_of(errors: object, query: Query, *, argument: str = "error") -> Target:
     """What the caller wanted: one number for a question with one aggregate, else by name.
 
-    With margins a number is wanted of the finest level; by the names of levels, of any.
     Raises InvalidParameter for names that the question has not, and numbers that are not above 0.
     """
     names = list(query.aggregates)
@@ -68,26 +63,7 @@ def targets_of(errors: object, query: Query, *, argument: str = "error") -> Targ
         raise InvalidParameter(
             argument, sorted(map(str, wanted)), expected=f"aggregates: {', '.join(names)}"
         )
-    return {
-        name: _by_level(f"{argument}[{name!r}]", value, query.levels)
-        for name, value in wanted.items()
-    }
-
-
-def _by_level(argument: str, wanted: Any, levels: Sequence[str]) -> dict[int, float]:
-    """The error of the finest level, or by the names of levels; levels: empty if there are none."""
-    if not isinstance(wanted, Mapping):
-        return {max(len(levels) - 1, 0): _error(argument, wanted)}
-    if not levels:
-        raise InvalidParameter(argument, dict(wanted), expected="a number: there are no margins")
-    if not wanted or not set(wanted) <= set(levels):
-        raise InvalidParameter(
-            argument, sorted(map(str, wanted)), expected=f"levels: {'; '.join(levels)}"
-        )
-    return {
-        levels.index(level): _error(f"{argument}[{level!r}]", value)
-        for level, value in wanted.items()
-    }
+    return {name: _error(f"{argument}[{name!r}]", value) for name, value in wanted.items()}
 
 
 def _error(argument: str, wanted: Any) -> float:
@@ -96,24 +72,6 @@ def _error(argument: str, wanted: Any) -> float:
     if not _SMALLEST <= error <= _LARGEST:
         raise InvalidParameter(argument, wanted, expected="a number above 0, from 1e-300 to 1e300")
     return float(error)
-
-
-def wishes_of(errors: object, together: QueryBatch, *, listed: bool) -> list[Target]:
-    """The wanted errors of each question; empty for one of which none is wanted.
-
-    Raises InvalidParameter as `targets_of` does, naming the question, and where none is wanted.
-    """
-    if together.single:
-        return [targets_of(errors, together.queries[0], argument="errors")]
-    given = by_name("errors", errors, together.names, listed=listed)
-    found: list[Target] = []
-    for name, query in zip(together.names, together.queries, strict=True):
-        with naming(name):
-            wanted = given.get(name)
-            found.append({} if wanted is None else targets_of(wanted, query, argument="errors"))
-    if not any(found):
-        raise InvalidParameter("errors", errors, expected="a standard error of some question")
-    return found
 
 
 def budgets_of(
@@ -162,21 +120,17 @@ _UNKNOWN = (
 
 
 def least_budget(
-    together: QueryBatch,
-    kind: Callable[[Fraction], Guarantee],
-    targets: Sequence[Target],
-    assumed: Sequence[Assumed],
+    query: Query, kind: Callable[[Fraction], Guarantee], target: Target, assumed: Assumed
 ) -> Guarantee:
-    """The least budget of a kind with which all questions err by no more than wanted.
+    """The least budget of a kind with which a question errs by no more than wanted.
 
     kind: from a number to a budget, such as PureDP; the number is rounded up to three digits.
-    assumed: of the data, by question and aggregate.
+    assumed: of the data, by aggregate.
     Raises InvalidParameter where no budget reaches the errors, or an error is not known.
     """
 
     def excess(number: Fraction) -> float:
-        found = allocate_together(together.queries, kind(number), weights=together.weights)
-        return _excess(together.queries, found, targets, assumed)
+        return _excess(query, kind(number), target, assumed)
 
     example = kind(Fraction(1))
     number = _least(
@@ -189,57 +143,56 @@ def least_budget(
         if excess(tidy) <= 1:
             return kind(tidy)
         number = tidy * Fraction(1001, 1000)  # not monotone between the one and the other
-    raise InvalidParameter("error", targets, expected="errors that some tidy budget reaches")
+    raise InvalidParameter("error", target, expected="errors that some tidy budget reaches")
 
 
 def split_for(
-    together: QueryBatch,
-    targets: Sequence[Target],
-    request: Guarantee,
-    assumed: Sequence[Assumed],
-) -> tuple[QueryBatch, Guarantee]:
-    """The questions with the weights, and the part of a request, that reach the wanted errors.
+    query: Query, target: Target, request: Guarantee, assumed: Assumed
+) -> tuple[Query, Guarantee]:
+    """The question with the weights, and the part of a request, that reach the wanted errors.
 
     Where an error is wanted of every aggregate, only the least is spent; else the others share
     what is left by their weights. assumed: as in `least_budget`. Raises InvalidParameter where the
     request is not enough, with what would be.
     """
-    if any(query.private is not None for query in together.queries):
+    if query.private is not None:
         raise InvalidParameter(
             "errors",
             "...",
             expected="public keys: with private ones, ask suggest_budget() for the whole question",
         )
-    best: tuple[QueryBatch, Guarantee] | None = None
+    rest = {name: part for name, part in query.parts().items() if name not in target}
+    best: tuple[Query, Guarantee] | None = None
+    options = []
     for family, whole, slope in _families(request):
-        spent = _least_shares(together, targets, family, slope, assumed)
-        needed = _sum_of(spent)
-        rest = _rest(together, targets)
+        spent = _least_shares(query, target, family, slope, assumed)
+        needed = sum(spent.values(), Fraction(0))
+        alone = _only(query, target).weighted(spent)
+        options.append(_needed(alone, target, request, needed, assumed))
         if not rest:
-            alone = _weighted(together, spent)
-            found = alone, _needed(alone, targets, request, needed, assumed)
+            found = alone, options[-1]
         elif needed < whole:
             others = sum(rest.values(), Fraction(0))
-            for (place, name), weight in rest.items():
-                spent[place][name] = (whole - needed) * weight / others
-            found = _weighted(together, spent), request
+            left = {name: (whole - needed) * part / others for name, part in rest.items()}
+            found = query.weighted({**spent, **left}), request
         else:
             continue
-        if not _within(found[1], request) or not _reached(*found, targets, assumed):
+        if not _within(found[1], request) or _excess(*found, target, assumed) > 1:
             continue
         if best is None or _size(found[1]) < _size(best[1]):
             best = found
     if best is None:
-        raise _too_little(together, targets, request, assumed)
+        more = " and something for the aggregates without" if rest else ""
+        raise InvalidParameter(
+            "budget",
+            request,
+            expected=f"at least {min(options, key=_size)} for the errors that are wanted for{more}",
+        )
     return best
 
 
 def _needed(
-    alone: QueryBatch,
-    targets: Sequence[Target],
-    request: Guarantee,
-    needed: Fraction,
-    assumed: Sequence[Assumed],
+    alone: Query, target: Target, request: Guarantee, needed: Fraction, assumed: Assumed
 ) -> Guarantee:
     """The least request that buys these shares."""
     match request:
@@ -252,7 +205,7 @@ def _needed(
         case RenyiDP(alpha=alpha):
             return RenyiDP(alpha, needed * alpha)
         case ApproxDP(delta=delta):
-            return least_budget(alone, lambda number: ApproxDP(number, delta), targets, assumed)
+            return least_budget(alone, lambda number: ApproxDP(number, delta), target, assumed)
 
 
 def _families(request: Guarantee) -> list[_Family]:
@@ -273,107 +226,51 @@ def _families(request: Guarantee) -> list[_Family]:
 
 
 def _least_shares(
-    together: QueryBatch,
-    targets: Sequence[Target],
+    query: Query,
+    target: Target,
     family: Callable[[Fraction], Share],
     slope: int,
-    assumed: Sequence[Assumed],
-) -> list[dict[str, Fraction]]:
-    """For each question, by name, the least share of this kind that reaches the wanted error."""
-    found = []
-    every = zip(together.names, together.queries, targets, assumed, strict=True)
-    for question, query, wanted, known in every:
-        reach = query.reach
-        shares = {}
-        for name, error in wanted.items():
-            excess = _alone(
-                name,
-                query.aggregates[name],
-                reach=reach,
-                family=family,
-                wanted=error,
-                assume=known[name],
-            )
-            with naming(question):
-                shares[name] = _least(excess, slope=slope)
-        found.append(shares)
-    return found
+    assumed: Assumed,
+) -> dict[str, Fraction]:
+    """By name the least share of this kind that reaches the wanted error."""
+    reach = query.reach
 
-
-def _alone(
-    name: str,
-    aggregate: Aggregate,
-    *,
-    reach: Reach,
-    family: Callable[[Fraction], Share],
-    wanted: Mapping[int, float],
-    assume: Assume | None,
-) -> Callable[[Fraction], float]:
-    def excess(number: Fraction) -> float:
+    def excess(number: Fraction, *, name: str) -> float:
+        aggregate = query.aggregates[name]
         noise = aggregate.noise(family(number), reach)
-        return _over(name, aggregate.forecast(noise, reach, assume), wanted)
+        return _over(name, aggregate.forecast(noise, reach, assumed[name]), target[name])
 
-    return excess
-
-
-def _rest(together: QueryBatch, targets: Sequence[Target]) -> dict[tuple[int, str], Fraction]:
-    """The weights of the aggregates of which no error is wanted, by question and name."""
-    return {
-        (place, name): together.weights[place] * part
-        for place, query in enumerate(together.queries)
-        for name, part in query.parts().items()
-        if name not in targets[place]
-    }
+    return {name: _least(partial(excess, name=name), slope=slope) for name in target}
 
 
-def _weighted(together: QueryBatch, spent: Sequence[Mapping[str, Fraction]]) -> QueryBatch:
-    """The same questions, every aggregate with its share for a weight."""
-    queries = [
-        query.weighted(shares) for query, shares in zip(together.queries, spent, strict=True)
-    ]
-    weights = [sum(shares.values(), Fraction(0)) for shares in spent]
-    return dataclasses.replace(together, queries=tuple(queries), weights=tuple(weights))
-
-
-def _reached(
-    together: QueryBatch,
-    request: Guarantee,
-    targets: Sequence[Target],
-    assumed: Sequence[Assumed],
-) -> bool:
-    found = allocate_together(together.queries, request, weights=together.weights)
-    return _excess(together.queries, found, targets, assumed) <= 1
-
-
-def _excess(
-    queries: Sequence[Query],
-    allocations: Sequence[Allocation],
-    targets: Sequence[Target],
-    assumed: Sequence[Assumed],
-) -> float:
-    """The largest error over what is wanted of it."""
-    return max(
-        _over(
-            name,
-            query.aggregates[name].forecast(allocation.noises[name], allocation.reach, known[name]),
-            wanted[name],
-        )
-        for query, allocation, wanted, known in zip(
-            queries, allocations, targets, assumed, strict=True
-        )
-        for name in wanted
+def _only(query: Query, target: Target) -> Query:
+    """What errors are wanted of, and nothing else."""
+    return dataclasses.replace(
+        query,
+        aggregates={name: query.aggregates[name] for name in query.aggregates if name in target},
+        asked={name: query.asked[name] for name in query.asked if name in target},
     )
 
 
-def _over(name: str, forecast: Forecast, wanted: Mapping[int, float]) -> float:
-    """The largest error over what is wanted of it, by level."""
-    found = []
-    for level, most in wanted.items():
-        error = forecast.errors[level]
-        if error is None:
-            raise InvalidParameter("error", name, expected=_UNKNOWN)
-        found.append(error / most)
-    return max(found)
+def _excess(query: Query, request: Guarantee, target: Target, assumed: Assumed) -> float:
+    """The largest error over what is wanted of it."""
+    (found,) = allocate_together([query], request, weights=[Fraction(1)])
+    return max(
+        _over(
+            name,
+            query.aggregates[name].forecast(found.noises[name], found.reach, assumed[name]),
+            wanted,
+        )
+        for name, wanted in target.items()
+    )
+
+
+def _over(name: str, forecast: Forecast, wanted: float) -> float:
+    """The error over what is wanted of it; that of the finest level, where there are several."""
+    error = forecast.errors[-1]
+    if error is None:
+        raise InvalidParameter("error", name, expected=_UNKNOWN)
+    return error / wanted
 
 
 def _least(
@@ -435,51 +332,5 @@ def _within(asked: Guarantee, request: Guarantee) -> bool:
     return all(a <= b for a, b in zip(asked.additive, request.additive, strict=True))
 
 
-def _too_little(
-    together: QueryBatch,
-    targets: Sequence[Target],
-    request: Guarantee,
-    assumed: Sequence[Assumed],
-) -> InvalidParameter:
-    """What would be needed, as far as there are errors wanted for."""
-    more = " and something for the aggregates without" if _rest(together, targets) else ""
-    alone, wanted = _only(together, targets)
-    known = [one for one, target in zip(assumed, targets, strict=True) if target]
-    options = []
-    for family, _, slope in _families(request):
-        spent = _least_shares(alone, wanted, family, slope, known)
-        weighted = _weighted(alone, spent)
-        options.append(_needed(weighted, wanted, request, _sum_of(spent), known))
-    needed = min(options, key=_size)
-    return InvalidParameter(
-        "budget", request, expected=f"at least {needed} for the errors that are wanted for{more}"
-    )
-
-
-def _only(together: QueryBatch, targets: Sequence[Target]) -> tuple[QueryBatch, list[Target]]:
-    """What errors are wanted of, and nothing else."""
-    kept = [place for place, wanted in enumerate(targets) if wanted]
-    queries = [
-        dataclasses.replace(
-            query,
-            aggregates={name: query.aggregates[name] for name in targets[place]},
-            asked={name: query.asked[name] for name in targets[place]},
-        )
-        for place in kept
-        for query in [together.queries[place]]
-    ]
-    alone = dataclasses.replace(
-        together,
-        names=tuple(together.names[place] for place in kept),
-        queries=tuple(queries),
-        weights=tuple(together.weights[place] for place in kept),
-    )
-    return alone, [targets[place] for place in kept]
-
-
 def _size(budget: Guarantee) -> Fraction:
     return budget.additive[0]
-
-
-def _sum_of(spent: Sequence[Mapping[str, Fraction]]) -> Fraction:
-    return sum((share for shares in spent for share in shares.values()), Fraction(0))

@@ -14,6 +14,7 @@ closed or a file another one, before a row is read: neither is a function of wha
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.exact_counts import Given, answers_of
 from unacorda.query.engines.key_counts import ScanResult, admitted, run, select_keys
 from unacorda.query.engines.protocol import Admission, Admitted, Engine
-from unacorda.query.error_targets import split_for, wishes_of
+from unacorda.query.error_targets import split_for, targets_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import BatchPosition, QueryBatch, Scan, members_of, read_together
 from unacorda.query.plan.query import Query
@@ -265,10 +266,14 @@ def read_request(
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
     check_assumption(numbers_of(assuming), *together.queries)
     if errors is not None:
-        wanted = wishes_of(errors, together, listed=not isinstance(query, Mapping))
+        if not together.single:
+            raise InvalidParameter("errors", errors, expected="one question: ask them one by one")
+        (one,) = together.queries
+        wanted = targets_of(errors, one, argument="errors")
         request_price(budget, account)  # refuses a budget of another unit
-        assumed = assumed_of(together.queries, assuming, account=account)
-        together, budget = split_for(together, wanted, budget, assumed)
+        (assumed,) = assumed_of([one], assuming, account=account)
+        one, budget = split_for(one, wanted, budget, assumed)
+        together = dataclasses.replace(together, queries=(one,))
     return Request(together=together, selects=tuple(selects), budget=budget)
 
 

@@ -548,7 +548,6 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -559,7 +558,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
+        errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -593,7 +592,6 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -604,7 +602,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
+        errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -614,11 +612,10 @@ class Session(SubSessions):
         query: a question or a SELECT; a list, or a dict by name, of them is a batch, which is
         priced and reserved as one, with one scan for all questions about the same rows (table,
         steps, groups, keys). weights: each question's part of the budget relative to the others',
-        in the form of the questions; else 1. errors: wanted standard errors, a number or by
-        aggregate, for a batch in the form of the questions (None for one without): the split that
-        reaches them with the least is taken, and no more is spent, unless others share what is
-        left. assuming: as in `explain`. keys, level_weights: for the GROUP BY of a SELECT, as `sql`
-        takes them.
+        in the form of the questions; else 1. errors: wanted standard errors of one question, a
+        number or by aggregate: the split that reaches them with the least is taken, and no more is
+        spent, unless others share what is left. assuming: as in `explain`. keys, level_weights: for
+        the GROUP BY of a SELECT, as `sql` takes them.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
@@ -646,7 +643,7 @@ class Session(SubSessions):
         """The least budget with which `evaluate` reaches these standard errors: pass it on.
 
         Free: reads no data. error: a number or by aggregate; of tables with margins it is that of
-        the finest level, or by level: {"n": {"all": 10, "region": 5}}. kind: PureDP, ZCDP, ... of
+        the finest level. kind: PureDP, ZCDP, ... of
         the budget, else the account's. delta: of it; ApproxDP needs one. The rest as in `evaluate`.
         The number is rounded up to three digits. The aggregates keep their weights.
 
@@ -658,9 +655,9 @@ class Session(SubSessions):
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
         asked = self._asked((query, some, None, None, assuming), keys, level_weights)
-        wanted = [targets_of(error, asked.together.queries[0])]
-        assumed = assumed_of(asked.together.queries, assuming, account=self._budget)
-        return least_budget(asked.together, make, wanted, assumed)
+        (one,) = asked.together.queries
+        (assumed,) = assumed_of([one], assuming, account=self._budget)
+        return least_budget(one, make, targets_of(error, one), assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
