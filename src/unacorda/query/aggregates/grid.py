@@ -128,7 +128,7 @@ class PublicGrid:
         return (
             f"CAST(CASE WHEN {value} <= {double(self.lower)} THEN 0e0 "
             f"WHEN {value} >= {double(self.upper)} THEN {double(self.steps)} "
-            f"ELSE {inner} END AS BIGINT)"
+            f"ELSE {inner} END AS INTEGER)"
         )
 
     @property

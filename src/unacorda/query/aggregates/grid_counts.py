@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,8 @@ Lines = tuple[Integers, Integers, Integers]
 """Counts where there are any: cells, places, and how many. Private."""
 
 _MOST_ENTRIES = 1_000_000  # cells times bins, padded, that are drawn from at once
+_MANY = 4_096  # bins of a cell that is drawn from by itself
+_BITS = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,16 @@ class Runs:
         )
         return Bins(lows=lows, sizes=sizes, weights=weights, before=before)
 
+    def alone(self, start: int, end: int) -> Bins:
+        """Those of one line, by itself."""
+        part = slice(start, end)
+        return Bins(
+            lows=self.lows[None, part],
+            sizes=self.sizes[None, part],
+            weights=self.weights[None, part],
+            before=self.before[None, part],
+        )
+
     def of(self, lines: Integers) -> Runs:
         """Those of some lines, which are numbered from 0 on."""
         lengths = np.bincount(self.lines, minlength=int(lines.max(initial=-1)) + 1)
@@ -161,35 +173,53 @@ class Batch:
 class Counted:
     """One ranking: rows or people by cell and place. Private.
 
-    cells: how many there are; lines: in the order of cells and places.
+    cells: how many there are; keys: places with rows, rising, those of each cell beyond those of
+    the one before; rows: how many each has.
     """
 
     steps: int
     cells: int
-    lines: Lines
+    keys: Integers
+    rows: Integers
+    _known: dict[str, Runs] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(steps: int, cells: int, lines: Lines) -> Counted:
         """Of lines in any order."""
         at, places, rows = lines
-        places = np.clip(places, 0, steps)  # as SQL has it already
-        order = np.lexsort((places, at))
-        return Counted(steps=steps, cells=cells, lines=(at[order], places[order], rows[order]))
+        keys = at * (steps + 1) + np.clip(places, 0, steps)  # as SQL has it already
+        log2 = int(rows.max(initial=0)).bit_length()
+        if int(keys.max(initial=0)).bit_length() + log2 < _BITS:  # much sooner put in order
+            both = np.sort((keys << log2) | rows)
+            keys, rows = both >> log2, both & ((1 << log2) - 1)
+        else:
+            order = np.argsort(keys)
+            keys, rows = keys[order], rows[order]
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        if len(begins) < len(keys):
+            keys, rows = keys[begins], np.add.reduceat(rows, begins)
+        return Counted(steps=steps, cells=cells, keys=keys, rows=rows)
 
     def batches(self, slots: Integers | None = None) -> Iterator[Batch]:
-        """All cells, those with about as many bins together.
+        """All cells: those with many bins one by one, others with about as many bins together.
 
         slots: the first of each place, and how many there are in all, in which bins are told
         instead of in places.
         """
-        runs = self._runs()
-        end = self.steps + 1
+        if "runs" not in self._known:
+            self._known["runs"] = self._runs()
+        runs, end = self._known["runs"], self.steps + 1
         if slots is not None:
             lows, end = slots[runs.lows], int(slots[-1])
             runs = dataclasses.replace(runs, lows=lows, sizes=slots[runs.lows + runs.sizes] - lows)
         lengths = np.bincount(runs.lines, minlength=self.cells)
-        order = np.argsort(lengths, kind="stable")[::-1]
-        done = 0
+        ends = np.cumsum(lengths)
+        for cell in np.flatnonzero(lengths >= _MANY).tolist():
+            yield Batch(
+                cells=np.array([cell]), bins=runs.alone(ends[cell] - lengths[cell], ends[cell])
+            )
+        few = np.flatnonzero(lengths < _MANY)
+        order, done = few[np.argsort(lengths[few], kind="stable")[::-1]], 0
         while done < len(order):
             count = max(_MOST_ENTRIES // int(lengths[order[done]]), 1)
             cells = np.sort(order[done : done + count])
@@ -198,44 +228,45 @@ class Counted:
 
     def _runs(self) -> Runs:
         """Bins that fill every cell: each place with rows, each end, and what lies between."""
-        at, places, rows = self.lines
-        width = self.steps + 1
-        keys = at * width + places
-        starts = np.arange(self.cells + 1) * width
+        starts = np.arange(self.cells + 1) * (self.steps + 1)
         # The ends of the grid are bins by themselves, with rows or without.
-        marks = np.unique(np.concatenate([keys, keys + 1, starts, starts[:-1] + 1, starts[1:] - 1]))
-        counts = np.zeros(len(marks), dtype=np.int64)
-        np.add.at(counts, np.searchsorted(marks, keys), rows)
-        lines, lows = np.divmod(marks[:-1], width)
-        counts, sizes = counts[:-1], np.diff(marks)
+        every = np.sort(np.concatenate([self.keys, starts[:-1], starts[1:] - 1]), kind="stable")
+        every = every[np.diff(every, prepend=-1) > 0]
+        between = np.diff(every) - 1
+        empty = np.flatnonzero(between)
+        at = np.arange(len(every))
+        at[1:] += np.cumsum(between > 0)
+        gaps = at[empty] + 1
+        marks, sizes, counts = (np.zeros(len(every) + len(empty), np.int64) for _ in range(3))
+        marks[at], marks[gaps] = every, every[empty] + 1
+        sizes[at], sizes[gaps] = 1, between[empty]
+        counts[at[np.searchsorted(every, self.keys)]] = self.rows
+        lines, lows = np.divmod(marks, self.steps + 1)
         before = np.cumsum(counts) - counts
         before -= before[np.searchsorted(lines, np.arange(self.cells))][lines]
         return Runs(lines=lines, lows=lows, sizes=sizes, weights=counts, before=before)
 
     def below(self, places: Integers) -> Integers:
         """Rows below some places of every cell; places: cells by any number of them."""
-        at, own, rows = self.lines
-        width = self.steps + 1
-        total = np.concatenate([[0], np.cumsum(rows)])
-        starts = np.arange(self.cells)[:, None] * width
-        keys = at * width + own
-        first, last = (np.searchsorted(keys, ends) for ends in (starts, starts + places))
-        found: Integers = total[last] - total[first]
-        return found
+        starts = np.arange(self.cells)[:, None] * (self.steps + 1)
+        return self._before(starts + places) - self._before(starts)
 
     @property
     def totals(self) -> Integers:
         """The rows of every cell."""
-        at, _, rows = self.lines
-        found: Integers = np.bincount(at, weights=rows, minlength=self.cells).astype(np.int64)
+        return np.diff(self._before(np.arange(self.cells + 1) * (self.steps + 1)))
+
+    def _before(self, keys: Integers) -> Integers:
+        """The rows with smaller keys."""
+        sums = np.concatenate([[0], np.cumsum(self.rows)])
+        found: Integers = sums[np.searchsorted(self.keys, keys)]
         return found
 
     @property
     def counts(self) -> Integers:
         """Cells by places, all of them."""
-        at, places, rows = self.lines
         counts = np.zeros((self.cells, self.steps + 1), dtype=np.int64)
-        np.add.at(counts, (at, places), rows)
+        counts.ravel()[self.keys] = self.rows
         return counts
 
     def __repr__(self) -> str:

@@ -230,7 +230,8 @@ def guarded(work: Callable[[], T]) -> T:
 
 def integers(column: Any) -> NDArray[np.int64]:
     """A column of DuckDB as integers."""
-    return np.ma.getdata(column).astype(np.int64)
+    found: NDArray[np.int64] = np.ma.getdata(column).astype(np.int64, copy=False)
+    return found
 
 
 def _wholes(column: Any) -> list[int]:
