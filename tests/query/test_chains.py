@@ -42,10 +42,17 @@ PLACES = 2
 
 
 def losses(
-    counts: Sequence[int], wanted: Sequence[Fraction], total: int
+    counts: Sequence[int],
+    wanted: Sequence[Fraction],
+    total: int,
+    slots: Sequence[int] | None = None,
 ) -> dict[tuple[int, ...], Fraction]:
-    """Of every chain by its places, from the definition; rows are even over a point's places."""
-    mass = [Fraction(c, PLACES) for c in counts for _ in range(PLACES)]
+    """Of every chain by its places, from the definition; rows are even over a point's places.
+
+    slots: of each point, else 1.
+    """
+    pairs = zip(counts, slots or [1] * len(counts), strict=True)
+    mass = [Fraction(c, own * PLACES) for c, own in pairs for _ in range(own * PLACES)]
     below = [Fraction(0), *itertools.accumulate(mass)]
     shares = [b - a for a, b in itertools.pairwise([Fraction(0), *wanted, Fraction(1)])]
     found = {}
@@ -58,12 +65,18 @@ def losses(
 
 
 def law(
-    counts: Sequence[int], wanted: Sequence[Fraction], total: int, rate: Fraction
+    counts: Sequence[int],
+    wanted: Sequence[Fraction],
+    total: int,
+    rate: Fraction,
+    slots: Sequence[int] | None = None,
 ) -> dict[tuple[int, ...], float]:
     """Chances of the points of all cuts together."""
     found: dict[tuple[int, ...], float] = {}
-    for places, loss in losses(counts, wanted, total).items():
-        points = tuple(place // PLACES for place in places)
+    widths = PLACES * np.array(slots or [1] * len(counts))
+    point_of = np.repeat(np.arange(len(counts)), widths).tolist()
+    for places, loss in losses(counts, wanted, total, slots).items():
+        points = tuple(point_of[place] for place in places)
         found[points] = found.get(points, 0.0) + math.exp(-float(rate * loss))
     whole = math.fsum(found.values())
     return {points: weight / whole for points, weight in found.items()}
@@ -109,6 +122,27 @@ def test_chains_have_their_law(
     assert pvalue(seen, law(counts, UNEVEN, total, rate)) > 1e-8
     if counts[0] == 3 and rate < 1:
         assert pvalue(seen, law(counts, UNEVEN, total, rate * 3)) < 1e-8
+
+
+@pytest.mark.statistical
+def test_chains_of_points_with_more_slots_have_their_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 draws; chi-square, false alarm 1e-8. The law of points that are alike is another."""
+    for part in (chain_draws, cuts):
+        monkeypatch.setattr(part, "PLACES_LOG2", 1)
+    counts, slots, rate = [3, 0, 2, 1], [4, 1, 1, 2], Fraction(1, 2)
+    found = chain_draws.chain_places(
+        counted_cells(np.array([counts] * 2_000)),
+        np.concatenate([[0], np.cumsum(slots)]),
+        wanted=UNEVEN,
+        totals=[6] * 2_000,
+        rate=rate,
+        bits=SeededBits(6),
+    )
+    seen: dict[Any, int] = {}
+    for points in found.T.tolist():
+        seen[tuple(points)] = seen.get(tuple(points), 0) + 1
+    assert pvalue(seen, law(counts, UNEVEN, 6, rate, slots)) > 1e-8
+    assert pvalue(seen, law(counts, UNEVEN, 6, rate)) < 1e-8
 
 
 @pytest.mark.statistical
