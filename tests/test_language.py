@@ -18,15 +18,12 @@ LEFT: dict[str, int] = {
     "accounting": 62,
     "attacks": 33,
     "audit": 37,
-    "cli": 35,
     "inference": 105,
     "learning": 6,
-    "ledger": 19,
     "mechanisms": 161,
     "modules": 5,
     "pages": 259,
     "privacy": 17,
-    "query": 92,
 }
 """Of each package of `src/unacorda`, of its other modules, and of the pages."""
 

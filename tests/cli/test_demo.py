@@ -20,7 +20,7 @@ def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
     assert "\x1b" not in ran.out
     for words in (
-        "data that anybody may see",
+        "data that anyone may see",
         "What happens to the rows",
         "left PureDP(epsilon=1.0)",
         "left ZCDP(rho=0.1)",

@@ -187,7 +187,7 @@ def test_what_cannot_be_split_is_refused(ledger: Ledger) -> None:
         ledger.open_split("births", limit=PLENTY, max_parts=1, digest="", salt=b"")
     assert ledger.entries("visits") == ()
     ledger.open_account("bare", PLENTY, {})
-    with pytest.raises(LedgerMismatch, match="which tables are neighbours"):
+    with pytest.raises(LedgerMismatch, match="which tables are neighbors"):
         ledger.open_split("bare", limit=PLENTY, max_parts=1, digest="", salt=b"")
     replaced = {**TERMS, "neighbors": "ReplaceOne"}
     ledger.open_account("orders", RenyiDP(2, 1), replaced)

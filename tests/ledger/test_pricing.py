@@ -76,7 +76,7 @@ def test_the_relation_is_the_accounts() -> None:
     assert one.fixed == epsilon(sampled, delta=1e-6, neighbors=AddRemove)
     assert other.fixed == epsilon(sampled, delta=1e-6, neighbors=ReplaceOne)
     assert one.fixed != other.fixed
-    with pytest.raises(LedgerMismatch, match="neighbours"):
+    with pytest.raises(LedgerMismatch, match="neighbors"):
         reprice(with_history(PureDP(1), neighbors="Friends"), "visits", delta=0)
 
 

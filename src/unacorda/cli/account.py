@@ -129,7 +129,7 @@ def account(
         typer.Option(
             "--neighbors",
             metavar="RELATION",
-            help="How neighbouring tables differ: add-remove, replace-one or zero-out.",
+            help="How neighboring tables differ: add-remove, replace-one or zero-out.",
         ),
     ] = "add-remove",
     explain: Annotated[
@@ -357,7 +357,7 @@ def _print(event: Event, found: Sequence[Answer], relation: Neighbors, *, explai
         if answer.why is not None:
             show.line(show.wrapped(f"{answer.name}: {answer.why}"))
     show.line()
-    show.line(f"Neighbouring tables differ by {relation}.")
+    show.line(f"Neighboring tables differ by {relation}.")
     if not explain:
         return
     for part in explained(event, neighbors=relation).parts:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RATES", "Answer", "Asked", "answers", "grid_of", "outward", "plain"]
 
 RATES = (0.001, 0.01, 0.1)
-"""The false-positive rates at which an attacker's hits are told."""
+"""The false-positive rates at which an attacker's hits are shown."""
 
 _NO_BOUND = "no finite bound holds here"
 

@@ -136,7 +136,7 @@ def calibrate(
         typer.Option(
             "--neighbors",
             metavar="RELATION",
-            help="How neighbouring tables differ: add-remove, replace-one or zero-out.",
+            help="How neighboring tables differ: add-remove, replace-one or zero-out.",
         ),
     ] = "add-remove",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -200,7 +200,7 @@ def _search(
     names = [name for name in template.names if name not in KINDS and name not in CLASSES]
     if len(names) != 1:
         if not names:
-            template.event()  # whatever else is wrong with it is told first
+            template.event()  # whatever else is wrong with it is said first
         raise InvalidParameter(
             ARGUMENT,
             text,
@@ -301,4 +301,4 @@ def _print(search: Search, found: Found, answer: Answer, aim: Aim, relation: Nei
     }
     for name, text in facts.items():
         show.line(f"{name + ':':10}{text}")
-    show.line(f"Neighbouring tables differ by {relation}.")
+    show.line(f"Neighboring tables differ by {relation}.")

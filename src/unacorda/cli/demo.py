@@ -86,7 +86,7 @@ _AIRLINES = {
 
 _WELCOME = (
     "unacorda answers questions about tables of people with calibrated noise, so that no answer "
-    "tells whether any one person is in the table. Here are two, about data that anybody may see: "
+    "tells whether any one person is in the table. Here are two, about data that anyone may see: "
     "only therefore can the exact answers stand beside the private ones. With your own data you "
     "would see the private ones alone."
 )

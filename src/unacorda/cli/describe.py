@@ -163,7 +163,7 @@ def describe(
 
 
 def _looked(file: DataFile, request: Guarantee, **session: Any) -> Description:
-    """The look, and before it the search for the rows of a person where nobody made it yet."""
+    """The look, and before it the search for the rows of a person where no one made it yet."""
     from unacorda.query.session import Session
 
     known_rows(file, request, **session)  # refuses what is more than is left

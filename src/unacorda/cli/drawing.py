@@ -162,14 +162,14 @@ def budget(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
     from unacorda.privacy.guarantees import guarantee_from_json
 
     account = book.account(dataset)
-    told = [(entry.time, guarantee_from_json(entry.spent)) for entry in book.entries(dataset)]
-    times = [_instant(account.opened), *(_instant(time) for time, _ in told)]
+    spent = [(entry.time, guarantee_from_json(entry.spent)) for entry in book.entries(dataset)]
+    times = [_instant(account.opened), *(_instant(time) for time, _ in spent)]
     last = max([*times, now])
     limits = _numbers(account.budget)
     shares = {}
     for place, (name, limit) in enumerate(limits.items()):
         if limit > 0:
-            sums = [0.0, *(float(spent.additive[place] / limit) for _, spent in told)]
+            sums = [0.0, *(float(own.additive[place] / limit) for _, own in spent)]
             shares[f"{name}, of {float(limit):.4g}"] = [*sums, sums[-1]]
     if not shares:
         raise InvalidParameter("--dataset", dataset, expected="an account with some budget")

@@ -38,7 +38,7 @@ Example:
   unacorda ledger show --ledger sqlite:///budget.db
 """
 
-_INIT = f"""Open the account of a data set before anybody asks about it, and sub-accounts.
+_INIT = f"""Open the account of a data set before anyone asks about it, and sub-accounts.
 
 The account keeps its budget and what it protects for good; `unacorda query` then needs no --budget.
 How many rows of a person a question uses is that question's own (--max-rows), and noted with it.
@@ -54,7 +54,7 @@ Examples:
       --dataset visits-2024 --budget epsilon=3 --row \\
       --sub-account ana=epsilon=0.5
 
-PostgreSQL needs the extra `postgres`. Whoever may write to the place of a ledger can also spend.
+PostgreSQL needs the extra `postgres`. Who may write to the place of a ledger can also spend.
 
 {EXIT_CODES}"""
 

@@ -203,7 +203,7 @@ def _told_of(option: str, value: object, form: str) -> Iterator[None]:
         yield
     except InvalidParameter as error:
         fault = error
-    if fault is not None:  # out here, so that nothing else is told of
+    if fault is not None:  # out here, so that nothing else is shown of
         said = f"{form}, and as {fault.argument} {fault.expected}"
         raise InvalidParameter(option, value, expected=said)
 
@@ -238,7 +238,7 @@ def of_file(path: Path) -> Iterator[None]:
         yield
     except InvalidParameter as error:
         fault = error
-    if fault is not None:  # out here, so that nothing else is told of
+    if fault is not None:  # out here, so that nothing else is shown of
         if fault.argument not in {"FILE", "text"}:
             raise fault
         raise InvalidParameter("FILE", str(path), expected=fault.expected)
@@ -268,22 +268,22 @@ def _fact(name: str, fact: object) -> Fact:
     from unacorda.query.schema.facts import Bounds, Categories, Dates, Text
 
     flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
-    told = f"--columns, {name!r}"
+    place = f"--columns, {name!r}"
     match fact:
         case {"bounds": [int() | Decimal() as lower, int() | Decimal() as upper], **rest}:
             if not rest:
-                with _told_of(told, f"[{lower}, {upper}]", '{"bounds": [LOWER, UPPER]}'):
+                with _told_of(place, f"[{lower}, {upper}]", '{"bounds": [LOWER, UPPER]}'):
                     return Bounds(lower, upper)
         case {"categories": [*values], **rest}:
             if not rest:
-                with _told_of(told, values, '{"categories": [...]}'):
+                with _told_of(place, values, '{"categories": [...]}'):
                     return Categories(values)
         case dict() if len(fact) == 1:
             ((kind, said),) = fact.items()
             if kind in flags and said is True:
                 return flags[kind]()
     raise InvalidParameter(
-        told,
+        place,
         fact,
         expected='{"bounds": [LOWER, UPPER]}, {"categories": [...]}, {"dates": true} or '
         '{"text": true}',

@@ -54,7 +54,7 @@ _ENDINGS = (".svg", ".png", ".pdf")
 HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
 
 \b
-  tradeoff EVENTS        what an attacker misses, against her rate of false
+  tradeoff EVENTS        what an attacker misses, against their rate of false
                          alarms; --scores FILE shades what an audit rules out
   profile EVENTS         delta over epsilon
   loss EVENTS            the privacy loss distribution; --delta marks epsilon
@@ -110,7 +110,7 @@ def plot(
         typer.Option(
             "--neighbors",
             metavar="RELATION",
-            help="How neighbouring tables differ: add-remove (the default), replace-one or "
+            help="How neighboring tables differ: add-remove (the default), replace-one or "
             "zero-out.",
             show_default=False,
         ),

@@ -223,15 +223,15 @@ def query(
     """The verb; its help is `HELP`."""
     with reporting():
         price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-        wished = wished_errors(error) if error else None
-        if wished is not None and (price.main or explain or ledger or output):
+        wanted = wished_errors(error) if error else None
+        if wanted is not None and (price.main or explain or ledger or output):
             raise InvalidParameter(
                 "--error", error, expected="it without a budget, --explain, --ledger and --output"
             )
-        if wished is not None and max_rows == AUTO:
+        if wanted is not None and max_rows == AUTO:
             expected = "a number beside --error, which reads no data and so finds none"
             raise InvalidParameter("--max-rows", max_rows, expected=expected)
-        request = (price if wished is None else Price(epsilon="1")).guarantee()
+        request = (price if wanted is None else Price(epsilon="1")).guarantee()
         table = key_table(keys or [])
         question = Question(
             file=DataFile(data=data, delimiter=delimiter),
@@ -252,7 +252,7 @@ def query(
             level_weights=_weights(level_weights),
             assuming=assuming,
         )
-        if assuming is not None and not explain and wished is None:
+        if assuming is not None and not explain and wanted is None:
             raise InvalidParameter(
                 "--assuming", assuming, expected="it beside --explain or --error"
             )
@@ -263,8 +263,8 @@ def query(
         hint = question.file.look()
         if hint is not None:
             show.notice(escape(hint))
-        if wished is not None:
-            print_suggestions(question, wished, delta=delta, as_json=as_json)
+        if wanted is not None:
+            print_suggestions(question, wanted, delta=delta, as_json=as_json)
             return
         if explain:
             _explain(question, ledger, dataset, account, below, as_json=as_json)

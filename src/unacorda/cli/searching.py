@@ -127,7 +127,7 @@ class Search:
             run = [] if refused is not None else [*run, value]
             best = max(best, run, key=len)
         if not best:
-            refused = refusals[9]  # that of 1, or of 512 for a count: the likeliest to be told
+            refused = refusals[9]  # that of 1, or of 512 for a count: the likeliest to be shown
             assert refused is not None
             raise refused
         low, high = best[0], best[-1]

@@ -235,7 +235,7 @@ def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
     What follows a line break is a drawing, and stays as it is.
     """
     text, broken, drawing = f"{kind}: {text}".partition("\n")
-    with contextlib.suppress(OSError, ValueError):  # nobody is listening
+    with contextlib.suppress(OSError, ValueError):  # no one is listening
         if _terminal(sys.stderr):
             text = wrapped(text, width=min(_columns(sys.stderr), _WIDEST) - 1)
         sys.stderr.write(f"{text}{broken}{drawing}\n")

@@ -1,4 +1,4 @@
-"""The least budgets that reach wished errors, as `unacorda query --error` prints them."""
+"""The least budgets that reach wanted errors, as `unacorda query --error` prints them."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -18,7 +18,7 @@ from unacorda.query.schema.formatting import escape
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Wished", "print_suggestions", "wished_errors"]
+__all__ = ["Wanted", "print_suggestions", "wished_errors"]
 
 _OPTION = "--error"
 _EXPECTED = (
@@ -26,11 +26,11 @@ _EXPECTED = (
     "that is the error of the finest level"
 )
 
-Wished = Fraction | dict[str, Fraction]
+Wanted = Fraction | dict[str, Fraction]
 """One error for all columns, or by column."""
 
 
-def wished_errors(texts: Sequence[str]) -> Wished:
+def wished_errors(texts: Sequence[str]) -> Wanted:
     """Standard errors: one for all columns, or by column.
 
     >>> wished_errors(["n=10", "mean_age=0.5"])
@@ -49,7 +49,7 @@ def wished_errors(texts: Sequence[str]) -> Wished:
 
 
 def print_suggestions(
-    question: Question, errors: Wished, *, delta: str | None, as_json: bool
+    question: Question, errors: Wanted, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
     found: dict[str, Guarantee] = {}

@@ -192,7 +192,7 @@ class Accounts:
         return opening
 
     def _last(self, transaction: Transaction, dataset: str) -> Entry | None:
-        """The newest entry, to a transaction that writes: nobody else adds one before it ends.
+        """The newest entry, to a transaction that writes: no one else adds one before it ends.
 
         Raises LedgerMismatch where an entry that stood here before is gone: on an older copy that
         was put in the place of this ledger the same budget would be spent again.

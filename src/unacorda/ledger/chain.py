@@ -133,7 +133,7 @@ def refuse_reproducible(*, reproducible: bool) -> None:
             "reproducible",
             reproducible,
             expected=(
-                "noise from secure bits: whoever knows a seed can take seeded noise off again, so "
+                "noise from secure bits: who knows a seed can take seeded noise off again, so "
                 "a ledger that outlives the process must not record it as protected; use an "
                 "in-memory ledger for tests"
             ),

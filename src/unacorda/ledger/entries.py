@@ -55,7 +55,7 @@ class Entry:
     JSON texts, empty where the state has none. spent: JSON text of all that is spent once this
     entry stands. plan_digest: hash of the plan, salt: hex of the sampling salt, neither a function
     of the data. time: UTC, ISO 8601, as the clock had it; the sequence is the order. reproducible:
-    whether the noise came from a seed, and so protects nobody. previous, digest: SHA-256 of the
+    whether the noise came from a seed, and so protects no one. previous, digest: SHA-256 of the
     entry before (or of the account) and of this one. sub_account: the name of the sub-account that
     is debited too, and sub_spent: JSON text of all that it has spent once this entry stands; None
     where no sub-account is meant. split: the sequence of the entry that opened the split (its own,

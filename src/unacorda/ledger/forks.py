@@ -78,7 +78,7 @@ def no_fork() -> _Block:
 
 
 def tell_of_forks(store: Forked) -> None:
-    """From now on a store is told of forks, as long as it is there."""
+    """From now on a store hears of forks, as long as it is there."""
     _stores.add(store)
 
 

@@ -59,8 +59,8 @@ class Owed:
 def met(questions: Iterable[Entry], splits: Iterable[Split]) -> list[Counter[str]]:
     """Multisets of events, of which one holds all that any single person has met.
 
-    Of a split she has met at most `max_parts` parts. Where there are too many ways to choose them,
-    one multiset stands for several: of every event as many as the ways have at most.
+    Of a split a person has met at most `max_parts` parts. Where there are too many ways to choose
+    them, one multiset stands for several: of every event as many as the ways have at most.
     """
     asked: dict[Part | None, Counter[str]] = {}
     for entry in questions:

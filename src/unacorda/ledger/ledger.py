@@ -46,7 +46,7 @@ class Ledger(Accounts):
 
     A split says that everybody is in at most `max_parts` of some parts. What is charged to a part
     counts there, up to a limit of its own, and above it as far as the sum of the `max_parts`
-    largest parts grows by it. All that is known of it are entries, so that whoever opens it again
+    largest parts grows by it. All that is known of it are entries, so that who opens it again
     goes on where it stands.
 
     >>> from unacorda.ledger.opening import open_ledger
@@ -176,7 +176,7 @@ class Ledger(Accounts):
 
         Only for a question that was called off before the first row was read, and for reasons
         that do not depend on the data; that is for the caller to know. What only the one who asked
-        can know nobody else may claim: raises InvalidParameter unless this very ledger, in this
+        can know no one else may claim: raises InvalidParameter unless this very ledger, in this
         process, made the reservation, and it is neither committed nor voided.
         """
         if (os.getpid(), reservation.dataset, reservation.sequence) not in self._unread:

@@ -74,7 +74,7 @@ class PostgresStore:
         place = _DIALECT.identifier_preparer.quote_identifier(schema)
         names = [f"{place}.{table.name}" for table in (accounts, entries)]
         oids = ", ".join("'" + name.replace("'", "''") + "'::regclass" for name in names)
-        # Nobody puts something else in their place between the look and what follows.
+        # No one puts something else in their place between the look and what follows.
         lock = f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE"
         self._sound = f"{lock}; {_SOUND.format(oids=oids)}"
         tell_of_forks(self)

@@ -73,7 +73,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
 
     delta: from 0, below 1; events spend their own deltas of it. For what holds when the noise, too,
     was chosen after seeing answers, read `odometer`. Raises LedgerMismatch where there is no such
-    account, or it does not say which tables are neighbours.
+    account, or it does not say which tables are neighbors.
 
     Bound       upper.
     Source      those of the accountant.
@@ -105,7 +105,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     neighbors = neighbors_of(account)
     splits = [split_of(entry) for entry in entries if entry.state == "split"]
     fixed: float | None = None
-    # Events about parts are told for who is added or removed, and a replaced person is both.
+    # Events about parts are stated for who is added or removed, and a replaced person is both.
     if neighbors is not ReplaceOne or all(part_of(entry) is None for entry in questions):
         with contextlib.suppress(UnsupportedEvent):
             fixed = max(

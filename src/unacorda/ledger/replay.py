@@ -1,4 +1,4 @@
-"""An account's history told again, entry by entry: whether it is as a ledger writes it."""
+"""An account's history, read again entry by entry: whether it is as a ledger writes it."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -45,7 +45,7 @@ def verify_entries(
 
 
 class _Replay:
-    """An account's history, told again entry by entry."""
+    """An account's history, read again entry by entry."""
 
     def __init__(self, account: Account) -> None:
         self.count = 0
@@ -53,7 +53,7 @@ class _Replay:
         self._previous = account_digest(account)
         self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
         self._running: dict[int, Entry] = {}
-        self._splits: Splits | None = None  # until there is one: it needs to know the neighbours
+        self._splits: Splits | None = None  # until there is one: it needs to know the neighbors
 
     def fault(self, entry: Entry) -> str | None:
         """What is wrong with the next entry, if anything; it is taken in."""

@@ -1,4 +1,4 @@
-"""What the parts of splits have spent, and what an account owes for that, told by its entries."""
+"""What the parts of splits have spent, and what an account owes for that, by its entries."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -26,7 +26,7 @@ def neighbors_of(account: Account) -> Neighbors:
         if said == str(relation):
             return relation
     raise LedgerMismatch(
-        f"Account {account.dataset!r} does not say which tables are neighbours: its terms have "
+        f"Account {account.dataset!r} does not say which tables are neighbors: its terms have "
         f"neighbors={said!r}."
     )
 
@@ -59,7 +59,7 @@ def split_of(entry: Entry) -> Split:
 
 
 class Splits:
-    """The splits of one account, as far as they have been told by `take`.
+    """The splits of one account, as far as `take` has read them.
 
     Every charge to a part is priced once, where it is spent, for what the account's guarantee
     compares: as it is under AddRemove and ZeroOut, for the pair under ReplaceOne. Each split owes

@@ -36,7 +36,7 @@ class SqliteStore:
 
     One connection is kept, and the threads of a process take turns; it is closed before a fork and
     opened again, because a child that inherits one would hold locks that are not its own. A file
-    that was moved or replaced since it was opened is refused: what it is told would be lost. So is
+    that was moved or replaced since it was opened is refused: what it is given would be lost. So is
     one of several names, whose logs would not know of each other.
     """
 
@@ -164,7 +164,7 @@ def _made(path: Path) -> os.stat_result:
     try:
         if not path.parent.is_dir():
             raise InvalidParameter("ledger", _name(path), expected="a file in a folder that exists")
-        # Closing any file drops all locks that this process has on it: nobody may have one yet.
+        # Closing any file drops all locks that this process has on it: no one may have one yet.
         with no_fork(), _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         found = path.stat()

@@ -68,7 +68,7 @@ class Store(Protocol):
         """Whether it outlives the process."""
 
     def writing(self, dataset: str) -> AbstractContextManager[Transaction]:
-        """A transaction during which nobody else, in any process, writes about the dataset.
+        """A transaction during which no one else, in any process, writes about the dataset.
 
         All that it adds is there for good when the block has ended, or nothing is, after an
         exception. Raises LedgerFailed where the place fails.

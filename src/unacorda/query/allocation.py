@@ -202,7 +202,7 @@ def _shares(
             return [(ZCDP(epsilon / alpha), deltas)]
         case ApproxDP(epsilon=epsilon):
             options: list[tuple[Share, _Deltas]] = [(PureDP(epsilon), deltas)] if epsilon else []
-            # Normal noise needs a delta as well: half of what nobody asked for.
+            # Normal noise needs a delta as well: half of what no one asked for.
             given = sum((_asked(query) or Fraction(0) for query in queries), Fraction(0))
             deltas = _deltas(queries, request, (whole + given) / 2, parts)
             if 0 < whole < 1 and (rest := whole - sum(deltas)) > 0:
@@ -318,7 +318,7 @@ def _spendable(request: Guarantee) -> None:
         raise InvalidParameter("budget", request, expected="a budget above zero")
     if main > _LARGEST:
         raise InvalidParameter(
-            "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects nobody"
+            "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects no one"
         )
 
 

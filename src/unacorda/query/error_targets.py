@@ -40,7 +40,7 @@ Wish = Number | Mapping[str, Number]
 """Standard errors of a question as a caller writes them: one, or by aggregate."""
 
 Target = Mapping[str, float]
-"""Wished standard errors of a question, by the names of its aggregates; with margins of the finest
+"""Wanted standard errors of a question, by the names of its aggregates; with margins of the finest
 level.
 """
 

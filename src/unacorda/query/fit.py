@@ -7,7 +7,7 @@ asked is refused for nothing.
 
 The digest of a fit holds the model in words that are the same in every process: of a model with
 parameters, as scikit-learn has them, these; of a dataclass its fields; of another object what it
-holds. So no address in memory is among them; what cannot be told so is named by its class alone.
+holds. So no address in memory is among them; what has no such text is named by its class alone.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -358,7 +358,7 @@ _MADE_UP = 1e12
 """How many rows a rehearsal finds."""
 
 _FREE = GDP(10**12)
-"""What it may cost: more than anybody asks for."""
+"""What it may cost: more than anyone asks for."""
 
 
 class Fits(Protocol):

@@ -337,7 +337,7 @@ class SubSessions:
         have rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
         together are debited as they grow. name: of a split that the ledger shall know again: any
         session that gives it goes on with the same parts and with what they have spent, for the
-        same data alone (a file that changed is refused; what a frame holds nobody can tell).
+        same data alone (a file that changed is refused; what a frame holds no one can tell).
         Without a name each split is a new one, with a debt of its own. See docs/tables.md.
         Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
         """
@@ -400,7 +400,7 @@ def digest_of(
     the software that runs it, and what tells files from others: another of these draws other parts.
     """
     first = next(iter(found.values()))
-    told = {
+    stated = {
         "tables": {
             name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
             for name, rows in first.items()
@@ -410,7 +410,7 @@ def digest_of(
         "terms": unit.terms,
         "engine": list(engine.identity),
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
 
 
 class Session(SubSessions):
@@ -664,7 +664,7 @@ class Session(SubSessions):
 
         table: its name, or a question begun with `table` that has no aggregates yet. The bounds
         are round numbers, and public from now on: write them with an aggregate, or declare them in
-        `columns=` of later sessions. What it does is told by `explain` of the same question,
+        `columns=` of later sessions. `explain` says what it does, of the same question,
         `session.table(...).agg(range=unacorda.find_bounds(column))`. Raises as `evaluate` does.
         """
         query = self._admission.begun(table)
@@ -684,7 +684,7 @@ class Session(SubSessions):
 
         What undeclared columns of text hold is put to a private vote, undeclared ranges are found
         privately; all of it together costs at most the budget. Printing it gives a page of text,
-        `to_html()` one with pictures. progress: told how many questions are done, of how many.
+        `to_html()` one with pictures. progress: called with the questions done, and of how many.
         Raises as `evaluate` does, before the first question where the budget is more than is left.
         """
         from unacorda.query.describe import describe

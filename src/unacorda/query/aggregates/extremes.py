@@ -134,7 +134,7 @@ def max(  # noqa: A001  # the public word is unacorda.max
 ) -> Extreme:
     """Find a value that nearly all people keep below: their greatest value, few left out.
 
-    How many is told beforehand by `explain`. Bounds, resolution and weight as in `quantile`.
+    `explain` says beforehand how many. Bounds, resolution and weight as in `quantile`.
 
     >>> max("age", 0, 120).side
     'max'
@@ -152,7 +152,7 @@ def min(  # noqa: A001  # the public word is unacorda.min
 ) -> Extreme:
     """Find a value that nearly all people keep above: their least value, few left out.
 
-    How many is told beforehand by `explain`. Bounds, resolution and weight as in `quantile`.
+    `explain` says beforehand how many. Bounds, resolution and weight as in `quantile`.
 
     >>> min("age", 0, 120).side
     'min'

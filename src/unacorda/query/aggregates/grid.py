@@ -2,7 +2,7 @@
 
 A point is m units of at most b + 1 binary digits: near zero every multiple of the unit is a point,
 and from 2^(b + 1) units on the distance of two points is at most 2^-b of them. So a median of 405
-and one of 405,000,000 are told equally well, whatever the bounds. Negative points mirror the
+and one of 405,000,000 are released equally well, whatever the bounds. Negative points mirror the
 positive ones. A number counts as the nearest point; the ends of the grid are the bounds.
 
 The points are numbered in their order. The number of x units, x >= 0, is

@@ -203,8 +203,8 @@ class Counted:
     def batches(self, slots: Integers | None = None) -> Iterator[Batch]:
         """All cells: those with many bins one by one, others with about as many bins together.
 
-        slots: the first of each place, and how many there are in all, in which bins are told
-        instead of in places.
+        slots: the first of each place, and how many there are in all, in which bins are
+        counted instead of in places.
         """
         if "runs" not in self._known:
             self._known["runs"] = self._runs()

@@ -211,20 +211,20 @@ class Consistent(Single):
         if self.margins.keys:
             every = np.split(self.standard_errors(noise), np.cumsum(self._sizes)[:-1])
             largest = tuple(float(level.max()) for level in every)
-            told = "; ".join(
+            levels = "; ".join(
                 f"{size:,} nodes {error:.4g}"
                 for size, error in zip(self._sizes, largest, strict=True)
             )
         else:
             largest = tuple(one.standard_deviation for one in noise.levels)
-            told = "; ".join(f"at most {error:.4g}" for error in largest)
-            told += ". Sums are those over the keys that are found"
+            levels = "; ".join(f"at most {error:.4g}" for error in largest)
+            levels += ". Sums are those over the keys that are found"
         words = f"at each level: {'; '.join(map(str, noise.levels))}; then the least squares fit"
         return Forecast(
             noise=f"{words} that adds up",
             sensitivity=f"{inner.sensitivity}, at each level",
             levels=largest,
-            notes=(*inner.notes, f"expected error by level (largest standard deviation): {told}"),
+            notes=(*inner.notes, f"expected error by level (largest standard deviation): {levels}"),
         )
 
 

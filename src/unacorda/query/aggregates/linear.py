@@ -3,7 +3,7 @@
 **Distinct values**, among the bounded rows. A person takes away no more values than they have rows,
 and another who takes their place brings no more than that: in a cell with k rows of the one and k'
 of the other the number moves by at most max(k, k'). So its sensitivity is that of a count of rows.
-Which values there are is never told.
+Which values there are is never released.
 
 **Sums of vectors**, each row's cut to a public length. A row's numbers v_1, ..., v_p are multiplied
 by min(1, norm / |v|), put on whole multiples of a public unit and added exactly. So one row is
@@ -238,7 +238,7 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
     """Count the different values of a column or expression: numbers, text, dates, booleans.
 
     NULL is none of them; text differs by its code points. Counted are the values of the bounded
-    rows: a person's rows beyond their limits take values along that nobody else has. The noise
+    rows: a person's rows beyond their limits take values along that no one else has. The noise
     grows with the number of rows a person may bring, so that for many distinct values of few people
     a smaller limit tells more. Weight as in `count`.
 

@@ -16,7 +16,7 @@ of the wanted quantiles is a sum over levels of w_j / epsilon_j^2. It is least, 
 the epsilon_j (pure privacy), where these are proportional to w_j^(1/3), and for a given sum of
 their squares (zCDP, GDP) where the squares are proportional to w_j^(1/2).
 
-**Splits that nobody asked for.** A split near the middle of a part has g = 1/2, which is half of
+**Splits that no one asked for.** A split near the middle of a part has g = 1/2, which is half of
 what a far one has, and its own error counts only by a share in what lies below it. For the two
 quartiles a cut at the median comes first: the sum of their variances is 17.3 then (in units of
 (rows / epsilon)^2), 33.9 if one quartile is sought after the other, and 36 if each is sought in all

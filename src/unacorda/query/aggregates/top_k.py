@@ -3,9 +3,9 @@
 The most frequent values of a column, of a public list, with how many rows have each.
 
 A row has one value, so that the counts of all listed values have together the sensitivity of one
-count: all of them are counted with noise, once, and the k largest noisy counts are told. To choose
-first, k times, and then to count what was chosen would split the budget: its counts are noisier,
-and from k = 2 on its choices too.
+count: all of them are counted with noise, once, and the k largest noisy counts are released. To
+choose first, k times, and then to count what was chosen would split the budget: its counts are
+noisier, and from k = 2 on its choices too.
 
 The largest of many noisy numbers is likelier to have noise upward. So the intervals are wide enough
 to hold for all listed values at once, and hence for those that were chosen; a standard error of a
@@ -93,7 +93,7 @@ class Top(Single):
 
     @property
     def lines(self) -> int:
-        """One for each of the values that are told."""
+        """One for each of the values that are released."""
         return self.size
 
     @property

@@ -10,7 +10,7 @@ has bound stays bound:
 
 A step is left out where nothing is given, and where what is left bounds it too: the first where
 there are no more cells, and both of the first where `max_rows` is no larger (r rows lie in r groups
-at most, r in each); the last where groups times rows in each are no more. A person is told apart by
+at most, r in each); the last where groups times rows in each are no more. A person is known by
 their id itself, never by a hash of it, and each step looks at their own rows and the salt alone:
 removing another person changes nothing of it, and computing it again gives the same rows. Groups
 and rows are drawn with numbers of their own, made of the salt, so that one choice tells nothing of

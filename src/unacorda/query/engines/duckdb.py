@@ -306,7 +306,7 @@ class DuckDB:
                 f"SELECT name, num_children FROM parquet_schema({_pattern(path)})"
             ).fetchall()
         except duckdb.Error:
-            return  # it has no footer, which is told apart
+            return  # it has no footer, which is another fault
         if twin(_top(listed)) is not None:
             raise SourceUnreadable(
                 f"The Parquet file {path!r} of table {name!r} has columns of one name (capitals do "

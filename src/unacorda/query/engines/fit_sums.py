@@ -361,15 +361,15 @@ def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
     size = size_of(wish)
     rounded = math.isqrt(size) + 1
     longest = math.ceil(exact * (1 + Fraction(1, 1 << 40)))
-    told = of_balls(reach, radius=longest + rounded, size=size)
+    moved = of_balls(reach, radius=longest + rounded, size=size)
     positive = bool(wish.edges) or wish.total or (wish.squared and not wish.signed)
     if not positive or not reach.replaced:
-        return told
+        return moved
     whole = Fraction(longest) * reach.rows
     apart = Fraction(1) if wish.total else Fraction(root_up(Fraction(2)))
     between = whole * apart + 2 * reach.rows * rounded
-    l2_squared = min(told.l2_squared, between**2)
-    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+    l2_squared = min(moved.l2_squared, between**2)
+    return Sensitivity(l1=moved.l1, l2_squared=l2_squared, reason=moved.reason)
 
 
 def _length(wish: Wish) -> Fraction:

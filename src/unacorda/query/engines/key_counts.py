@@ -1,7 +1,7 @@
 """What the engine does for one question: bound the rows, find private keys, count by cell.
 
 Where all keys are public this is one step. Where some are private, the engine bounds the rows and
-counts the people behind every key that anybody has; a rule names keys by these counts alone; then
+counts the people behind every key that anyone has; a rule names keys by these counts alone; then
 the named ones are read, and counted by cell over the same bounded rows. Of the others nothing
 leaves the engine but how many people they have, which goes into the rule and no further.
 """

@@ -2,8 +2,8 @@
 
 One question is one transaction that reads one state of the tables, and writes none.
 
-What a question names is told again, as a WITH, in every statement that needs it: nothing is kept on
-the server, also no temporary table, so that a standby can answer, and a user who may only read.
+What a question names is written again, as a WITH, in every statement that needs it: nothing is kept
+on the server, also no temporary table, so that a standby can answer, and a user who may only read.
 
 The statements are those that DuckDB runs, translated construct by construct; what has no equal in
 PostgreSQL is refused before anything is spent. Counts and sums leave as integers; rows never do.
@@ -356,7 +356,7 @@ def _server(connection: Any) -> str:
 
 
 def _door(server: object) -> tuple[Connect, Server]:
-    """What connects to a server, and what may be told of it; InvalidParameter for none."""
+    """What connects to a server, and what may be shown of it; InvalidParameter for none."""
     if isinstance(server, str):
         address, place = _plain(server)
         return lambda: _from_address(address), place

@@ -227,7 +227,7 @@ def _problem(line: tuple[Any, ...] | None) -> str | None:
             return f"one with a part that is {_KINDS['f']}"
         case (_, kind, _, _, parts, *_) if kind != "p" and len(parts) > 1:
             return (
-                "one that other tables inherit from, whose rows could be anybody's at any time: "
+                "one that other tables inherit from, whose rows could be anyone's at any time: "
                 "make it a partitioned table, or copy its rows into one table"
             )
         case (_, _, _, _, _, _, True, _):

@@ -71,7 +71,7 @@ class Keyed(Protocol):
 
     @property
     def people(self) -> NDArray[np.int64]:
-        """How many people have each key that anybody has, by place."""
+        """How many people have each key that anyone has, by place."""
         ...
 
     def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:

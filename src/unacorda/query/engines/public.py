@@ -109,7 +109,7 @@ class PublicTables:
 
 
 class _Open(DuckDB):
-    """An engine without anybody's data, which runs what it is given."""
+    """An engine without anyone's data, which runs what it is given."""
 
     def tallied(self, statement: Statement) -> Tallies:
         return guarded(lambda: self._tallied(statement))

@@ -3,12 +3,12 @@
 **Bound before anything multiplies.** Where people are protected and a step may make several rows of
 one (`explode`, a public key that stands in several rows), each person is bound to as many rows as
 count of them in all, right before the first such step; a join of private tables binds either side
-by itself. Otherwise the copies of one person's rows would be made before anybody is bound, and what
+by itself. Otherwise the copies of one person's rows would be made before anyone is bound, and what
 that takes, in time and memory, would tell whether they are there. What is kept of theirs is drawn
-from their own rows and the salt, whoever else there is, and everything after it makes rows of these
-alone: what they have in the end is still a function of their own rows, which `compile_query` bounds
-again, so that sensitivities are as they were. Filters before that step run first; they multiply
-nothing.
+from their own rows and the salt, whatever others there are, and everything after it makes rows of
+these alone: what they have in the end is still a function of their own rows, which
+`compile_query` bounds again, so that sensitivities are as they were. Filters before that step run
+first; they multiply nothing.
 
 **Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
 thousand times its memory, which would tell that this row is there. So a column of text keeps its

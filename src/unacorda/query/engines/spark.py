@@ -155,7 +155,7 @@ _ARROW = {
 
 
 def guarded(work: Callable[[], T]) -> T:
-    """What the work gives; whatever it raises leaves as EngineFailed, and is told to no log."""
+    """What the work gives; whatever it raises leaves as EngineFailed, and is in no log."""
     with unlogged():
         return guarded_alone(work)
 
@@ -192,7 +192,7 @@ class Asking:
             context.removeJobTag(tag)
 
     def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives, told to no log; EngineFailed where it raises, or takes too long."""
+        """What the work gives, in no log; EngineFailed where it raises, or takes too long."""
         return guarded(lambda: self.limited(work))
 
     def name(

@@ -103,7 +103,7 @@ def ended(spark: Any) -> bool:
         try:
             context = spark.sparkContext._jsc  # noqa: SLF001  # None once it was stopped
             return context is None or bool(context.sc().isStopped())
-        except Exception:  # noqa: BLE001  # nobody answers
+        except Exception:  # noqa: BLE001  # no one answers
             return True
 
 
@@ -358,7 +358,7 @@ _MATERIALISE = (
     "and its path, or frame.localCheckpoint())"
 )
 _REWRITE = (
-    "files of Parquet: other readers stop at a value, or can be told to. Write them anew "
+    "files of Parquet: other readers stop at a value, or can be made to. Write them anew "
     "(frame.write.parquet(...)), or give the path of a single CSV file"
 )
 _WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}

@@ -176,7 +176,7 @@ def _spelled(text: str, node: exp.Expression) -> tuple[int, int] | None:
 
 
 def _words(tokens: Sequence[Token]) -> list[tuple[bool, str]]:
-    """The words, texts in quotes told apart from others."""
+    """The words, texts in quotes distinguished from others."""
     return [(one.token_type == TokenType.STRING, one.text.upper()) for one in tokens]
 
 

@@ -263,7 +263,7 @@ def _product(x: float, y: float) -> tuple[float, float]:
 
 def _quotient(x: float, y: float) -> tuple[float, float]:
     if x == 0 or math.isinf(y):
-        return 0.0, 0.0  # infinity / infinity is left out; its neighbours reach 0 and infinity
+        return 0.0, 0.0  # infinity / infinity is left out; its neighbors reach 0 and infinity
     if y == 0 or math.isinf(x):
         limit = math.copysign(math.inf, x)
         return limit, limit

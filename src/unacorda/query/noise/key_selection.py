@@ -1,7 +1,7 @@
 """Keys that are private themselves: how they are asked for, and which rule chooses them.
 
 Every person is bound first, so that they have rows under a bounded number of keys; then different
-people are counted under each key that anybody has; then a rule names the keys that enough people
+people are counted under each key that anyone has; then a rule names the keys that enough people
 share. That is a release of its own, charged beside the aggregates, and it spends a delta: the
 chance that a key shows which one person alone has.
 """

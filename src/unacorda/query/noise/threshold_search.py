@@ -2,7 +2,7 @@
 
 Rungs are asked about from below: do at most `allowed` people pass this one? One person changes each
 of these counts by at most 1, and all of them in one direction, also where their number is replaced
-by another: whoever has more passes every rung that the other passes. So it is the search of the
+by another: who has more passes every rung that the other passes. So it is the search of the
 shifted inverse, `mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds
 the first rung without paying for those before it. Cells are parts of the people's rows: a person is
 in at most `hits` of them, and only their searches can tell anything of them; the price is that of
@@ -31,7 +31,7 @@ __all__ = [
     "search_for",
 ]
 
-_MISS = (1 - CONFIDENCE) / 2  # of climbing on where nobody is left, and of stopping too soon
+_MISS = (1 - CONFIDENCE) / 2  # of climbing on where no one is left, and of stopping too soon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ _NO = object()  # this type is not what stands there
 
 
 def encode(value: object) -> Any:
-    """The value in what JSON knows; exact numbers are text, dates are told apart from text.
+    """The value in what JSON knows; exact numbers are text, dates are distinguished from text.
 
     >>> encode((Fraction(1, 3), dt.date(2024, 1, 31), None))
     ['1/3', {'date': '2024-01-31'}, None]

@@ -1,7 +1,7 @@
 """Putting rows together: with a public table, with a person's rows elsewhere, one after the other.
 
 A join that is offered keeps what a person has a function of their own rows. Public rows are
-nobody's, so that any columns may be compared with theirs. Of two private tables only rows of one
+no one's, so that any columns may be compared with theirs. Of two private tables only rows of one
 person may meet: otherwise one person's rows would decide how often another's count.
 """
 
@@ -144,7 +144,7 @@ def _together(
     facts: Mapping[str, Fact],
     table: str,
 ) -> Rows:
-    """Rows over both sides; people are told apart by what the two have in common."""
+    """Rows over both sides; people are distinguished by what the two have in common."""
     ids: dict[str, Identity] = {}
     tables = source.left.scope.table, source.right.scope.table
     pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)

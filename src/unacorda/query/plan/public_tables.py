@@ -1,7 +1,7 @@
-"""Public tables: joined to, never protected; what is in them may be read and told.
+"""Public tables: joined to, never protected; what is in them may be read and shown.
 
 From a public table a question may take the range of a number, the values of a column as keys, and
-how many rows share a key. None of it depends on anybody whom a session protects.
+how many rows share a key. None of it depends on anyone whom a session protects.
 """
 
 # SPDX-License-Identifier: Apache-2.0

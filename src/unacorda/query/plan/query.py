@@ -191,7 +191,7 @@ class RowSteps(ABC):
 def check_copies(
     rows: Rows, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
 ) -> None:
-    """Raise where a protected row counts several times, and people would be told apart.
+    """Raise where a protected row counts several times, and people would be distinguished.
 
     private: whether there are keys to be found, by the people who have them.
     """

@@ -74,7 +74,7 @@ def sources_of(query: Query, assuming: Supposed) -> dict[str, object]:
 
 
 def check_assumption(assuming: object, *queries: Query) -> None:
-    """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
+    """InvalidParameter for what is no assumption, or about a column that no one asks about."""
     if assuming is None:
         return
     if not isinstance(assuming, Assume):

@@ -177,7 +177,7 @@ class Description:
 
     people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
     protected. request: what was allowed; spent: what was charged; remaining: what the account
-    holds afterwards. reproducible: the noise came from a seed and protects nobody. releases: every
+    holds afterwards. reproducible: the noise came from a seed and protects no one. releases: every
     answer that it is made of, by what was asked. searches: by table the answers by which the
     session found, when it was opened, how many rows of a person to keep; none where that was given.
     """
@@ -337,7 +337,7 @@ def _page(description: Description) -> str:
         ("left", str(description.remaining)),
     ]
     warning = (
-        "<p><strong>The noise came from a seed: this page protects nobody.</strong></p>"
+        "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
         if description.reproducible
         else ""
     )

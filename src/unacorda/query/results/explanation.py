@@ -287,13 +287,13 @@ class Explanations:
     def __str__(self) -> str:
         scans = "one scan" if self.scans == 1 else f"{self.scans:,} scans"
         lines = [f"{len(self):,} questions together, from {scans} of the table", *self[0].price]
-        told: dict[tuple[str, ...], str] = {}
+        shown: dict[tuple[str, ...], str] = {}
         for name, one in self.members.items():
             lines += ["", f"Question {name!r} ({100 * self.parts[name]:.3g}% of the budget)"]
-            if one.rows in told:
-                lines += [f"  rows as in question {told[one.rows]!r}"]
+            if one.rows in shown:
+                lines += [f"  rows as in question {shown[one.rows]!r}"]
             else:
-                told[one.rows] = name
+                shown[one.rows] = name
                 lines += [f"  {text}" for text in one.steps]
             lines += [f"  {text}" if text else "" for text in one.aggregates("this part")]
         if more := self.outlook.lines:

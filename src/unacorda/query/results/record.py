@@ -1,6 +1,6 @@
-"""Records of releases, read from anybody's files and checked without the data.
+"""Records of releases, read from anyone's files and checked without the data.
 
-What is read here was written by anybody: every name, type and size is checked before use, nothing
+What is read here was written by anyone: every name, type and size is checked before use, nothing
 is looked up by a name from the file, and whatever does not fit is InvalidParameter, naming the
 place.
 
@@ -170,7 +170,7 @@ def question_of(stated: Mapping[str, Any]) -> Query:
     unsuited: str | None = None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever asked has been warned
+            warnings.simplefilter("ignore")  # who asked has been warned
             return _question(stated)
     except UnacordaError:
         raise
@@ -315,7 +315,7 @@ NOT_SHOWN = (
     "that the engine ran this question, and that it ran on the data that are spoken of",
     "that the noise was drawn fairly, once and from no seed",
     "that no released value, error or sentence was changed since",
-    "that whoever holds the ledger did not write it anew: keep its last digest elsewhere",
+    "that its holder did not write it anew: keep its last digest elsewhere",
 )
 """What no file can show, for people."""
 
@@ -385,7 +385,7 @@ def _software(stated: ReleaseRecord) -> Iterator[Check]:
         listed = ", ".join(f"{name} {version}" for name, version in here.items())
         yield Check(name="software", outcome="ok", detail=listed)
     if stated.reproducible:
-        said = "the noise is said to come from a seed: it protects nobody who can guess it"
+        said = "the noise is said to come from a seed: it protects no one who can guess it"
         yield Check(name="noise", outcome="noted", detail=said)
 
 

@@ -44,7 +44,7 @@ class Release:
     released values and public numbers. computed: those of them that a SELECT makes of others, with
     their expressions. charge: what the account was debited; event: what was done,
     for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
-    by sentence. reproducible: the noise came from a seed and protects nobody. batch: of several
+    by sentence. reproducible: the noise came from a seed and protects no one. batch: of several
     questions that were asked together, which one this is; charge and event are then those of all.
     found: which private keys appear how often, None where all were public.
     """

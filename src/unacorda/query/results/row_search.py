@@ -1,7 +1,7 @@
 """How many rows of a person to keep, found privately and paid for once per account.
 
 The search is one question about all tables of a session. Its answer stands in the entry of the
-ledger that commits its charge, so that it is never known without having been paid for; whoever
+ledger that commits its charge, so that it is never known without having been paid for; who
 asks the same again, in whatever process, reads it there. Where somebody is searching already, the
 others wait a while for what they find.
 """

@@ -64,7 +64,7 @@ __all__ = [
     "unclamped",
 ]
 
-_FEW = 12  # lines that are told one by one
+_FEW = 12  # lines that are shown one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ _ALL_ROWS = 1_000_000  # of a person: no limit may be more
 
 
 class Held:
-    """The rows of a question on public tables. unit: by default one that bounds nobody."""
+    """The rows of a question on public tables. unit: by default one that bounds no one."""
 
     def __init__(self, query: Query, tables: PublicTables, *, unit: Unit | None = None) -> None:
         self.query, self.tables = query, tables
@@ -523,7 +523,7 @@ class _Lines:
         return [_between(low, high) for low, high in ends]
 
     def matched(self, answer: Answer, other: Answer) -> list[int | None]:
-        """For each line the place of what is told of the same without limits."""
+        """For each line the place of what is about the same without limits."""
         if self.single or self.moved(answer, other):
             return list(range(len(answer.values)))
         theirs = self._lines(other)

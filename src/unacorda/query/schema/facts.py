@@ -277,7 +277,7 @@ def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
     names = [f"keys[{name!r}]" for name in columns]
     whole = [tuple(map(plain_key, names, row)) for row in rows if row is not None]
     for index, name in enumerate(names):
-        # Told apart by type too: 1 and True are equal.
+        # Distinguished by type too: 1 and True are equal.
         found = dict.fromkeys((type(row[index]), row[index]) for row in whole)
         check_keys(name, [key for _, key in found])
     if len(set(whole)) < len(whole):

@@ -1,4 +1,4 @@
-"""Where tables come from: files, database tables and frames, told apart before any row is read."""
+"""Where tables come from: files, database tables and frames, known before any row is read."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -111,8 +111,8 @@ class Scope:
 
     table: the table's name, for messages. types: the engine's type of each source column, without
     its parameters. leaves: the readings of each source column, best first (empty for a column of a
-    type that has none). ids: the columns that name a person, in the type in which people are told
-    apart. derived: columns made by `derive`.
+    type that has none). ids: the columns that name a person, in the type in which people are
+    distinguished. derived: columns made by `derive`.
     facts: what the curator declared. read_public: reads a public table of keys, in an
     engine that the session gives; None outside a session.
 
@@ -376,7 +376,7 @@ def identity(name: str, schema: Mapping[str, str], scope: Scope) -> Identity:
 
 
 def _column(name: str, sql_type: str) -> Identity:
-    """The column in which people are told apart: whole numbers, text, UUIDs, dates.
+    """The column in which people are distinguished: whole numbers, text, UUIDs, dates.
 
     A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
     Raises InvalidParameter for columns of other types.
@@ -397,7 +397,7 @@ def _column(name: str, sql_type: str) -> Identity:
 
 
 def _expressed(text: str, scope: Scope) -> Identity | str:
-    """The row-wise expression in which people are told apart, or the column that is all of it.
+    """The row-wise expression in which people are distinguished, or the column that is all of it.
 
     Numbers are ids as floats are: only where they are whole and below 2^53. Raises UnsafeExpression
     and InvalidParameter as `Scope.parse` does, and for one of another type, of no column, or of a

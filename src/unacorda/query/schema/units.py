@@ -124,8 +124,9 @@ class Person:
         each = _limit("max_rows_per_group", max_rows_per_group)
         if rows is None and (groups is None or each is None):
             given = {"max_groups": groups, "max_rows_per_group": each}
-            told = ", ".join(f"{name}={value}" for name, value in given.items() if value)
-            raise InvalidParameter("max_rows", None, expected=_BOUNDED + (told and f", not {told}"))
+            others = ", ".join(f"{name}={value}" for name, value in given.items() if value)
+            but = others and f", not {others}"
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED + but)
         if rows is None and groups is not None and each is not None and groups * each > _MOST_ROWS:
             raise InvalidParameter(
                 "max_groups",
@@ -293,7 +294,7 @@ class Reach:
 
     rows: the most rows one unit brings; touched: into how many disjoint groups they fall at most;
     per_cell: the most of them in one group; cells: how many groups there are (1 without groups);
-    replaced: whether neighbours replace a unit instead of removing it. None of the numbers is
+    replaced: whether neighbors replace a unit instead of removing it. None of the numbers is
     larger than the others make it: each is attained. Made by `of` or `within`.
     """
 

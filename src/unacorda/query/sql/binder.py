@@ -241,7 +241,7 @@ def _most_rows(unit: Unit) -> int | None:
 def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[None]:
     """Tell what is wrong with groups and their keys at the place of the group.
 
-    made: the columns that are no table's, which are told by the names that the SELECT shows.
+    made: the columns that are no table's, which errors call by the names that the SELECT shows.
     """
     fault: InvalidParameter | None = None
     try:

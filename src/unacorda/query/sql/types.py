@@ -82,8 +82,8 @@ class Item:
     plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: the other expression of a
     covariance or correlation; of COUNT_DISTINCT one that a person must have a value of; of TOP the
     column. quantiles: from 0 to 1, one for QUANTILE, several for QUANTILES. edges: of
-    a HISTOGRAM; size: how many bins or values are told. parts: what follows the alias in the names
-    of its columns.
+    a HISTOGRAM; size: how many bins or values are released. parts: what follows the alias in the
+    names of its columns.
     """
 
     alias: str

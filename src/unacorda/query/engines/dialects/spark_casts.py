@@ -2,7 +2,7 @@
 
 Dates and instants in Spark: days of the Gregorian calendar, and instants in UTC without a zone.
 
-What DuckDB counts by ends of units, Spark is told to count from the beginnings of units.
+What DuckDB counts by ends of units, Spark counts from the beginnings of units.
 
 Conversions in Spark: what DuckDB reads out of a text or rounds to a whole number, exactly.
 
@@ -283,7 +283,7 @@ def _name(target: str) -> str:
 
 
 def _stored(target: str) -> str:
-    """The types that are told apart further up."""
+    """The types that are distinguished further up."""
     return "BIGINT" if target in _ENDS else target
 
 
