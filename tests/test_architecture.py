@@ -31,13 +31,11 @@ CIRCLES = (
 """Modules of unacorda that import each other."""
 
 DOUBLES = """
-Account Aggregate Answer Asked Asking Atoms Batch Bins Bounds Cells Check Column Counted
-Curve Cut Descent DiscreteGaussian DiscreteLaplace Explanation Exponential Filter Finding
-Found FoundClipping Gaussian Grid Group Held HeldRows Histogram Intervals KeyedRows Ladder
-Laplace Law Leaf Lengths MatrixMechanism Mean OpenedTable Pair Part Plan Quantile Question
-RandomizedResponse Ratio Reading Row Rows Runs SampledGaussian Scope Search Side Sketch Split
-Splits Spread Staircase Steps Sum Sums Table Total Trial TruncatedLaplace United Variance Wish
-_Counter _Design _Layout _Line _Lines _Local _Part _Plan _Reading _Split _Table _Trial _Way
+Account Atoms Bounds Cells Curve Descent DiscreteGaussian DiscreteLaplace Explanation
+Exponential Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Plan
+Quantile RandomizedResponse Ratio Row Runs SampledGaussian Search Sketch Split Staircase
+Steps Sum Sums Table Total TruncatedLaplace Variance _Counter _Design _Layout _Local _Part
+_Trial _Way
 """
 """Names that several classes have; a mechanism and its event may share one."""
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.ledger.ledgers import EVENT
 from tests.postgres_server import empty_schema
-from tests.support.seams import Part, open_ledger
+from tests.support.seams import SplitPart, open_ledger
 from tests.tiers import mostly_slow
 
 from unacorda.privacy.guarantees import ZCDP
@@ -102,7 +102,7 @@ def test_splits_are_shown(run: Run, ledger: str) -> None:
         book.reserve(
             "v", charge=ZCDP("0.05"), event=EVENT, request=ZCDP("0.05"), plan_digest="", salt=b"",
             analyst=None, purpose=None, reproducible=False,
-            part=Part(split=split.sequence, key=key),
+            part=SplitPart(split=split.sequence, key=key),
         )  # fmt: skip
     ran = run("ledger", "show", "--ledger", ledger, "--verify")
     assert "split county: the 1 largest parts are owed" in ran.out

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
-from tests.support.cli_seams import Grid, estimate, number
+from tests.support.cli_seams import TextTable, estimate, number
 
 SIGNS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIDE = (
@@ -85,7 +85,7 @@ def test_blocks_hold_every_column_once_and_fit_where_they_can(
 ) -> None:
     heads = tuple(f"c{place}" for place in range(len(cells)))
     repeated = min(repeated, len(cells) - 1)
-    grid = Grid(heads=heads, rows=(tuple(cells),), left=repeated, repeated=repeated)
+    grid = TextTable(heads=heads, rows=(tuple(cells),), left=repeated, repeated=repeated)
     blocks = grid.blocks(width)
     assert sum((block.heads[repeated:] for block in blocks), ()) == heads[repeated:]
     assert sum((block.rows[0][repeated:] for block in blocks), ()) == tuple(cells[repeated:])

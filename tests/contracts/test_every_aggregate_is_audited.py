@@ -40,11 +40,11 @@ from tests.support.seams import (
     Proportion,
     Quantile,
     Quantiles,
+    QuartileRange,
     Ratio,
     Reach,
     RowsPerPerson,
     Sensitivity,
-    Spread,
     Sum,
     Top,
     Total,
@@ -108,7 +108,7 @@ AUDITED: Mapping[type[Aggregate], Audited] = {
     Quantiles: Audited(
         ask=lambda: unacorda.quantiles("x", [0.25, 0.75], 0, 10, resolution=5), louder=8
     ),
-    Spread: Audited(ask=lambda: unacorda.iqr("x", 0, 10, resolution=5), louder=8),
+    QuartileRange: Audited(ask=lambda: unacorda.iqr("x", 0, 10, resolution=5), louder=8),
     Histogram: Audited(ask=lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10])),
     EqualBins: Audited(
         ask=lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, resolution=2.5)

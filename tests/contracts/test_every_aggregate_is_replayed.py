@@ -14,8 +14,8 @@ from tests.support.seams import (
     EVERY,
     Fact,
     Query,
-    Rows,
-    Table,
+    Relation,
+    SourceTable,
     Unit,
     allocate,
     compile_query,
@@ -48,7 +48,7 @@ BUDGETS = (unacorda.PureDP(1), unacorda.ZCDP("1/7"), unacorda.ApproxDP(1, "1e-6"
 def started(unit: Unit, *, text: bool = False) -> Query:
     types = dict.fromkeys(TYPES, "VARCHAR") if text else TYPES
     scope = scope_of("t", types, unit, {})
-    return Query(rows=Rows(source=Table(name="t", scope=scope), scope=scope), unit=unit)
+    return Query(rows=Relation(source=SourceTable(name="t", scope=scope), scope=scope), unit=unit)
 
 
 def check(query: Query, *budgets: Guarantee) -> None:
@@ -74,7 +74,7 @@ def test_each_class_has_a_tag_of_its_own(kinds: tuple[type, ...]) -> None:
 
 
 def test_what_has_no_tag_has_no_form() -> None:
-    with pytest.raises(TypeError, match=r"^Rows has no form in JSON\.$"):
+    with pytest.raises(TypeError, match=r"^Relation has no form in JSON\.$"):
         encode(started(unacorda.Row()).rows)
 
 

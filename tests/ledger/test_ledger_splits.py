@@ -19,8 +19,8 @@ from tests.postgres_server import empty_schema, server
 from tests.support.seams import (
     Entry,
     Ledger,
-    Part,
     Reservation,
+    SplitPart,
     account_digest,
     entry_digest,
     export_account,
@@ -63,8 +63,8 @@ def split(ledger: Ledger, **changes: Any) -> Split:
     return ledger.open_split("visits", **{**arguments, **changes})
 
 
-def part(of: Split, key: str) -> Part:
-    return Part(split=of.sequence, key=key)
+def part(of: Split, key: str) -> SplitPart:
+    return SplitPart(split=of.sequence, key=key)
 
 
 def largest(spends: dict[str, Fraction], count: int) -> Fraction:
@@ -173,7 +173,7 @@ def test_what_cannot_be_split_is_refused(ledger: Ledger) -> None:
         ({"name": "a\x00"}, InvalidParameter, "name"),
         ({"sub_account": "nobody"}, LedgerMismatch, "no sub-account named 'nobody'"),
         (
-            {"inside": Part(split=7, key="a")},
+            {"inside": SplitPart(split=7, key="a")},
             LedgerMismatch,
             "Entry 7 of account 'visits' opens no",
         ),
@@ -182,7 +182,7 @@ def test_what_cannot_be_split_is_refused(ledger: Ledger) -> None:
         with pytest.raises(kind, match=text):
             split(ledger, **arguments)
     with pytest.raises(LedgerMismatch, match="opens no split"):
-        reserve(ledger, PureDP(1), part=Part(split=1, key="a"))
+        reserve(ledger, PureDP(1), part=SplitPart(split=1, key="a"))
     with pytest.raises(LedgerMismatch, match="no account named 'births'"):
         ledger.open_split("births", limit=PLENTY, max_parts=1, digest="", salt=b"")
     assert ledger.entries("visits") == ()

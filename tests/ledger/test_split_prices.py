@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
-from tests.support.seams import Ledger, Part, met, odometer, open_ledger, reprice, standing
+from tests.support.seams import Ledger, SplitPart, met, odometer, open_ledger, reprice, standing
 from tests.support.seams import LedgerSplit as Split
 
 from unacorda.accounting import epsilon
@@ -30,7 +30,7 @@ def opened(budget: Guarantee, neighbors: str = "AddRemove", **changes: Any) -> t
 
 
 def ask(ledger: Ledger, of: Split, key: str, event: Event, charge: Guarantee) -> Any:
-    return reserve(ledger, charge, event=event, part=Part(split=of.sequence, key=key))
+    return reserve(ledger, charge, event=event, part=SplitPart(split=of.sequence, key=key))
 
 
 def test_an_odometer_reads_what_the_worst_part_has_met() -> None:
@@ -109,7 +109,7 @@ def test_nobody_has_met_more_than_one_of_the_multisets_holds(seed: int) -> None:
         max_parts=within,
         digest="",
         salt=b"",
-        inside=Part(split=of.sequence, key="a"),
+        inside=SplitPart(split=of.sequence, key="a"),
     )
     asked: dict[str, Counter[str]] = {}
     for _ in range(source.randint(1, 25)):

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.seams import Ledger, Part, Reservation, SqliteStore, open_ledger
+from tests.support.seams import Ledger, Reservation, SplitPart, SqliteStore, open_ledger
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.events import Pure
@@ -23,7 +23,7 @@ TERMS = {"unit": "person"}
 DATA = Path(__file__).parents[1] / "data"
 
 
-def reserve(ledger: Ledger, epsilon: str = "0.1", *, part: Part | None = None) -> Reservation:
+def reserve(ledger: Ledger, epsilon: str = "0.1", *, part: SplitPart | None = None) -> Reservation:
     return ledger.reserve(
         "visits",
         charge=PureDP(epsilon),

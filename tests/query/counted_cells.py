@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.support.seams import Counted
+from tests.support.seams import GridCounts
 
 __all__ = ["counted_cells"]
 
 
-def counted_cells(counts: NDArray[Any]) -> Counted:
+def counted_cells(counts: NDArray[Any]) -> GridCounts:
     """Of rows by cell and place."""
     cells, places = np.nonzero(counts)
-    return Counted.of(counts.shape[1] - 1, len(counts), (cells, places, counts[cells, places]))
+    return GridCounts.of(counts.shape[1] - 1, len(counts), (cells, places, counts[cells, places]))

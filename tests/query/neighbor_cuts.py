@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.support.seams import Chain, Cutting, Split
+from tests.support.seams import Chain, Cutting, TreeCut
 
 __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]
 
 _PLACES = 2  # of a point: enough to see what a point that is cut in half does
 
 
-def losses_of(counts: NDArray[Any], split: Split, *, low: int, high: int) -> NDArray[Any]:
+def losses_of(counts: NDArray[Any], split: TreeCut, *, low: int, high: int) -> NDArray[Any]:
     """|W(low, P) - u W(low, high)| for every place P of the part, cells by places.
 
     In units of one row over the places of a point and the denominator of u. counts: of rows by

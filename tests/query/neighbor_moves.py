@@ -29,13 +29,13 @@ from tests.support.seams import (
     AdditiveNoise,
     Aggregate,
     Chain,
+    ClampingSearch,
     Cutting,
     ExtremeSelection,
     FoundBins,
-    FoundClipping,
     Query,
-    Search,
     Selection,
+    ThresholdSearch,
     allocate,
 )
 
@@ -171,7 +171,7 @@ def moves_of(
             share = cut_moves(before[name], after[name], noise, pairs=pairs or 1)
             found[name, "range"] = share
             continue
-        if isinstance(noise, FoundClipping | Search):
+        if isinstance(noise, ClampingSearch | ThresholdSearch):
             pieces = list(zip(before[name], after[name], strict=True))
             found |= _climbing(name, noise, pieces, pairs=pairs or 1)
             continue
@@ -199,11 +199,11 @@ def _squares(noise: Any, pieces: list[tuple[Any, Any]], *, pairs: int) -> Fracti
 
 
 def _climbing(
-    name: str, noise: FoundClipping | Search, pieces: list[tuple[Any, Any]], *, pairs: int
+    name: str, noise: ClampingSearch | ThresholdSearch, pieces: list[tuple[Any, Any]], *, pairs: int
 ) -> Moves:
     """How far people on ladders move: in how many parts, by how much, and in which directions."""
-    search = noise.search if isinstance(noise, FoundClipping) else noise
-    ladders = len(pieces) // 2 if isinstance(noise, FoundClipping) else len(pieces)
+    search = noise.search if isinstance(noise, ClampingSearch) else noise
+    ladders = len(pieces) // 2 if isinstance(noise, ClampingSearch) else len(pieces)
     moves = [(y - x).reshape(pairs, -1, x.shape[-1]) for x, y in pieces]
     counts = np.concatenate(moves[:ladders], axis=1)
     # Each ladder of `runs` is paid for by itself; those of two signs are paid for together.

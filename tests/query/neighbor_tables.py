@@ -25,6 +25,7 @@ from tests.support.seams import (
     AdditiveNoise,
     Aggregate,
     Chain,
+    ClampingSearch,
     Correlation,
     Count,
     CountDistinct,
@@ -38,24 +39,23 @@ from tests.support.seams import (
     ExtremeSelection,
     FoundBins,
     FoundBounds,
-    FoundClipping,
     Histogram,
     Mean,
     Person,
     Proportion,
     Quantile,
     Quantiles,
+    QuartileRange,
     Query,
     Ratio,
     RowsPerPerson,
-    Scope,
-    Search,
     Selection,
     Session,
-    Spread,
     Statement,
     Sum,
+    TableSchema,
     Tallies,
+    ThresholdSearch,
     Top,
     Total,
     Variance,
@@ -187,7 +187,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "one": lambda: unacorda.quantiles("x", ["1/3"], 0, 10, resolution=2),
         "ends": lambda: unacorda.quantiles("x", [0, 0.4, 1], -10, 10, resolution=5),
     },
-    Spread: {"iqr": lambda: unacorda.iqr("x", -10, 10, resolution=2.5)},
+    QuartileRange: {"iqr": lambda: unacorda.iqr("x", -10, 10, resolution=2.5)},
     Histogram: {
         "bins": lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10]),
         "bins_whole": lambda: unacorda.histogram("whole", [1, 2]),
@@ -389,7 +389,7 @@ class Recorder:
         self.release(values, bits=bits)
 
 
-def empty_scope() -> Scope:
+def empty_scope() -> TableSchema:
     """The scope of a table with the columns of the small ones."""
     table = _arrow([], "integer", text=False)
     with Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
@@ -426,7 +426,7 @@ def vectors(
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = cut_losses(counted.counts, noise)
             continue
-        if isinstance(noise, FoundClipping | Search):
+        if isinstance(noise, ClampingSearch | ThresholdSearch):
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
         exact = exact_of(query, name, tallies)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import Way
 from tests.query.neighbor_tables import statement_of
-from tests.support.seams import Query, Rows
+from tests.support.seams import Query, Relation
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -141,6 +141,6 @@ def test_no_stage_has_more_rows_of_a_person_than_her_limits_allow(
 def test_copies_before_bounding_are_found(
     name: str, session: unacorda.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Rows, "multiplying", None)
+    monkeypatch.setattr(Relation, "multiplying", None)
     (query, *_) = ways_of_counting(session, WAYS[name])
     assert most_lines(session, query) > 10 * OWN

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from tests.query.counted_cells import counted_cells
-from tests.support.seams import Counted
+from tests.support.seams import GridCounts
 from tests.support.seams import counted as reading
 
 import unacorda
@@ -73,7 +73,7 @@ def test_lines_may_come_in_any_order_and_in_pieces() -> None:
     cells, places = np.nonzero(np.vstack([counts, counts]))
     lines = cells % 2, places, np.vstack([counts, counts])[cells, places]
     order = np.random.default_rng(1).permutation(len(cells))
-    counted = Counted.of(3, 2, tuple(column[order] for column in lines))  # type: ignore[arg-type]
+    counted = GridCounts.of(3, 2, tuple(column[order] for column in lines))  # type: ignore[arg-type]
     assert (counted.counts == 2 * counts).all()
     (batch,) = counted.batches()
     assert batch.bins.weights.sum() == 2 * counts.sum()

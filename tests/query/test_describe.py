@@ -170,7 +170,7 @@ def test_the_same_noise_gives_the_same_look(tmp_path: Path) -> None:
     one, other = (look(tmp_path, unacorda.PureDP(1)) for _ in range(2))
     assert one == other
     assert one.reproducible
-    assert "protects nobody" in one.to_html()
+    assert "protects no one" in one.to_html()
 
 
 def test_what_cannot_be_paid_is_refused_before_anything_is_spent() -> None:

@@ -139,7 +139,7 @@ def test_a_fit_that_dies_stays_spent(
         closed.append(self)
 
     monkeypatch.setattr(reading, "_counted", dying)
-    monkeypatch.setattr(reading.HeldRows, "close", closing)
+    monkeypatch.setattr(reading.DuckDBHeldRows, "close", closing)
     url = f"sqlite:///{tmp_path}/budget.db"
     with opened(GDP(1), ledger=url, dataset="d") as session:
         with pytest.raises(EngineFailed) as caught:
@@ -363,7 +363,7 @@ def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
 def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[tuple[str, bool]] = []
     scans: list[str] = []
-    hold, run = DuckDB.hold, reading.HeldRows.run
+    hold, run = DuckDB.hold, reading.DuckDBHeldRows.run
 
     def holding(self: DuckDB, asked: Any, *, keep: bool) -> Any:
         held.append((asked.sql.bounded, keep))
@@ -374,7 +374,7 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
         return run(self, counts, **named)
 
     monkeypatch.setattr(DuckDB, "hold", holding)
-    monkeypatch.setattr(reading.HeldRows, "run", running)
+    monkeypatch.setattr(reading.DuckDBHeldRows, "run", running)
     with opened(GDP(1), unit=unacorda.Person("who", max_rows=2)) as session:
         session.fit(line(GDP(1)), "t", features=["age"], target="wage")
     assert [keep for _, keep in held] == [True]  # bounded once, and kept
@@ -392,13 +392,13 @@ def test_rows_that_are_kept_or_computed_again_give_the_same_fit(
 ) -> None:
     twice = pd.concat([TABLE, TABLE, TABLE.head(1000)])
     found, kept = [], []
-    keep = reading.HeldRows.keep
+    keep = reading.DuckDBHeldRows.keep
 
     def keeping(self: Any, name: str, sql: str) -> None:
         kept.append(name)
         keep(self, name, sql)
 
-    monkeypatch.setattr(reading.HeldRows, "keep", keeping)
+    monkeypatch.setattr(reading.DuckDBHeldRows, "keep", keeping)
     for room in (0.0, 7000.0, math.inf):
         monkeypatch.setattr(DuckDB, "room", room)
         with opened(GDP(1), twice, unit=unit) as session:

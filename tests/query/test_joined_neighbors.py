@@ -13,7 +13,7 @@ import pytest
 from tests.query.neighbor_joins import ASKED, OF_PEOPLE, OF_ROWS, PUBLIC, Way, opened_pairs
 from tests.query.neighbor_moves import Moves, Pipeline, moves_of
 from tests.query.neighbor_tables import Limits
-from tests.support.seams import Person, Rows
+from tests.support.seams import Person, Relation
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -75,14 +75,14 @@ def test_no_neighbour_of_many_more_does(kind: str, neighbors: Neighbors, seed: i
 def test_a_plan_that_forgets_copies_is_found(
     forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def most_of_row(self: Rows) -> dict[str, int]:
+    def most_of_row(self: Relation) -> dict[str, int]:
         count = 1
         for step in self.steps:
             if type(step).__name__ != forgotten:
                 count *= max(1, getattr(step, "most", 1))
         return {"left": count if forgotten == "United" or not self.sides else 2 * count}
 
-    monkeypatch.setattr(Rows, "most_of_row", property(most_of_row))
+    monkeypatch.setattr(Relation, "most_of_row", property(most_of_row))
     shares = most_moved("single rows", AddRemove, count=40, seed=1)
     assert max(shares.values()) > 1
 

@@ -22,7 +22,7 @@ import pytest
 from tests.postgres_server import server
 from tests.query.engines_alike import OTHERS, counted, local, opened_on
 from tests.query.postgres_tables import url
-from tests.support.seams import Query, Scope, folded
+from tests.support.seams import Query, TableSchema, folded
 
 import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
@@ -136,7 +136,7 @@ def test_no_scope_holds_two_columns_of_one_name() -> None:
     with pytest.raises(InvalidParameter, match="capitals"):
         scope.with_columns({"Z": scope.leaves["z"]}, {})
     with pytest.raises(InvalidParameter, match=r"tables\['t'\].*'Z'.*capitals"):
-        Scope(
+        TableSchema(
             table="t",
             types={"z": "DOUBLE", "Z": "DOUBLE"},
             leaves={"z": (), "Z": ()},

@@ -22,10 +22,10 @@ from tests.support.seams import (
     Assume,
     Cutting,
     Exact,
-    Plan,
     Quantiles,
+    QuantileTree,
     Reach,
-    Split,
+    TreeCut,
     counted,
     cut_places,
     cuts,
@@ -252,7 +252,7 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
     def pvalue() -> float:
         rows = [np.tile(column, (lines, 1)) for column in (lows, sizes, weights, before)]
         drawn = trials.draw_spread(
-            counted.Bins(lows=rows[0], sizes=rows[1], weights=rows[2], before=rows[3]),
+            counted.PlaceBins(lows=rows[0], sizes=rows[1], weights=rows[2], before=rows[3]),
             np.full(lines, aim),
             denominator=1,
             factor=factor,
@@ -439,7 +439,7 @@ def test_a_plan_is_a_function_of_public_numbers() -> None:
     reach = Reach.within(max_rows=6, max_rows_per_group=2, cells=9, replaced=True)
     plans = [plan_for(WANTED["quartiles"], reach, squares=True) for _ in range(2)]
     assert plans[0] == plans[1]
-    assert isinstance(plans[0], Plan)
+    assert isinstance(plans[0], QuantileTree)
     assert plans[0].moves[0] >= 6
 
 
@@ -450,8 +450,8 @@ def test_the_rows_of_a_unit_move_the_parts_of_a_level_no_further_than_told() -> 
     """All ways to lay rows that come and that leave into the parts of two cells, in both norms."""
     low, middle, high = Fraction(0), Fraction(2, 5), Fraction(1)
     level = (
-        Split(at=Fraction(1, 10), low=low, high=middle),
-        Split(at=Fraction(3, 5), low=middle, high=high),
+        TreeCut(at=Fraction(1, 10), low=low, high=middle),
+        TreeCut(at=Fraction(3, 5), low=middle, high=high),
     )
     for replaced, rows in ((False, 3), (True, 2)):
         reach = Reach.within(max_rows=rows, cells=2, replaced=replaced)

@@ -87,7 +87,9 @@ def test_levels_may_be_weighted(weights: Any) -> None:
         assert release.to_dicts() == built.to_dicts()
         assert verify(release.to_json(), ledger=first._ledger).holds
         plain = second.sql(text, budget=PureDP(1), keys=KEYS).answers["n"].standard_errors
-        assert plain != release.answers["n"].standard_errors
+        # So few keys are weighed best by the weights under which no level errs more.
+        same = plain == release.answers["n"].standard_errors
+        assert same is (weights == "overall")
         query, _ = second.read_sql(text, keys=KEYS, level_weights=weights)
         assert query.level_weights == table.level_weights
 

@@ -12,11 +12,11 @@ from tests.support.seams import (
     Computed,
     Condition,
     Derived,
-    Group,
     Item,
     Kind,
     Ordering,
     Select,
+    SelectGroup,
     parse,
     parse_select,
 )
@@ -27,7 +27,7 @@ from unacorda.errors import InvalidParameter, UnsafeExpression
 _ROWS = Item(alias="count", aggregate=Aggregate.COUNT_ROWS)
 
 
-def items(text: str) -> tuple[Item | Group | Computed, ...]:
+def items(text: str) -> tuple[Item | SelectGroup | Computed, ...]:
     return parse_select(f"SELECT {text} FROM visits").items
 
 
@@ -54,8 +54,8 @@ def test_a_whole_select_in_parts() -> None:
         groups=("county", "decade"),
         shown=("area", "decade"),
         items=(
-            Group(alias="area", column="county"),
-            Group(alias="decade", column="decade"),
+            SelectGroup(alias="area", column="county"),
+            SelectGroup(alias="decade", column="decade"),
             Item(alias="n", aggregate=Aggregate.COUNT_ROWS),
             Item(alias="avg_income", aggregate=Aggregate.MEAN, argument='"income" / 12'),
         ),

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.seams import Condition, Derived, Group, Item, Select, parse_select
+from tests.support.seams import Condition, Derived, Item, Select, SelectGroup, parse_select
 
 from unacorda.errors import UnsafeExpression
 
@@ -80,7 +80,7 @@ def test_renamed_columns_are_the_columns() -> None:
     )
     assert found.groups == ("county",)
     assert found.shown == ("area",)
-    assert found.items[0] == Group(alias="area", column="county")
+    assert found.items[0] == SelectGroup(alias="area", column="county")
     assert [item.argument for item in found.aggregates] == ["id", '"age"']
     assert found.items[2].alias == "avg_years"
     assert found.having == "\"area\" <> 'A'"

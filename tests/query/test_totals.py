@@ -17,10 +17,10 @@ from scipy import stats
 from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, tallies_of
 from tests.support.seams import (
+    ClampingSearch,
     Climbers,
     DuckDB,
     Exact,
-    FoundClipping,
     Reach,
     Total,
     exact_of,
@@ -334,7 +334,7 @@ def test_noise_is_the_one_that_is_told() -> None:
     assert isinstance(made, Total)
     reach = Reach.within(max_rows=4, cells=3, replaced=False)
     noise = made.noise(unacorda.PureDP(1), reach)
-    assert isinstance(noise, FoundClipping)
+    assert isinstance(noise, ClampingSearch)
     # Half the share for the noise, over three parts: scale 6 per unit of the level.
     assert noise.noise(1).standard_deviation * 2**32 == pytest.approx(6 * math.sqrt(2), rel=1e-6)
     assert noise.search.solver.epsilon == Fraction(1, 6)

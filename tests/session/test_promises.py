@@ -14,13 +14,13 @@ import pytest
 from tests.session.promises import PROMISES
 from tests.support.planting import plant
 from tests.support.seams import (
+    AccountSplits,
     AdditiveNoise,
     Admission,
     AnalystLedger,
     Clamp,
     KeyRule,
     Ledger,
-    Splits,
     bound_rows,
     charge,
     check_admitted,
@@ -131,7 +131,7 @@ def _the_whole_alone(patch: Patch) -> None:
 
 
 def _parts_for_nothing(patch: Patch) -> None:
-    patch.setattr(Splits, "due", lambda self, part, charge: unacorda.PureDP(0))
+    patch.setattr(AccountSplits, "due", lambda self, part, charge: unacorda.PureDP(0))
 
 
 def _everybody_in_every_part(patch: Patch) -> None:

@@ -10,8 +10,8 @@ from unacorda.cli.failures import ExitCode, reporting
 from unacorda.cli.mends import bounds_mend, keys_mend, unit_mend
 from unacorda.cli.notation import read_event, read_template
 from unacorda.cli.plot import KINDS as PLOT_KINDS
-from unacorda.cli.searching import Search as CliSearch
-from unacorda.cli.show import Grid, estimate, number
+from unacorda.cli.searching import CommandSearch as CliSearch
+from unacorda.cli.show import TextTable, estimate, number
 from unacorda.cli.spelling import CLASSES, METHODS, depth, places, written
 from unacorda.cli.spelling import KINDS as SPELLED_KINDS
 
@@ -22,7 +22,7 @@ __all__ = [
     "SPELLED_KINDS",
     "CliSearch",
     "ExitCode",
-    "Grid",
+    "TextTable",
     "account",
     "aim_of",
     "app",

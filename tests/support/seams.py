@@ -8,9 +8,9 @@ A test of the inside imports it from here, so that a move changes this file alon
 from unacorda.accounting.charges import charge
 from unacorda.ledger import chain
 from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
-from unacorda.ledger.entries import Account, Entry, Part, Reservation, SearchBegun
-from unacorda.ledger.entries import Search as LedgerSearch
-from unacorda.ledger.entries import Split as LedgerSplit
+from unacorda.ledger.entries import Account, Entry, Reservation, SearchBegun, SplitPart
+from unacorda.ledger.entries import PeopleSplit as LedgerSplit
+from unacorda.ledger.entries import RowSearch as LedgerSearch
 from unacorda.ledger.export import export_account, read_export, verify_export
 from unacorda.ledger.histories import met, standing
 from unacorda.ledger.ledger import Ledger
@@ -18,7 +18,7 @@ from unacorda.ledger.memory import MemoryStore
 from unacorda.ledger.opening import open_ledger
 from unacorda.ledger.pricing import odometer, reprice
 from unacorda.ledger.replay import verify_entries
-from unacorda.ledger.splits import Splits
+from unacorda.ledger.splits import AccountSplits
 from unacorda.ledger.sqlite import SqliteStore
 from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.event_codec import from_json as event_from_json
@@ -37,12 +37,12 @@ from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
 from unacorda.query.aggregates.answers import Answer, Assume, Exact
-from unacorda.query.aggregates.automatic import FoundBounds, FoundClipping, RowsPerPerson, Total
+from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
 from unacorda.query.aggregates.grid import PublicGrid
-from unacorda.query.aggregates.grid_counts import Counted, Ranking
+from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.grid_draws import accepts, below_each, rank_losses
 from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
@@ -66,8 +66,19 @@ from unacorda.query.aggregates.moment_strategies import (
     Strategy,
     noise_quantile,
 )
-from unacorda.query.aggregates.multi_quantiles import Cutting, Quantiles, Spread, finding
-from unacorda.query.aggregates.quantile_tree import Plan, Split, cut_places, moves_of, plan_for
+from unacorda.query.aggregates.multi_quantiles import (
+    Cutting,
+    Quantiles,
+    QuartileRange,
+    finding,
+)
+from unacorda.query.aggregates.quantile_tree import (
+    QuantileTree,
+    TreeCut,
+    cut_places,
+    moves_of,
+    plan_for,
+)
 from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
 from unacorda.query.aggregates.ratios import Ratio, ratio
 from unacorda.query.aggregates.threshold_counts import Climbers
@@ -91,19 +102,19 @@ from unacorda.query.engines.compile import Statement, compile_chosen, compile_fo
 from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
-from unacorda.query.engines.dialects.statements import Table as TranslatedTable
+from unacorda.query.engines.dialects.statements import NamedTable as TranslatedTable
 from unacorda.query.engines.dialects.statements import Translated
 from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.exact_counts import Given, exact_of
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.key_counts import admitted, select_keys
-from unacorda.query.engines.postgres import Asking as PostgresAsking
+from unacorda.query.engines.postgres import PostgresQuery as PostgresAsking
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
 from unacorda.query.engines.reading import interrupted_after
 from unacorda.query.engines.relations import _parted as rows_of_part
 from unacorda.query.engines.spark import SETTINGS, WHY
-from unacorda.query.engines.spark import Asking as SparkAsking
+from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
@@ -129,13 +140,13 @@ from unacorda.query.noise.sensitivity import (
     of_totals,
     of_vectors,
 )
-from unacorda.query.noise.threshold_search import Search, search_for
+from unacorda.query.noise.threshold_search import ThresholdSearch, search_for
 from unacorda.query.plan import partition as splitting
 from unacorda.query.plan.batch import scans_of
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import How, Rows, Table
+from unacorda.query.plan.relation import How, Relation, SourceTable
 from unacorda.query.results import row_search
 from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
@@ -146,12 +157,20 @@ from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.formatting import NOTHING
 from unacorda.query.schema.quoting import double, folded, identifier, literal
-from unacorda.query.schema.table import Scope, scope_of
+from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import AnalystLedger, Session
 from unacorda.query.sql.parse import parse_select
-from unacorda.query.sql.types import Aggregate as SelectAggregate
-from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select
+from unacorda.query.sql.types import AggregateName as SelectAggregate
+from unacorda.query.sql.types import (
+    Computed,
+    Condition,
+    Derived,
+    Item,
+    Ordering,
+    Select,
+    SelectGroup,
+)
 
 __all__ = [
     "CONFIDENCE",
@@ -169,6 +188,7 @@ __all__ = [
     "UNITS",
     "WHY",
     "Account",
+    "AccountSplits",
     "AdditiveNoise",
     "Admission",
     "Admitted",
@@ -179,6 +199,7 @@ __all__ = [
     "Bins",
     "Chain",
     "Clamp",
+    "ClampingSearch",
     "Climbers",
     "Column",
     "Computed",
@@ -189,7 +210,6 @@ __all__ = [
     "CountDistinct",
     "CountIf",
     "CountPeople",
-    "Counted",
     "Covariance",
     "Cutting",
     "Derived",
@@ -207,9 +227,8 @@ __all__ = [
     "Fact",
     "FoundBins",
     "FoundBounds",
-    "FoundClipping",
     "Given",
-    "Group",
+    "GridCounts",
     "Histogram",
     "How",
     "Item",
@@ -227,15 +246,15 @@ __all__ = [
     "Node",
     "Operation",
     "Ordering",
-    "Part",
     "Person",
-    "Plan",
     "PostgresAsking",
     "Proportion",
     "PublicGrid",
     "PublicSelect",
     "Quantile",
+    "QuantileTree",
     "Quantiles",
+    "QuartileRange",
     "Query",
     "Range",
     "Ranking",
@@ -243,35 +262,35 @@ __all__ = [
     "Reach",
     "Reader",
     "Rehearsal",
+    "Relation",
     "Release",
     "Reservation",
     "Row",
-    "Rows",
     "RowsPerPerson",
-    "Scope",
-    "Search",
     "SearchBegun",
     "Select",
     "SelectAggregate",
+    "SelectGroup",
     "Selection",
     "Sensitivity",
     "Session",
     "Share",
+    "SourceTable",
     "SparkAsking",
-    "Split",
-    "Splits",
-    "Spread",
+    "SplitPart",
     "SqliteStore",
     "Statement",
     "Strategy",
     "Sum",
-    "Table",
+    "TableSchema",
     "TableTransaction",
     "Tallies",
+    "ThresholdSearch",
     "Top",
     "Total",
     "Translated",
     "TranslatedTable",
+    "TreeCut",
     "Unit",
     "Untranslatable",
     "Variance",

@@ -20,7 +20,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
-    from unacorda.cli.answers import Answer, Asked
+    from unacorda.cli.answers import AnswersAsked, PrintedAnswer
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
@@ -233,8 +233,8 @@ def _asked(
     rho: bool,
     mu: bool,
     tradeoff: bool,
-) -> Asked:
-    from unacorda.cli.answers import RATES, Asked
+) -> AnswersAsked:
+    from unacorda.cli.answers import RATES, AnswersAsked
 
     if not (deltas or epsilons or alphas or rho or mu or tradeoff):
         raise InvalidParameter(
@@ -243,7 +243,7 @@ def _asked(
             expected="a question: --delta 1e-6 asks for epsilon; there are --epsilon, --alpha, "
             "--rho, --mu and --tradeoff as well",
         )
-    return Asked(
+    return AnswersAsked(
         deltas=[exact_option("--delta", text, below=1, tiny=1e-300) for text in deltas or ()],
         epsilons=[exact_option("--epsilon", text) for text in epsilons or ()],
         alphas=[exact_option("--alpha", text, above=1, most=1e100) for text in alphas or ()],
@@ -302,7 +302,7 @@ def _from_json(source: str) -> Event:
     raise refused
 
 
-def _notes(event: Event, asked: Asked, relation: Neighbors) -> list[str]:
+def _notes(event: Event, asked: AnswersAsked, relation: Neighbors) -> list[str]:
     """Where sampling is not free, at the first delta that is above 0."""
     from unacorda.accounting.explanation import sampling_notes
 
@@ -310,7 +310,7 @@ def _notes(event: Event, asked: Asked, relation: Neighbors) -> list[str]:
     return list(sampling_notes(event, delta=delta, neighbors=relation))
 
 
-def _refuse_if_nothing(event: Event, found: Sequence[Answer]) -> None:
+def _refuse_if_nothing(event: Event, found: Sequence[PrintedAnswer]) -> None:
     """Raise where no question at all has an answer."""
     from unacorda.cli.spelling import written
     from unacorda.errors import UnsupportedEvent
@@ -325,7 +325,7 @@ def _refuse_if_nothing(event: Event, found: Sequence[Answer]) -> None:
 
 def _plain(
     event: Event,
-    found: Sequence[Answer],
+    found: Sequence[PrintedAnswer],
     notes: Sequence[str],
     relation: Neighbors,
     *,
@@ -347,7 +347,9 @@ def _plain(
     return fields
 
 
-def _print(event: Event, found: Sequence[Answer], relation: Neighbors, *, explain: bool) -> None:
+def _print(
+    event: Event, found: Sequence[PrintedAnswer], relation: Neighbors, *, explain: bool
+) -> None:
     from unacorda.accounting.explanation import explain as explained
     from unacorda.cli.answers import grid_of
     from unacorda.cli.spelling import written

@@ -146,7 +146,7 @@ def print_account(account: dict[str, Any]) -> None:
         for entry in questions
     ]
     heads = ("entry", "time (UTC)", "answered", "cost", "limits", "analyst", "purpose")
-    show.print_grid(show.Grid(heads=heads, rows=tuple(rows), left=len(heads), repeated=1))
+    show.print_grid(show.TextTable(heads=heads, rows=tuple(rows), left=len(heads), repeated=1))
 
 
 def _protected(terms: dict[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from unacorda.cli.answers import Asked, plain
+from unacorda.cli.answers import AnswersAsked, plain
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Aim:
     measure: str
     at: Mapping[str, float]
     at_most: Fraction
-    asked: Asked
+    asked: AnswersAsked
     squared: bool = False
 
     @property
@@ -62,7 +62,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="Renyi divergence",
                 at={"alpha": float(alpha)},
                 at_most=epsilon,
-                asked=Asked(alphas=[alpha]),
+                asked=AnswersAsked(alphas=[alpha]),
             )
         case {"epsilon": epsilon, "delta": delta, **rest} if not rest and epsilon == 0 < delta:
             return Aim(
@@ -70,7 +70,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="delta",
                 at={"epsilon": 0.0},
                 at_most=delta,
-                asked=Asked(epsilons=[epsilon]),
+                asked=AnswersAsked(epsilons=[epsilon]),
             )
         case {"epsilon": epsilon, "delta": delta, **rest} if not rest and delta:
             return Aim(
@@ -78,7 +78,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="epsilon",
                 at={"delta": float(delta)},
                 at_most=epsilon,
-                asked=Asked(deltas=[delta]),
+                asked=AnswersAsked(deltas=[delta]),
             )
         case {"epsilon": epsilon, **rest} if not (rest.keys() - {"delta"}):
             return Aim(
@@ -86,7 +86,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="epsilon",
                 at={"delta": 0.0},
                 at_most=epsilon,
-                asked=Asked(deltas=[Fraction(0)]),
+                asked=AnswersAsked(deltas=[Fraction(0)]),
             )
         case {"rho": rho, **rest} if not (rest.keys() - {"delta"}):
             return Aim(
@@ -94,7 +94,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="rho",
                 at={name: float(value) for name, value in rest.items()},
                 at_most=rho,
-                asked=Asked(rho=True),
+                asked=AnswersAsked(rho=True),
             )
         case {"mu": mu, **rest} if not (rest.keys() - {"delta"}):
             return Aim(
@@ -102,7 +102,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="mu",
                 at={name: float(value) for name, value in rest.items()},
                 at_most=mu,
-                asked=Asked(mu=True),
+                asked=AnswersAsked(mu=True),
                 squared=True,
             )
         case {"advantage": advantage, **rest} if not rest:
@@ -111,7 +111,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="advantage",
                 at={},
                 at_most=advantage,
-                asked=Asked(advantage=True),
+                asked=AnswersAsked(advantage=True),
             )
         case {"tpr": tpr, "fpr": fpr, **rest} if not rest:
             if tpr < fpr:
@@ -122,7 +122,7 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
                 measure="true-positive rate",
                 at={"fpr": float(fpr)},
                 at_most=tpr,
-                asked=Asked(rates=[float(fpr)]),
+                asked=AnswersAsked(rates=[float(fpr)]),
             )
         case said:
             written = ", ".join(f"--{name} {plain(float(value))}" for name, value in said.items())

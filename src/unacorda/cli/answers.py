@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from unacorda.cli.show import Grid
+from unacorda.cli.show import TextTable
 from unacorda.errors import UnsupportedEvent
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["RATES", "Answer", "Asked", "answers", "grid_of", "outward", "plain"]
+__all__ = ["RATES", "AnswersAsked", "PrintedAnswer", "answers", "grid_of", "outward", "plain"]
 
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates at which an attacker's hits are shown."""
@@ -28,7 +28,7 @@ _NO_BOUND = "no finite bound holds here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AnswersAsked:
     """The questions: exact numbers, each in the range of its kind."""
 
     deltas: Sequence[Fraction] = ()
@@ -41,7 +41,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PrintedAnswer:
     """One number about the events, from both sides.
 
     at: where it holds, such as delta. lower: None where nothing is proved from below. upper: None
@@ -85,7 +85,7 @@ class Answer:
         }
 
 
-def answers(event: Event, asked: Asked, *, neighbors: Neighbors) -> Iterator[Answer]:
+def answers(event: Event, asked: AnswersAsked, *, neighbors: Neighbors) -> Iterator[PrintedAnswer]:
     """The answers, in the order of the questions; one that no theorem gives says why."""
     for delta in asked.deltas:
         yield _priced("epsilon", {"delta": delta}, event, neighbors)
@@ -103,7 +103,9 @@ def answers(event: Event, asked: Asked, *, neighbors: Neighbors) -> Iterator[Ans
         yield _hits(event, rate, neighbors)
 
 
-def _priced(measure: str, at: Mapping[str, Fraction], event: Event, neighbors: Neighbors) -> Answer:
+def _priced(
+    measure: str, at: Mapping[str, Fraction], event: Event, neighbors: Neighbors
+) -> PrintedAnswer:
     from unacorda.accounting.accountant import priced
 
     places = {name: float(value) for name, value in at.items() if measure != "advantage"}
@@ -112,7 +114,7 @@ def _priced(measure: str, at: Mapping[str, Fraction], event: Event, neighbors: N
     except UnsupportedEvent as error:
         return _unknown(measure, places, error)
     best = next((one for one in found if one.interval.upper == interval.upper), None)
-    return Answer(
+    return PrintedAnswer(
         measure=measure,
         at=places,
         lower=interval.lower,
@@ -124,7 +126,7 @@ def _priced(measure: str, at: Mapping[str, Fraction], event: Event, neighbors: N
     )
 
 
-def _renyi(event: Event, alpha: Fraction, neighbors: Neighbors) -> Answer:
+def _renyi(event: Event, alpha: Fraction, neighbors: Neighbors) -> PrintedAnswer:
     from unacorda.accounting.divergences.events import renyi
 
     at = {"alpha": float(alpha)}
@@ -135,7 +137,7 @@ def _renyi(event: Event, alpha: Fraction, neighbors: Neighbors) -> Answer:
     return _bound("Renyi divergence", at, upper, "sum of divergences", "Mironov 2017, Prop. 1")
 
 
-def _rho(event: Event, neighbors: Neighbors) -> Answer:
+def _rho(event: Event, neighbors: Neighbors) -> PrintedAnswer:
     from unacorda.accounting.divergences.events import rho
     from unacorda.accounting.prices import zcdp_price
 
@@ -150,7 +152,7 @@ def _rho(event: Event, neighbors: Neighbors) -> Answer:
     return _bound("rho", {"delta": _up(price.delta)}, _up(price.rho), engine, source)
 
 
-def _mu(event: Event, neighbors: Neighbors) -> Answer:
+def _mu(event: Event, neighbors: Neighbors) -> PrintedAnswer:
     from unacorda.accounting.divergences.pure import pure_epsilon
     from unacorda.accounting.prices import gdp_price
     from unacorda.privacy.conversions import gdp_from_pure
@@ -169,7 +171,7 @@ def _mu(event: Event, neighbors: Neighbors) -> Answer:
     return _bound("mu", at, upper, "sum of mu squared", "Dong, Roth, Su 2022, Cor. 3.3")
 
 
-def _hits(event: Event, rate: float, neighbors: Neighbors) -> Answer:
+def _hits(event: Event, rate: float, neighbors: Neighbors) -> PrintedAnswer:
     from unacorda.accounting.detection import true_positive_rate
 
     measure, at = "true-positive rate", {"fpr": rate}
@@ -177,7 +179,7 @@ def _hits(event: Event, rate: float, neighbors: Neighbors) -> Answer:
         found = true_positive_rate(event, fpr=rate, neighbors=neighbors)
     except UnsupportedEvent as error:
         return _unknown(measure, at, error)
-    return Answer(
+    return PrintedAnswer(
         measure=measure,
         at=at,
         lower=found.lower or None,
@@ -187,7 +189,7 @@ def _hits(event: Event, rate: float, neighbors: Neighbors) -> Answer:
     )
 
 
-def grid_of(found: Sequence[Answer]) -> Grid:
+def grid_of(found: Sequence[PrintedAnswer]) -> TextTable:
     """The answers as a table; numbers are rounded away from the truth they hold."""
     rows = [
         (
@@ -201,7 +203,7 @@ def grid_of(found: Sequence[Answer]) -> Grid:
         for answer in found
     ]
     heads = ("", "from", "to", "relative width", "engine", "source")
-    return Grid(heads=heads, rows=tuple(rows), left=1, repeated=1, words=2)
+    return TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1, words=2)
 
 
 def outward(value: float, *, up: bool, digits: int = 10) -> str:
@@ -229,9 +231,11 @@ def plain(value: float | decimal.Decimal) -> str:
     return f"{short:f}" if 1e-4 <= abs(number) < 10**15 else f"{short:e}".replace("e+", "e")
 
 
-def _bound(measure: str, at: Mapping[str, float], upper: float, engine: str, source: str) -> Answer:
+def _bound(
+    measure: str, at: Mapping[str, float], upper: float, engine: str, source: str
+) -> PrintedAnswer:
     known = upper < math.inf
-    return Answer(
+    return PrintedAnswer(
         measure=measure,
         at=at,
         lower=None,
@@ -242,8 +246,8 @@ def _bound(measure: str, at: Mapping[str, float], upper: float, engine: str, sou
     )
 
 
-def _unknown(measure: str, at: Mapping[str, float], error: UnsupportedEvent) -> Answer:
-    return Answer(
+def _unknown(measure: str, at: Mapping[str, float], error: UnsupportedEvent) -> PrintedAnswer:
+    return PrintedAnswer(
         measure=measure,
         at=at,
         lower=None,

@@ -122,6 +122,6 @@ def _print(bound: Bound, promised: float | None, *, refuted: bool) -> None:
         rows.insert(1, ("mu is at least", f"{bound.mu:.4g}"))
     if promised is not None:
         rows.append(("promised", f"{promised:g}: {'refuted' if refuted else 'not refuted'}"))
-    show.print_grid(show.Grid(heads=(bound.method, ""), rows=tuple(rows), left=1))
+    show.print_grid(show.TextTable(heads=(bound.method, ""), rows=tuple(rows), left=1))
     if bound.note:
         show.line(show.wrapped(bound.note))

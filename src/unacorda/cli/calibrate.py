@@ -19,8 +19,8 @@ from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from unacorda.cli.aims import Aim
-    from unacorda.cli.answers import Answer
-    from unacorda.cli.searching import Found, Search
+    from unacorda.cli.answers import PrintedAnswer
+    from unacorda.cli.searching import CommandSearch, SearchResult
     from unacorda.privacy.neighbors import Neighbors
 
 __all__ = ["HELP", "SUMMARY", "calibrate"]
@@ -190,10 +190,10 @@ def _search(
     find: str | None,
     within: str | None,
     tolerance: str,
-) -> Search:
+) -> CommandSearch:
     from unacorda.accounting.calibration.targets import measure
     from unacorda.cli.notation import ARGUMENT, read_template
-    from unacorda.cli.searching import Search
+    from unacorda.cli.searching import CommandSearch
     from unacorda.cli.spelling import CLASSES, KINDS
 
     template = read_template(text)
@@ -216,7 +216,7 @@ def _search(
     if width < 1e-14:
         raise InvalidParameter("--tolerance", tolerance, expected="from 1e-14 to below 1")
     (name,) = names
-    return Search(
+    return CommandSearch(
         template=template,
         name=name,
         measure=measure(aim.target, neighbors=relation),
@@ -239,7 +239,7 @@ def _within(text: str, *, whole: bool) -> tuple[float, float]:
     raise InvalidParameter("--within", text, expected=expected)
 
 
-def _answer(found: Found, aim: Aim, relation: Neighbors) -> Answer:
+def _answer(found: SearchResult, aim: Aim, relation: Neighbors) -> PrintedAnswer:
     """What the value costs from both sides; its upper end meets the target."""
     from unacorda.cli.answers import answers
     from unacorda.privacy.rounding import root_up
@@ -257,14 +257,14 @@ def _up(cost: Fraction) -> float:
     return near if Fraction(near) >= cost else math.nextafter(near, math.inf)
 
 
-def _left(answer: Answer, aim: Aim) -> float:
+def _left(answer: PrintedAnswer, aim: Aim) -> float:
     """What the target allows beyond the upper end, 0 or above."""
     assert answer.upper is not None
     return float(max(Fraction(0), aim.at_most - Fraction(answer.upper)))
 
 
 def _plain(
-    search: Search, found: Found, answer: Answer, aim: Aim, relation: Neighbors
+    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim, relation: Neighbors
 ) -> dict[str, Any]:
     from unacorda.cli.spelling import written
 
@@ -283,7 +283,9 @@ def _plain(
     }
 
 
-def _print(search: Search, found: Found, answer: Answer, aim: Aim, relation: Neighbors) -> None:
+def _print(
+    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim, relation: Neighbors
+) -> None:
     from unacorda.cli.answers import outward, plain
     from unacorda.cli.spelling import written
 

@@ -123,7 +123,7 @@ What to try next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _DemoPart:
     """One question of the demonstration, over one bundled file."""
 
     title: str
@@ -137,14 +137,14 @@ class _Part:
     request: Guarantee
     intro: str
     after: str
-    grid: Callable[[_Answered], show.Grid]
+    grid: Callable[[_Answered], show.TextTable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answered:
     """A question with its answers. exact, kept: by the value of the group column."""
 
-    part: _Part
+    part: _DemoPart
     explanation: Explanation
     release: Release
     exact: Mapping[str, tuple[float, ...]]
@@ -166,12 +166,12 @@ def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         show.line(json.dumps({"parts": found}, indent=2) if as_json else f"\n{_NEXT}")
 
 
-def _income() -> _Part:
+def _income() -> _DemoPart:
     from unacorda.privacy.guarantees import PureDP
     from unacorda.query.schema.facts import Bounds
     from unacorda.query.schema.units import Person
 
-    return _Part(
+    return _DemoPart(
         title="1. Income by education: 1,000 Californians (US Census)",
         file="pums.csv",
         table="pums",
@@ -188,14 +188,14 @@ def _income() -> _Part:
     )
 
 
-def _delays() -> _Part:
+def _delays() -> _DemoPart:
     from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
     from unacorda.privacy.guarantees import ZCDP
     from unacorda.query.schema.facts import Bounds
     from unacorda.query.schema.units import Person
 
     implied = approx_dp_from_zcdp(0.5, delta=1e-6)
-    return _Part(
+    return _DemoPart(
         title="2. Delay by airline: 336,776 flights from New York (US BTS, 2013)",
         file="flights.parquet",
         table="flights",
@@ -213,7 +213,7 @@ def _delays() -> _Part:
     )
 
 
-def _ask(part: _Part) -> _Answered:
+def _ask(part: _DemoPart) -> _Answered:
     """The question explained, answered privately, and answered exactly."""
     from unacorda.query.session import Session
 
@@ -230,7 +230,7 @@ def _ask(part: _Part) -> _Answered:
     )
 
 
-def _exactly(part: _Part, path: str) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
+def _exactly(part: _DemoPart, path: str) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
     """The same SELECT without privacy, and how many rows bounding keeps on average."""
     import duckdb
 
@@ -244,24 +244,24 @@ def _exactly(part: _Part, path: str) -> tuple[dict[str, tuple[float, ...]], dict
         return exact, dict(counted)
 
 
-def _income_grid(answered: _Answered) -> show.Grid:
+def _income_grid(answered: _Answered) -> show.TextTable:
     heads = ("", "people", "private", "mean income", "private", "median", "private")
     rows = []
     for place, school in enumerate(_SCHOOLS):
         people, mean, median = answered.exact[school]
         exact = (f"{people}", f"{mean:z,.0f}", f"{median:z,.0f}")
         rows.append((school, *_pairs(exact, answered.release, place)))
-    return show.Grid(heads=heads, rows=tuple(rows), left=1, repeated=1)
+    return show.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
-def _delay_grid(answered: _Answered) -> show.Grid:
+def _delay_grid(answered: _Answered) -> show.TextTable:
     heads = ("", "flights", "kept", "private", "mean", "private", "median", "private")
     rows = []
     for place, (code, airline) in enumerate(_AIRLINES.items()):
         flights, mean, median = answered.exact[code]
         exact = (f"{answered.kept[code]:,.0f}", f"{mean:z.1f}", f"{median:z.0f}")
         rows.append((airline, f"{flights:,}", *_pairs(exact, answered.release, place)))
-    return show.Grid(heads=heads, rows=tuple(rows), left=1, repeated=1)
+    return show.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
 def _pairs(exact: tuple[str, ...], release: Release, place: int) -> list[str]:

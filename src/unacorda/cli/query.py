@@ -38,7 +38,7 @@ from unacorda.cli.ledgers import Below, account_of, accounts, below_of, is_new, 
 from unacorda.cli.mends import no_account
 from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
 from unacorda.cli.output import check_target, stored
-from unacorda.cli.question import Question
+from unacorda.cli.question import CommandQuestion
 from unacorda.cli.suggested import print_suggestions, wished_errors
 from unacorda.errors import InvalidParameter
 from unacorda.query.schema.formatting import escape
@@ -233,7 +233,7 @@ def query(
             raise InvalidParameter("--max-rows", max_rows, expected=expected)
         request = (price if wanted is None else Price(epsilon="1")).guarantee()
         table = key_table(keys or [])
-        question = Question(
+        question = CommandQuestion(
             file=DataFile(data=data, delimiter=delimiter),
             sql=sql,
             unit=unit_of(
@@ -292,7 +292,7 @@ def _weights(text: str | None) -> GivenLevelWeights:
 
 
 def _explain(
-    question: Question,
+    question: CommandQuestion,
     ledger: str | None,
     dataset: str | None,
     budget: Guarantee | None,
@@ -330,7 +330,7 @@ def _explain(
     print_explanation(explanation, has_account=budget is not None, as_json=as_json)
 
 
-def _note_search(wanted: Question, question: Question) -> None:
+def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     """Say how many rows of a person the explanation is about, where they were not given."""
     if not wanted.searches:
         return
@@ -348,7 +348,7 @@ def _note_search(wanted: Question, question: Question) -> None:
 
 
 def _answered(
-    question: Question,
+    question: CommandQuestion,
     ledger: str | None,
     dataset: str | None,
     budget: Guarantee | None,
@@ -383,7 +383,7 @@ def _answered(
             return question.answer(session.for_analyst(below.name, below.limit))
 
 
-def _note_found(question: Question) -> None:
+def _note_found(question: CommandQuestion) -> None:
     rows = f"{question.unit.limits['max_rows']:,}"
     show.notice(f"at most {rows} rows of a person count: a number that was found privately.")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
 
-__all__ = ["Question", "known_rows"]
+__all__ = ["CommandQuestion", "known_rows"]
 
 
 def known_rows(
@@ -61,7 +61,7 @@ def known_rows(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CommandQuestion:
     """What is asked of a data file; nothing is opened before `session` is.
 
     file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
@@ -114,12 +114,12 @@ class Question:
         return getattr(self.unit, "search", None) is not None
 
     @property
-    def unsearched(self) -> Question:
+    def unsearched(self) -> CommandQuestion:
         """The question as far as it is known: with the most rows, for what a search leaves it."""
         rest = self.request * (1 - SEARCH_SHARE)
         return replace(self, unit=getattr(self.unit, "searched", self.unit), request=rest)
 
-    def known(self, **account: Any) -> Question | None:
+    def known(self, **account: Any) -> CommandQuestion | None:
         """The question with the rows of a person that the account knows; None where it knows none.
 
         Raises as `known_rows`.
@@ -127,7 +127,7 @@ class Question:
         unit = known_rows(self.file, self.request, unit=self.unit, columns=self.facts, **account)
         return None if unit is None else replace(self, unit=unit)
 
-    def found(self, **account: Any) -> Question:
+    def found(self, **account: Any) -> CommandQuestion:
         """The question with the rows of a person that the account knows, or that it pays for now.
 
         account: its budget, dataset, ledger and so on; the budget of the request where none is

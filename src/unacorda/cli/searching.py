@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["Found", "Search"]
+__all__ = ["CommandSearch", "SearchResult"]
 
 _DIGITS = 10
 _CHANGE = 1e-6
@@ -29,7 +29,7 @@ _CHANGE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The value, whether it is the least or the most, its cost, and the nearest that costs more."""
 
     value: float
@@ -41,7 +41,7 @@ class Found:
 
 
 @dataclass(slots=True, kw_only=True)
-class Search:
+class CommandSearch:
     """The search for the one free name of a template that meets a target.
 
     measure: the cost of an event, and the most it may be. within: the range of the name, None for
@@ -57,7 +57,7 @@ class Search:
     tolerance: float = 1e-9
     costs: dict[Event, Cost] = field(default_factory=dict)
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Find the value; InvalidParameter where there is none or the name does not matter."""
         from unacorda.accounting.calibration.calibrate import calibration
 
@@ -84,7 +84,7 @@ class Search:
         else:
             value = found.parameter if whole else self._short(found.parameter, find)
             event = self._event(value)
-            return Found(
+            return SearchResult(
                 value=value,
                 find=find,
                 event=event,

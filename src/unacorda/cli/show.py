@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unacorda.query.results.release import Release
 
 __all__ = [
-    "Grid",
+    "TextTable",
     "estimate",
     "heading",
     "line",
@@ -37,7 +37,7 @@ _WIDEST = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class TextTable:
     """A table of texts, never cut.
 
     left: how many of the first columns are aligned to the left; repeated: how many of the first
@@ -72,7 +72,7 @@ class Grid:
             max(map(_width, column)) for column in zip(self.heads, *self.rows, strict=True)
         )
 
-    def blocks(self, width: int) -> tuple[Grid, ...]:
+    def blocks(self, width: int) -> tuple[TextTable, ...]:
         """The table in grids of at most this width, each with the repeated columns and some others.
 
         A grid is wider only where one column beside the repeated ones is.
@@ -87,9 +87,9 @@ class Grid:
                 blocks.append([place])
         return tuple(self._of([*same, *block]) for block in blocks) or (self,)
 
-    def _of(self, places: list[int]) -> Grid:
+    def _of(self, places: list[int]) -> TextTable:
         """Some of the columns."""
-        return Grid(
+        return TextTable(
             heads=tuple(self.heads[place] for place in places),
             rows=tuple(tuple(row[place] for place in places) for row in self.rows),
             left=sum(place < self.left for place in places),
@@ -98,7 +98,7 @@ class Grid:
         )
 
 
-def release_grid(release: Release) -> Grid:
+def release_grid(release: Release) -> TextTable:
     """A release as a table: group columns, what a line is of, each estimate with its margin."""
     release = release.clamped()
     labels = {
@@ -117,7 +117,9 @@ def release_grid(release: Release) -> Grid:
         rows.append(tuple(map(escape, cells)))
     left = len(release.groups)
     repeated = left + len(labels)
-    return Grid(heads=tuple(map(escape, heads)), rows=tuple(rows), left=left, repeated=repeated)
+    return TextTable(
+        heads=tuple(map(escape, heads)), rows=tuple(rows), left=left, repeated=repeated
+    )
 
 
 def estimate(value: float, lower: float | None, upper: float | None) -> str:
@@ -156,7 +158,7 @@ def number(value: Any) -> str:
             return str(value)
 
 
-def print_grid(grid: Grid) -> None:
+def print_grid(grid: TextTable) -> None:
     """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
 
     On a terminal that is too narrow it comes in blocks, one below the other.
@@ -170,7 +172,7 @@ def print_grid(grid: Grid) -> None:
         _draw(block)
 
 
-def _draw(grid: Grid) -> None:
+def _draw(grid: TextTable) -> None:
     from rich.console import Console
     from rich.text import Text
 

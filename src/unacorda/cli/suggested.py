@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda import checks
 from unacorda.cli import show
-from unacorda.cli.question import Question
+from unacorda.cli.question import CommandQuestion
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.schema.formatting import escape
 
@@ -49,7 +49,7 @@ def wished_errors(texts: Sequence[str]) -> Wanted:
 
 
 def print_suggestions(
-    question: Question, errors: Wanted, *, delta: str | None, as_json: bool
+    question: CommandQuestion, errors: Wanted, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
     found: dict[str, Guarantee] = {}

@@ -105,7 +105,7 @@ def _print(found: Verification) -> None:
     from unacorda.query.results.record import NOT_SHOWN
 
     rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
-    show.print_grid(show.Grid(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
+    show.print_grid(show.TextTable(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
     show.line()
     show.line("Nothing differs." if found.holds else "It is not what it says.")
     show.line("No file can show")

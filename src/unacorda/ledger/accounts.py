@@ -13,8 +13,8 @@ from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger import chain
-from unacorda.ledger.entries import Account, Entry, Part, Split, Term
-from unacorda.ledger.splits import Splits, definition_of, neighbors_of, split_of
+from unacorda.ledger.entries import Account, Entry, PeopleSplit, SplitPart, Term
+from unacorda.ledger.splits import AccountSplits, definition_of, neighbors_of, split_of
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
@@ -35,7 +35,7 @@ class Accounts:
         # By dataset, the sequence and digest of the newest entry that this ledger has seen.
         self._newest: dict[str, tuple[int, str]] = {}
         # By dataset, its splits as far as this ledger has read their entries.
-        self._splits: dict[str, Splits] = {}
+        self._splits: dict[str, AccountSplits] = {}
         self._telling = threading.Lock()
 
     @property
@@ -91,9 +91,9 @@ class Accounts:
         digest: str,
         salt: bytes,
         name: str | None = None,
-        inside: Part | None = None,
+        inside: SplitPart | None = None,
         sub_account: str | None = None,
-    ) -> Split:
+    ) -> PeopleSplit:
         """Open a split, or find the one of this name in this place again, with the salt it has.
 
         limit: what each part may spend. digest: a hash of all that says who is in which part, but
@@ -131,7 +131,7 @@ class Accounts:
             transaction.append(entry)
         return split_of(entry)
 
-    def splits(self, dataset: str) -> dict[Split, dict[str, Guarantee]]:
+    def splits(self, dataset: str) -> dict[PeopleSplit, dict[str, Guarantee]]:
         """All splits of a dataset, and by key what their parts have spent, where they have."""
         with self._store.reading() as transaction:
             account = self._known(transaction, dataset)
@@ -216,13 +216,13 @@ class Accounts:
             self._newest[entry.dataset] = entry.sequence, entry.digest
 
     @contextmanager
-    def _told(self, transaction: Transaction, account: Account) -> Iterator[Splits]:
+    def _told(self, transaction: Transaction, account: Account) -> Iterator[AccountSplits]:
         """The splits of an account once all entries stand that this transaction can see.
 
         Entries that are being written are read like all others, later: what fails is not counted.
         """
         with self._telling:
-            splits = self._splits.get(account.dataset) or Splits(account)
+            splits = self._splits.get(account.dataset) or AccountSplits(account)
             newer = transaction.of_splits(account.dataset, splits.last)
             for entry in newer:
                 chain.honest(entry, entry.spent)
@@ -257,7 +257,7 @@ class Accounts:
         return found
 
 
-def _another(known: Split, limit: Guarantee, max_parts: int) -> LedgerMismatch:
+def _another(known: PeopleSplit, limit: Guarantee, max_parts: int) -> LedgerMismatch:
     now = f"limit {limit} and max_parts={max_parts}"
     if (known.limit, known.max_parts) == (limit, max_parts):
         now = "other parts, tables, files or software, so that who is in which part may differ"

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from unacorda import checks
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import LIMITS, Account, Entry, Part, Term
+from unacorda.ledger.entries import LIMITS, Account, Entry, SplitPart, Term
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
@@ -208,7 +208,7 @@ def reserved_entry(
     spent: Guarantee,
     sub_account: str | None,
     sub_spent: Guarantee | None,
-    part: Part | None = None,
+    part: SplitPart | None = None,
     part_charge: Guarantee | None = None,
     search: str | None = None,
     limits: Mapping[str, int],
@@ -337,7 +337,7 @@ def _next(
     analyst: str | None = None,
     purpose: str | None = None,
     reproducible: bool = False,
-    part: Part | None = None,
+    part: SplitPart | None = None,
     part_charge: str | None = None,
     definition: str | None = None,
     limits: str | None = None,

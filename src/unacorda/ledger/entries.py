@@ -13,12 +13,12 @@ __all__ = [
     "LIMITS",
     "Account",
     "Entry",
-    "Part",
+    "PeopleSplit",
     "Reservation",
-    "Search",
+    "RowSearch",
     "SearchBegun",
     "Searched",
-    "Split",
+    "SplitPart",
     "Term",
 ]
 
@@ -95,7 +95,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SplitPart:
     """One part of a split. split: the sequence of the entry that opened it; key: any text."""
 
     split: int
@@ -103,7 +103,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class PeopleSplit:
     """People divided into parts, of which everybody is in at most `max_parts`.
 
     sequence: of the entry that opened it. name: by which it is found again, if it has one. limit:
@@ -117,7 +117,7 @@ class Split:
     max_parts: int
     digest: str
     salt: str
-    inside: Part | None
+    inside: SplitPart | None
     sub_account: str | None
 
 
@@ -135,7 +135,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class RowSearch:
     """A question whose answer is kept with the account, so that it is paid for once.
 
     digest: of what is searched; seen: the sequence of the newest entry about it that its asker has

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from unacorda.accounting.parallel import ParallelComposition
-from unacorda.ledger.entries import Entry, Part, Split
+from unacorda.ledger.entries import Entry, PeopleSplit, SplitPart
 from unacorda.privacy.guarantees import ZCDP, Guarantee
 
 __all__ = ["Owed", "met", "part_of", "standing"]
@@ -27,17 +27,17 @@ def standing(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def part_of(entry: Entry) -> Part | None:
+def part_of(entry: Entry) -> SplitPart | None:
     """The part that a question was about; None for one about everybody."""
     if entry.split is None or entry.part is None:
         return None
-    return Part(split=entry.split, key=entry.part)
+    return SplitPart(split=entry.split, key=entry.part)
 
 
 class Owed:
     """What the splits of an account owe in zCDP, whatever the account itself adds."""
 
-    def __init__(self, splits: Iterable[Split]) -> None:
+    def __init__(self, splits: Iterable[PeopleSplit]) -> None:
         self._splits = {split.sequence: split for split in splits}
         self._sums = {
             sequence: ParallelComposition(ZCDP(0), max_parts=split.max_parts)
@@ -48,7 +48,7 @@ class Owed:
         """Whether there are splits."""
         return bool(self._splits)
 
-    def spend(self, part: Part | None, cost: Guarantee) -> Guarantee:
+    def spend(self, part: SplitPart | None, cost: Guarantee) -> Guarantee:
         """By how much the account owes more for a cost; all of it, where it is about no part."""
         while part is not None:
             cost = self._sums[part.split].spend(part.key, cost)
@@ -56,16 +56,16 @@ class Owed:
         return cost
 
 
-def met(questions: Iterable[Entry], splits: Iterable[Split]) -> list[Counter[str]]:
+def met(questions: Iterable[Entry], splits: Iterable[PeopleSplit]) -> list[Counter[str]]:
     """Multisets of events, of which one holds all that any single person has met.
 
     Of a split a person has met at most `max_parts` parts. Where there are too many ways to choose
     them, one multiset stands for several: of every event as many as the ways have at most.
     """
-    asked: dict[Part | None, Counter[str]] = {}
+    asked: dict[SplitPart | None, Counter[str]] = {}
     for entry in questions:
         asked.setdefault(part_of(entry), Counter())[entry.event] += 1
-    within: dict[Part | None, list[Split]] = {}
+    within: dict[SplitPart | None, list[PeopleSplit]] = {}
     for split in splits:
         within.setdefault(split.inside, []).append(split)
     keys: dict[int, set[str]] = {}
@@ -73,11 +73,11 @@ def met(questions: Iterable[Entry], splits: Iterable[Split]) -> list[Counter[str
         if place is not None:
             keys.setdefault(place.split, set()).add(place.key)
 
-    def met_in(place: Part | None) -> list[Counter[str]]:
+    def met_in(place: SplitPart | None) -> list[Counter[str]]:
         found = [asked.get(place, Counter())]
         for split in within.get(place, []):
             parts = [
-                met_in(Part(split=split.sequence, key=key))
+                met_in(SplitPart(split=split.sequence, key=key))
                 for key in sorted(keys.get(split.sequence, ()))
             ]
             chosen = _chosen(parts, split.max_parts)

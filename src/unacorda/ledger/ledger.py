@@ -16,11 +16,11 @@ from unacorda.ledger.accounts import Accounts
 from unacorda.ledger.entries import (
     Account,
     Entry,
-    Part,
     Reservation,
-    Search,
+    RowSearch,
     SearchBegun,
     Searched,
+    SplitPart,
 )
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.stores import Store, Transaction
@@ -77,8 +77,8 @@ class Ledger(Accounts):
         reproducible: bool,
         limits: Mapping[str, int] = MappingProxyType({}),
         sub_account: str | None = None,
-        part: Part | None = None,
-        search: Search | None = None,
+        part: SplitPart | None = None,
+        search: RowSearch | None = None,
     ) -> Reservation:
         """Debit the charge, durably, before this returns.
 
@@ -185,13 +185,13 @@ class Ledger(Accounts):
         self._end(reservation, "voided")
 
     def spent(
-        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+        self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
         """The sum of all charges, of the dataset, of one sub-account, or of one part of a split."""
         return self._filter(dataset, sub_account, part).spent
 
     def remaining(
-        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+        self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
         """What is left of the budget of the dataset, of the sub-account's own, or of the part's.
 
@@ -270,11 +270,11 @@ class Ledger(Accounts):
         """What is owed less without a reservation: of a part what its split then owes less."""
         if reserved.split is None or reserved.part is None or reserved.part_charge is None:
             return guarantee_from_json(reserved.charge)
-        part = Part(split=reserved.split, key=reserved.part)
+        part = SplitPart(split=reserved.split, key=reserved.part)
         with self._told(transaction, account) as splits:
             return splits.back(part, guarantee_from_json(reserved.part_charge))
 
-    def _filter(self, dataset: str, sub_account: str | None, part: Part | None) -> Filter:
+    def _filter(self, dataset: str, sub_account: str | None, part: SplitPart | None) -> Filter:
         with self._store.reading() as transaction:
             account = self._known(transaction, dataset)
             if part is not None:

@@ -36,7 +36,7 @@ from unacorda.privacy.guarantees import (
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.privacy.relations import zcdp_of
 
-__all__ = ["Reading", "Repriced", "odometer", "reprice"]
+__all__ = ["OdometerReading", "Repriced", "odometer", "reprice"]
 
 _OFTEN = Fraction(1, 20)
 
@@ -61,7 +61,7 @@ class Repriced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class OdometerReading:
     """(epsilon, delta)-DP of all answers so far, whenever and for whatever reason one looks."""
 
     epsilon: float
@@ -126,7 +126,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     )
 
 
-def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> Reading:
+def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
     r"""What has been spent so far, valid at every time at once, however questions were chosen.
 
     delta: of the reading, above the delta of the account's budget; it has to be the same at every
@@ -166,7 +166,7 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> Reading:
     spent = ledger.spent(dataset)
     if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
         reading = min(reading, float_up(mpf(spent.epsilon)))
-    return Reading(epsilon=reading, delta=total)
+    return OdometerReading(epsilon=reading, delta=total)
 
 
 def _concentrated(entry: Entry, *, pairs: bool) -> Guarantee:

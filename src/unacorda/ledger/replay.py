@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, LedgerMismatch, UnacordaError
 from unacorda.ledger.chain import account_digest, changed, entry_digest, refunded
-from unacorda.ledger.entries import Account, Entry, Part
-from unacorda.ledger.splits import Splits, split_of
+from unacorda.ledger.entries import Account, Entry, SplitPart
+from unacorda.ledger.splits import AccountSplits, split_of
 from unacorda.privacy.guarantees import guarantee_from_json
 
 __all__ = ["verify_entries"]
@@ -53,7 +53,9 @@ class _Replay:
         self._previous = account_digest(account)
         self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
         self._running: dict[int, Entry] = {}
-        self._splits: Splits | None = None  # until there is one: it needs to know the neighbors
+        self._splits: AccountSplits | None = (
+            None  # until there is one: it needs to know the neighbors
+        )
 
     def fault(self, entry: Entry) -> str | None:
         """What is wrong with the next entry, if anything; it is taken in."""
@@ -87,9 +89,9 @@ class _Replay:
         return None
 
     @property
-    def _told(self) -> Splits:
+    def _told(self) -> AccountSplits:
         if self._splits is None:
-            self._splits = Splits(self._account)
+            self._splits = AccountSplits(self._account)
         return self._splits
 
     def _split(self, entry: Entry) -> str | None:
@@ -103,7 +105,7 @@ class _Replay:
             return self._belongs(entry, split.inside)
         return None
 
-    def _belongs(self, entry: Entry, part: Part) -> str | None:
+    def _belongs(self, entry: Entry, part: SplitPart) -> str | None:
         if self._told.split(part.split).sub_account != entry.sub_account:
             return "its part is another sub-account's"
         return None
@@ -117,7 +119,7 @@ class _Replay:
         ):
             return "it names half a part"
         if entry.split is not None and entry.part is not None:
-            part = Part(split=entry.split, key=entry.part)
+            part = SplitPart(split=entry.split, key=entry.part)
             try:
                 due = self._told.due(part, guarantee_from_json(entry.part_charge or ""))
             except BudgetExceeded:
@@ -146,7 +148,7 @@ class _Replay:
         if entry.state == "voided":
             charge = guarantee_from_json(reserved.charge)
             if reserved.split is not None and reserved.part is not None:
-                part = Part(split=reserved.split, key=reserved.part)
+                part = SplitPart(split=reserved.split, key=reserved.part)
                 charge = self._told.back(part, guarantee_from_json(reserved.part_charge or ""))
             for name in {None, entry.sub_account}:
                 self._sums[name] = refunded(self._sums[name], charge)

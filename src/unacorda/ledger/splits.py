@@ -12,11 +12,11 @@ from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition, pair_price
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.chain import changed
-from unacorda.ledger.entries import Account, Entry, Part, Split
+from unacorda.ledger.entries import Account, Entry, PeopleSplit, SplitPart
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
-__all__ = ["Splits", "definition_of", "neighbors_of", "split_of"]
+__all__ = ["AccountSplits", "definition_of", "neighbors_of", "split_of"]
 
 
 def neighbors_of(account: Account) -> Neighbors:
@@ -31,19 +31,19 @@ def neighbors_of(account: Account) -> Neighbors:
     )
 
 
-def definition_of(name: str | None, max_parts: int, inside: Part | None) -> dict[str, Any]:
+def definition_of(name: str | None, max_parts: int, inside: SplitPart | None) -> dict[str, Any]:
     """What an entry holds of a split beside limit, digest and salt."""
     where = None if inside is None else [inside.split, inside.key]
     return {"name": name, "max_parts": max_parts, "inside": where}
 
 
-def split_of(entry: Entry) -> Split:
+def split_of(entry: Entry) -> PeopleSplit:
     """The split that an entry opens; LedgerMismatch for what opens none."""
     try:
         stated = json.loads(entry.definition or "")
         where = stated["inside"]
-        inside = None if where is None else Part(split=int(where[0]), key=str(where[1]))
-        return Split(
+        inside = None if where is None else SplitPart(split=int(where[0]), key=str(where[1]))
+        return PeopleSplit(
             sequence=entry.sequence,
             name=stated["name"],
             limit=guarantee_from_json(entry.request),
@@ -58,7 +58,7 @@ def split_of(entry: Entry) -> Split:
     raise changed(entry.dataset, entry.sequence, "it defines no split")
 
 
-class Splits:
+class AccountSplits:
     """The splits of one account, as far as `take` has read them.
 
     Every charge to a part is priced once, where it is spent, for what the account's guarantee
@@ -76,21 +76,23 @@ class Splits:
         self._known: dict[int, _Known] = {}
         self._standing: dict[int, Entry] = {}
 
-    def __iter__(self) -> Iterator[Split]:
+    def __iter__(self) -> Iterator[PeopleSplit]:
         return (known.split for known in self._known.values())
 
-    def named(self, name: str, inside: Part | None, sub_account: str | None) -> Split | None:
+    def named(
+        self, name: str, inside: SplitPart | None, sub_account: str | None
+    ) -> PeopleSplit | None:
         """The split of this name in this place."""
         for split in self:
             if (split.name, split.inside, split.sub_account) == (name, inside, sub_account):
                 return split
         return None
 
-    def split(self, sequence: int) -> Split:
+    def split(self, sequence: int) -> PeopleSplit:
         """The split that an entry opened; LedgerMismatch where it opened none."""
         return self._of(sequence).split
 
-    def part(self, part: Part) -> Filter:
+    def part(self, part: SplitPart) -> Filter:
         """What a part has spent of its limit."""
         known = self._of(part.split)
         return known.parts.get(part.key) or Filter(known.split.limit)
@@ -99,7 +101,7 @@ class Splits:
         """By key what the parts of a split have spent, of those that have spent anything."""
         return {key: found.spent for key, found in self._of(sequence).parts.items()}
 
-    def due(self, part: Part, charge: Guarantee) -> Guarantee:
+    def due(self, part: SplitPart, charge: Guarantee) -> Guarantee:
         """What the account owes more if a part spends a charge.
 
         Raises BudgetExceeded where this part, or one that it lies in, has less left.
@@ -114,7 +116,7 @@ class Splits:
             price = known.priced.increase(here.key, price)
         return price
 
-    def back(self, part: Part, charge: Guarantee) -> Guarantee:
+    def back(self, part: SplitPart, charge: Guarantee) -> Guarantee:
         """What the account owes less if a charge that a part has spent is given back."""
         price = self._price(charge)
         for here, known in self._upwards(part):
@@ -149,7 +151,7 @@ class Splits:
             raise changed(entry.dataset, entry.sequence, "it names no part")
         charge = guarantee_from_json(entry.part_charge)
         price = self._price(charge)
-        for here, known in self._upwards(Part(split=entry.split, key=entry.part)):
+        for here, known in self._upwards(SplitPart(split=entry.split, key=entry.part)):
             left = self.part(here)
             if sign > 0:
                 known.parts[here.key] = left.spend(charge)
@@ -160,8 +162,8 @@ class Splits:
                 charge = known.charged.withdraw(here.key, charge)
                 price = known.priced.withdraw(here.key, price)
 
-    def _upwards(self, part: Part) -> Iterator[tuple[Part, _Known]]:
-        here: Part | None = part
+    def _upwards(self, part: SplitPart) -> Iterator[tuple[SplitPart, _Known]]:
+        here: SplitPart | None = part
         while here is not None:
             known = self._of(here.split)
             yield here, known
@@ -184,7 +186,7 @@ class _Known:
 
     __slots__ = ("charged", "parts", "priced", "split")
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: PeopleSplit) -> None:
         self.split = split
         self.parts: dict[str, Filter] = {}
         self.charged = ParallelComposition(split.limit, max_parts=split.max_parts)

@@ -7,8 +7,7 @@ priced, and all shares are multiplied by one common factor, the largest for whic
 keeps the request. Ten medians gain a fifth of their error. Nothing is gained where all is normal
 noise, of which the sum is the price, and next to nothing (3% at most in all cases tried) where all
 is Laplace noise: where that is the quieter of the two, its parts are too few for their composition
-to be much below the sum. Neither is looked for, nor for Laplace noise of all levels of a tree at
-once (`Pure`).
+to be much below the sum. Neither is looked for.
 
 The factor is a function of the mechanisms and the request alone, a multiple of 1/128, and itself
 was priced: what is promised does not rest on the search.

@@ -40,7 +40,7 @@ from unacorda.query.results.description import (
 )
 from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
-from unacorda.query.schema.table import Leaf, Scope
+from unacorda.query.schema.table import ColumnReading, TableSchema
 from unacorda.query.schema.units import Unit
 
 __all__ = [
@@ -165,7 +165,7 @@ def _is_described(name: str, session: SessionLike) -> bool:
     return name not in getattr(session.unit, "id", ())
 
 
-def _column(name: str, scope: Scope) -> _Column:
+def _column(name: str, scope: TableSchema) -> _Column:
     fact, leaves = scope.facts.get(name), scope.leaves[name]
     match fact:
         case Bounds():
@@ -186,7 +186,7 @@ def _column(name: str, scope: Scope) -> _Column:
             return _Column(name=name, kind=kind, source="type", fact=None, whole=_whole(leaves))
 
 
-def _whole(leaves: Sequence[Leaf]) -> bool:
+def _whole(leaves: Sequence[ColumnReading]) -> bool:
     return len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
 
 

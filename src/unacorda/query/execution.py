@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.ledger.entries import Reservation, Search
+from unacorda.ledger.entries import Reservation, RowSearch
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
@@ -64,7 +64,7 @@ def execute(
     *,
     bits: RandomBits,
     notes: Mapping[str, str | None],
-    search: Search | None = None,
+    search: RowSearch | None = None,
 ) -> tuple[Release, ...]:
     """The answers to all questions, or none.
 
@@ -181,7 +181,7 @@ def reserve(
     salt: int,
     bits: RandomBits,
     notes: Mapping[str, str | None],
-    search: Search | None = None,
+    search: RowSearch | None = None,
 ) -> Reservation:
     """What a question costs, reserved; after this the engine may be asked, and nothing comes back.
 

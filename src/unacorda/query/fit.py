@@ -42,8 +42,8 @@ from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.fit_sums import (
     Counted,
-    Relation,
-    Wish,
+    FitRelation,
+    SumRequest,
     count_noise,
     counts_of,
     noise_of,
@@ -53,19 +53,19 @@ from unacorda.query.engines.protocol import Admission, Admitted, Held, sql_of
 from unacorda.query.execution import check_engine, reserve, salt_from
 from unacorda.query.expressions.types import Expression
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Derive, Explode, Matched, Table, United
-from unacorda.query.plan.relation import Rows as TableRows
+from unacorda.query.plan.relation import Derive, Explode, Matched, SourceTable, UnionAll
+from unacorda.query.plan.relation import Relation as TableRows
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person
 
 __all__ = [
     "Answers",
     "Asked",
-    "Asking",
+    "FitRows",
     "Fits",
     "M",
+    "NoisyTable",
     "Purse",
-    "Rows",
     "fitted",
     "rows_of",
     "stated",
@@ -122,7 +122,7 @@ def _name(named: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class FitRows:
     """The rows of a question, each with features and a target, and perhaps a weight.
 
     found: the expressions of the features, and at last that of the target; weight: that of the
@@ -134,11 +134,11 @@ class Rows:
     found: tuple[Expression, ...]
     weight: Expression | None
 
-    def relation(self) -> Relation:
+    def relation(self) -> FitRelation:
         """The bounded rows that have all their numbers; the weight may be missing."""
         *features, target = [self._held_in(one) for one in self.found]
         weight = None if self.weight is None else self._held_in(self.weight)
-        return Relation.bounded(features, target, weight=weight)
+        return FitRelation.bounded(features, target, weight=weight)
 
     def held(self, asked: Admitted) -> Held:
         """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
@@ -152,7 +152,7 @@ class Rows:
 
 def rows_of(
     query: Query, *, features: Sequence[str], target: str, weight: str | None = None
-) -> Rows:
+) -> FitRows:
     """The rows of a question that has no aggregates yet.
 
     Raises InvalidParameter for what is no number of its table, and for a weight whose public range
@@ -173,7 +173,7 @@ def rows_of(
         expressions=(*found, *([] if weighed is None else [weighed])),
     )
     asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
-    return Rows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
+    return FitRows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
 
 
 def _weight(weight: str, query: Query) -> Expression:
@@ -225,11 +225,11 @@ def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
             used = [columns[name] for name in needed if name in columns]
             yield from _converted(left, [name for name, of_right in used if not of_right])
             yield from _converted(right, [name for name, of_right in used if of_right])
-        case United(left=left, right=right, columns=both):
+        case UnionAll(left=left, right=right, columns=both):
             pairs = [both[name] for name in needed if name in both]
             yield from _converted(left, [one for one, _ in pairs])
             yield from _converted(right, [other for _, other in pairs])
-        case Table():
+        case SourceTable():
             pass
 
 
@@ -255,30 +255,30 @@ class Asked(Protocol):
 
     def answers(
         self,
-        relation: Relation,
+        relation: FitRelation,
         columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[Wish],
+        wishes: Sequence[SumRequest],
         counted: GDP | None,
     ) -> Answers:
         """The noisy number of rows, where it is asked for, then noisy sums: in one scan."""
         ...
 
-    def kept(self, relation: Relation) -> Relation:
+    def kept(self, relation: FitRelation) -> FitRelation:
         """The same rows, computed once where there is room for them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class NoisyTable:
     """What a model asks. Nothing of it but noisy numbers and public facts."""
 
-    rows: Rows
-    relation: Relation
+    rows: FitRows
+    relation: FitRelation
     asked: Asked
     purse: Purse
 
     @classmethod
-    def of(cls, rows: Rows, asked: Asked, *, whole: GDP) -> Asking:
+    def of(cls, rows: FitRows, asked: Asked, *, whole: GDP) -> NoisyTable:
         """All of the rows, for the whole of a budget."""
         relation = rows.relation()
         return cls(rows=rows, relation=relation, asked=asked, purse=Purse(whole))
@@ -324,7 +324,7 @@ class Asking:
         ((values, noise),) = self._answered([], [], budget)
         return values[0], noise
 
-    def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> Answers:
+    def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]) -> Answers:
         """Noisy sums in one scan, each with the deviation of the noise of its numbers.
 
         columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
@@ -332,7 +332,7 @@ class Asking:
         """
         return self._answered(columns, wishes, None)
 
-    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Asking:
+    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> NoisyTable:
         """The same rows with other columns, which alone are asked about from here on.
 
         columns: as of `sums`; names: which of them, and of those before, there will be.
@@ -346,7 +346,7 @@ class Asking:
     def _answered(
         self,
         columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[Wish],
+        wishes: Sequence[SumRequest],
         counted: GDP | None,
     ) -> Answers:
         for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
@@ -373,7 +373,7 @@ class Fits(Protocol):
         ...
 
     def fit_table(self, table: Any) -> object:
-        """Fit to what is asked of `Asking`, twice: first of a rehearsal, with made-up answers."""
+        """Fit to a `NoisyTable`, twice: first to a rehearsal, with made-up answers."""
         ...
 
 
@@ -382,7 +382,7 @@ M = TypeVar("M", bound=Fits)
 
 def fitted(
     model: M,
-    rows: Rows,
+    rows: FitRows,
     admission: Admission,
     ledger: Ledger,
     dataset: str,
@@ -402,7 +402,7 @@ def fitted(
     request_price(request, account)  # refuses a budget of another unit
     admitted = admission.admit(rows.query, salt=salt)
     rehearsal = _Rehearsal(rows=rows, asked=admitted)
-    copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE))
+    copy.copy(model).fit_table(NoisyTable.of(rows, rehearsal, whole=_FREE))
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = reserve(
@@ -426,7 +426,7 @@ def fitted(
         reservation=reservation,
     )
     with closing(scans):
-        model.fit_table(Asking.of(rows, scans, whole=whole))
+        model.fit_table(NoisyTable.of(rows, scans, whole=whole))
     return model
 
 
@@ -434,14 +434,14 @@ def fitted(
 class _Rehearsal:
     """Answers that are made up, of questions that the engine could be asked. Reads no data."""
 
-    rows: Rows
+    rows: FitRows
     asked: Admitted
 
     def answers(
         self,
-        relation: Relation,
+        relation: FitRelation,
         columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[Wish],
+        wishes: Sequence[SumRequest],
         counted: GDP | None,
     ) -> Answers:
         """Very many rows, and sums of nothing."""
@@ -452,7 +452,7 @@ class _Rehearsal:
             answers.append(([0.0] * size_of(wish), noise))
         return answers
 
-    def kept(self, relation: Relation) -> Relation:
+    def kept(self, relation: FitRelation) -> FitRelation:
         """As it is: nothing is computed."""
         return relation
 
@@ -471,7 +471,7 @@ class _Scans:
     number.
     """
 
-    rows: Rows
+    rows: FitRows
     asked: Admitted
     bits: RandomBits
     ledger: Ledger
@@ -483,9 +483,9 @@ class _Scans:
 
     def answers(
         self,
-        relation: Relation,
+        relation: FitRelation,
         columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[Wish],
+        wishes: Sequence[SumRequest],
         counted: GDP | None,
     ) -> Answers:
         """The exact sums of a scan with noise."""
@@ -504,7 +504,7 @@ class _Scans:
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
         return answers
 
-    def kept(self, relation: Relation) -> Relation:
+    def kept(self, relation: FitRelation) -> FitRelation:
         """The same rows, computed once where there is room, in place of those kept before."""
         if self._number * len(relation.columns) > self.asked.engine.room:
             return relation
@@ -562,7 +562,7 @@ def _instead(model: object) -> str:
     )
 
 
-def _digest(model: object, rows: Rows) -> str:
+def _digest(model: object, rows: FitRows) -> str:
     """Of what is fit to what: a function of the question alone."""
     weighted = rows.weight is not None
     asked = {"model": stated(model), "rows": rows.query.to_dict(), "weighted": weighted}

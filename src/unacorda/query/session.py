@@ -23,7 +23,7 @@ from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import Reservation, Search, Split
+from unacorda.ledger.entries import PeopleSplit, Reservation, RowSearch
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
@@ -44,7 +44,7 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.plan.partition import PartLedger, part_of, parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Rows, Table
+from unacorda.query.plan.relation import Relation, SourceTable
 from unacorda.query.results.assumptions import Supposed
 from unacorda.query.results.batch import Batch
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
@@ -53,7 +53,7 @@ from unacorda.query.results.row_search import find_rows
 from unacorda.query.results.simulation import assumed_of
 from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
 from unacorda.query.schema.quoting import folded, twin
-from unacorda.query.schema.table import Scope, scopes_of
+from unacorda.query.schema.table import TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.binder import question
 from unacorda.query.sql.postprocess import arranged
@@ -183,7 +183,7 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
 
 
 def public_of(
-    engine: Engine, scopes: Mapping[str, Scope], sources: Mapping[str, object]
+    engine: Engine, scopes: Mapping[str, TableSchema], sources: Mapping[str, object]
 ) -> dict[str, Public]:
     """The public tables, by name."""
     return {
@@ -195,15 +195,15 @@ def public_of(
 
 
 def starts_of(
-    engine: Engine, scopes: Mapping[str, Scope], public: Mapping[str, object]
-) -> dict[str, Rows]:
+    engine: Engine, scopes: Mapping[str, TableSchema], public: Mapping[str, object]
+) -> dict[str, Relation]:
     """By name the rows of every private table, with all public tables beside them.
 
     public: their sources, by name.
     """
     beside = public_of(engine, scopes, public)
     return {
-        name: Rows(source=Table(name=name, scope=scope), scope=scope, public=beside)
+        name: Relation(source=SourceTable(name=name, scope=scope), scope=scope, public=beside)
         for name, scope in scopes.items()
         if name not in beside
     }
@@ -246,7 +246,7 @@ class AnalystLedger:
         """Whether what is spent outlives the process."""
         return self.whole.durable
 
-    def open_split(self, dataset: str, **asked: Any) -> Split:
+    def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:
         """A split that the analyst owes for; as `Ledger.open_split`."""
         return self.whole.open_split(dataset, sub_account=self._name, **asked)
 
@@ -291,7 +291,7 @@ class SubSessions:
     _ledger: Ledger  # or one that stands for an analyst or a part of it
     _notes: Mapping[str, str | None]
     _owns_ledger: bool
-    _starts: Mapping[str, Rows]
+    _starts: Mapping[str, Relation]
     _above: tuple[SubSessions, ...] = ()  # those it came from
     _closed: bool
     _process: int
@@ -392,7 +392,7 @@ class SubSessions:
 
 
 def digest_of(
-    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
+    found: Mapping[Key, Mapping[str, Relation]], engine: Engine, unit: Unit, max_parts: int
 ) -> str:
     """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
 
@@ -755,7 +755,7 @@ class Session(SubSessions):
         return read_request(*given, admission=self._admission, **rest)
 
     def _answered(
-        self, together: QueryBatch, budget: Guarantee, search: Search | None = None
+        self, together: QueryBatch, budget: Guarantee, search: RowSearch | None = None
     ) -> tuple[Release, ...]:
         """The answers to all questions, or none; search: that they are one."""
         priced = PricedBatch.of(together, budget, self._budget)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.grid_counts import Counted
+from unacorda.query.aggregates.grid_counts import GridCounts
 from unacorda.query.aggregates.threshold_counts import Climbers
 
 __all__ = ["ENDINGS", "Answer", "Assume", "Assumed", "Exact", "Forecast", "widened"]
@@ -37,7 +37,7 @@ class Exact:
     """
 
     sums: tuple[Sequence[int], ...] = ()
-    rankings: tuple[Counted, ...] = ()
+    rankings: tuple[GridCounts, ...] = ()
     people: tuple[Climbers, ...] = ()
 
     def __repr__(self) -> str:

@@ -46,19 +46,19 @@ from unacorda.checks import Number
 from unacorda.privacy import events
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.base import Single, expression_of, weight_of
-from unacorda.query.aggregates.threshold_counts import Ladder, per_person
+from unacorda.query.aggregates.threshold_counts import Thresholds, per_person
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_totals
-from unacorda.query.noise.threshold_search import Search, search_for
+from unacorda.query.noise.threshold_search import ThresholdSearch, search_for
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = [
     "WIDEST",
+    "ClampingSearch",
     "FoundBounds",
-    "FoundClipping",
     "RowsPerPerson",
     "Total",
     "find_bounds",
@@ -76,13 +76,13 @@ _FEW = "where a cell has hardly more people than may be cut, the level is low an
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundClipping:
+class ClampingSearch:
     """The mechanism of one sum without bounds. search: the levels; share: of the noise, one part.
 
     hits: how many parts (a cell and a sign) one unit's change can be felt in.
     """
 
-    search: Search
+    search: ThresholdSearch
     share: Share
     unit_log2: int
     hits: int
@@ -122,7 +122,7 @@ class Total(Single):
         signs = (1,) if expression.lower >= 0 else (-1,) if expression.upper <= 0 else (1, -1)
         return Total(column=column, weight=weight, signs=signs, expressions=(expression,))
 
-    def bound_to(self, scope: Scope) -> Total:
+    def bound_to(self, scope: TableSchema) -> Total:
         """The same: its column is looked up already."""
         del scope
         return self
@@ -143,7 +143,7 @@ class Total(Single):
         """One for each rung."""
         return len(self.rungs)
 
-    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by their total, one ladder for each sign; no row raises."""
         (value,) = values
         end = double(self._absolute(self.rungs[-1]))
@@ -152,7 +152,7 @@ class Total(Single):
         part = f"CASE WHEN {value} IS NOT NULL THEN {scaled} END"
         total = per_person("sum", part, unit)
         return tuple(
-            Ladder(
+            Thresholds(
                 # A person without any number has the total 0.
                 number=f"greatest({'-' if sign < 0 else ''}coalesce({total}, 0::HUGEINT), "
                 "0::HUGEINT)",
@@ -163,17 +163,17 @@ class Total(Single):
             for sign in self.signs
         )
 
-    def noise(self, share: Share, reach: Reach) -> FoundClipping:
+    def noise(self, share: Share, reach: Reach) -> ClampingSearch:
         """The search and the noise within the share."""
         hits = int(of_totals(reach, signs=len(self.signs)).l1)
-        return FoundClipping(
+        return ClampingSearch(
             search=search_for(share * _SEARCH, rungs=len(self.rungs), hits=hits),
             share=share * ((1 - _SEARCH) / hits),
             unit_log2=self.unit_log2,
             hits=hits,
         )
 
-    def release(self, exact: Exact, noise: FoundClipping, bits: RandomBits) -> Answer:
+    def release(self, exact: Exact, noise: ClampingSearch, bits: RandomBits) -> Answer:
         """Noisy sums of cut totals, and the levels at which they were cut."""
         cells = len(exact.people[0].people)
         values, squares, widths = [0.0] * cells, [0.0] * cells, [0.0] * cells
@@ -206,7 +206,7 @@ class Total(Single):
             limits=(-math.inf if -1 in self.signs else 0.0, math.inf if 1 in self.signs else 0.0),
         )
 
-    def forecast(self, noise: FoundClipping, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ClampingSearch, reach: Reach, assume: Assume | None) -> Forecast:
         """What is known beforehand: how many people are cut, not by how much."""
         del assume
         one = noise.noise(1)
@@ -263,7 +263,7 @@ class FoundBounds(Single):
 
     column: str
 
-    def bound_to(self, scope: Scope) -> FoundBounds:
+    def bound_to(self, scope: TableSchema) -> FoundBounds:
         """The same, its column looked up."""
         return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
 
@@ -277,18 +277,18 @@ class FoundBounds(Single):
         """One for each rung."""
         return len(self.rungs)
 
-    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by their greatest value, and by the opposite of their least."""
         (value,) = values
         numbers = (per_person("max", value, unit), f"-({per_person('min', value, unit)})")
-        return tuple(Ladder(number=sql, rungs=self.rungs, type="DOUBLE") for sql in numbers)
+        return tuple(Thresholds(number=sql, rungs=self.rungs, type="DOUBLE") for sql in numbers)
 
-    def noise(self, share: Share, reach: Reach) -> Search:
+    def noise(self, share: Share, reach: Reach) -> ThresholdSearch:
         """A search for either end, within half of the share each."""
         hits = int(of_totals(reach).l1)
         return search_for(share, rungs=len(self.rungs), hits=hits, runs=2)
 
-    def release(self, exact: Exact, noise: Search, bits: RandomBits) -> Answer:
+    def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the range: its ends as `lower` and `upper`, its middle as value."""
         up, down = (
             [self.rungs[rung] for rung in noise.find(people.above(), bits)]
@@ -304,7 +304,7 @@ class FoundBounds(Single):
             is_range=True,
         )
 
-    def forecast(self, noise: Search, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assume | None) -> Forecast:
         """What is known beforehand: how many people lie outside, not how far."""
         del assume
         return Forecast(
@@ -336,7 +336,7 @@ class RowsPerPerson(Single):
 
     most: int
 
-    def bound_to(self, scope: Scope) -> RowsPerPerson:
+    def bound_to(self, scope: TableSchema) -> RowsPerPerson:
         """The same; there is no column to look up."""
         del scope
         return self
@@ -354,18 +354,18 @@ class RowsPerPerson(Single):
         """One for each rung."""
         return len(self.rungs)
 
-    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by how many rows they have."""
         del values
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
-        return (Ladder(number=number, rungs=self.rungs, type="HUGEINT"),)
+        return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT"),)
 
-    def noise(self, share: Share, reach: Reach) -> Search:
+    def noise(self, share: Share, reach: Reach) -> ThresholdSearch:
         """The search within the share."""
         hits = int(of_totals(reach).l1)
         return search_for(share, rungs=len(self.rungs), hits=hits)
 
-    def release(self, exact: Exact, noise: Search, bits: RandomBits) -> Answer:
+    def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the number found."""
         found = noise.find(exact.people[0].above(), bits)
         nothing: list[float | None] = [None] * len(found)
@@ -376,7 +376,7 @@ class RowsPerPerson(Single):
             upper=nothing,
         )
 
-    def forecast(self, noise: Search, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assume | None) -> Forecast:
         """What is known beforehand: how many people have more rows."""
         del assume
         return Forecast(

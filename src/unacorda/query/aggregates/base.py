@@ -23,11 +23,11 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import Ranking
-from unacorda.query.aggregates.threshold_counts import Ladder
+from unacorda.query.aggregates.threshold_counts import Thresholds
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
@@ -54,7 +54,7 @@ class Aggregate(ABC):
     expressions: tuple[Expression, ...] = ()
 
     @abstractmethod
-    def bound_to(self, scope: Scope) -> Aggregate:
+    def bound_to(self, scope: TableSchema) -> Aggregate:
         """The same (or what it amounts to), its columns looked up and its bounds known."""
 
     @property
@@ -104,7 +104,7 @@ class Aggregate(ABC):
         del values
         return ()
 
-    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """What people are counted by."""
         del values, unit
         return ()
@@ -144,7 +144,7 @@ def weight_of(weight: Number) -> Fraction:
 
 
 def expression_of(
-    column: str, scope: Scope, *, numeric: bool = True, kind: Kind | None = None
+    column: str, scope: TableSchema, *, numeric: bool = True, kind: Kind | None = None
 ) -> Expression:
     """A column by its name, or else an expression, as an expression.
 

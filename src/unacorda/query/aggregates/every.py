@@ -10,7 +10,7 @@ from unacorda.query.aggregates.extremes import Extreme
 from unacorda.query.aggregates.histograms import EqualBins, Histogram
 from unacorda.query.aggregates.linear import Count, CountDistinct, CountPeople, Sum, VectorSum
 from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean
-from unacorda.query.aggregates.multi_quantiles import Quantiles, Spread
+from unacorda.query.aggregates.multi_quantiles import Quantiles, QuartileRange
 from unacorda.query.aggregates.quantiles import Quantile
 from unacorda.query.aggregates.ratios import Ratio
 from unacorda.query.aggregates.top_k import Top
@@ -34,7 +34,7 @@ EVERY: tuple[type[Aggregate], ...] = (
     Ratio,
     Quantile,
     Quantiles,
-    Spread,
+    QuartileRange,
     Histogram,
     EqualBins,
     CountDistinct,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unacorda.query.schema.units import Person, Unit
 
-__all__ = ["Batch", "Bins", "Counted", "Lines", "Ranking", "Runs", "counted_up"]
+__all__ = ["CellBatch", "GridCounts", "Lines", "PlaceBins", "PlaceRuns", "Ranking", "counted_up"]
 
 Integers = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bins:
+class PlaceBins:
     """Bins, lines by bins: first place, places, weight of rows, and weight of all below.
 
     Weights are whole numbers, of any size where they are objects. Bins need not be in order, and
@@ -69,21 +69,21 @@ class Bins:
     weights: Any
     before: Any
 
-    def of(self, lines: Any) -> Bins:
+    def of(self, lines: Any) -> PlaceBins:
         """The bins of some lines."""
-        return Bins(
+        return PlaceBins(
             lows=self.lows[lines],
             sizes=self.sizes[lines],
             weights=self.weights[lines],
             before=self.before[lines],
         )
 
-    def replaced(self, columns: Integers, by: Bins) -> Bins:
+    def replaced(self, columns: Integers, by: PlaceBins) -> PlaceBins:
         """Others in place of one bin of each line."""
         gone = np.arange(len(columns)), columns
         sizes, weights = self.sizes.copy(), self.weights.copy()
         sizes[gone], weights[gone] = 0, 0
-        return Bins(
+        return PlaceBins(
             lows=np.concatenate([self.lows, by.lows], axis=1),
             sizes=np.concatenate([sizes, by.sizes], axis=1),
             weights=np.concatenate([weights, by.weights], axis=1),
@@ -92,7 +92,7 @@ class Bins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class PlaceRuns:
     """Bins of many lines one after the other, in order; lines: which each is of, rising."""
 
     lines: Integers
@@ -101,7 +101,7 @@ class Runs:
     weights: Any
     before: Any
 
-    def padded(self, count: int, *, end: int = 0) -> Bins:
+    def padded(self, count: int, *, end: int = 0) -> PlaceBins:
         """The same as so many lines side by side; end: the place where missing ones stand.
 
         These follow the others of their line, and have what the last of those ends with below.
@@ -121,25 +121,25 @@ class Runs:
             self.weights,
             self.before,
         )
-        return Bins(lows=lows, sizes=sizes, weights=weights, before=before)
+        return PlaceBins(lows=lows, sizes=sizes, weights=weights, before=before)
 
-    def alone(self, start: int, end: int) -> Bins:
+    def alone(self, start: int, end: int) -> PlaceBins:
         """Those of one line, by itself."""
         part = slice(start, end)
-        return Bins(
+        return PlaceBins(
             lows=self.lows[None, part],
             sizes=self.sizes[None, part],
             weights=self.weights[None, part],
             before=self.before[None, part],
         )
 
-    def of(self, lines: Integers) -> Runs:
+    def of(self, lines: Integers) -> PlaceRuns:
         """Those of some lines, which are numbered from 0 on."""
         lengths = np.bincount(self.lines, minlength=int(lines.max(initial=-1)) + 1)
         own = lengths[lines]
         starts = (np.cumsum(lengths) - lengths)[lines]
         at = np.repeat(starts, own) + counted_up(own)
-        return Runs(
+        return PlaceRuns(
             lines=np.repeat(np.arange(len(lines)), own),
             lows=self.lows[at],
             sizes=self.sizes[at],
@@ -155,7 +155,7 @@ def counted_up(lengths: Integers) -> Integers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Batch:
+class CellBatch:
     """Some cells, and their bins side by side. Private.
 
     Between the ends of the grid, which are bins by themselves, empty places that are neighbors are
@@ -163,14 +163,14 @@ class Batch:
     """
 
     cells: Integers
-    bins: Bins
+    bins: PlaceBins
 
     def __repr__(self) -> str:
         return "Batch(...)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Counted:
+class GridCounts:
     """One ranking: rows or people by cell and place. Private.
 
     cells: how many there are; keys: places with rows, rising, those of each cell beyond those of
@@ -181,10 +181,10 @@ class Counted:
     cells: int
     keys: Integers
     rows: Integers
-    _known: dict[str, Runs] = field(default_factory=dict, init=False)
+    _known: dict[str, PlaceRuns] = field(default_factory=dict, init=False)
 
     @staticmethod
-    def of(steps: int, cells: int, lines: Lines) -> Counted:
+    def of(steps: int, cells: int, lines: Lines) -> GridCounts:
         """Of lines in any order."""
         at, places, rows = lines
         keys = at * (steps + 1) + np.clip(places, 0, steps)  # as SQL has it already
@@ -198,9 +198,9 @@ class Counted:
         begins = np.flatnonzero(np.diff(keys, prepend=-1))
         if len(begins) < len(keys):
             keys, rows = keys[begins], np.add.reduceat(rows, begins)
-        return Counted(steps=steps, cells=cells, keys=keys, rows=rows)
+        return GridCounts(steps=steps, cells=cells, keys=keys, rows=rows)
 
-    def batches(self, slots: Integers | None = None) -> Iterator[Batch]:
+    def batches(self, slots: Integers | None = None) -> Iterator[CellBatch]:
         """All cells: those with many bins one by one, others with about as many bins together.
 
         slots: the first of each place, and how many there are in all, in which bins are
@@ -215,7 +215,7 @@ class Counted:
         lengths = np.bincount(runs.lines, minlength=self.cells)
         ends = np.cumsum(lengths)
         for cell in np.flatnonzero(lengths >= _MANY).tolist():
-            yield Batch(
+            yield CellBatch(
                 cells=np.array([cell]), bins=runs.alone(ends[cell] - lengths[cell], ends[cell])
             )
         few = np.flatnonzero(lengths < _MANY)
@@ -224,9 +224,9 @@ class Counted:
             count = max(_MOST_ENTRIES // int(lengths[order[done]]), 1)
             cells = np.sort(order[done : done + count])
             done += count
-            yield Batch(cells=cells, bins=runs.of(cells).padded(len(cells), end=end))
+            yield CellBatch(cells=cells, bins=runs.of(cells).padded(len(cells), end=end))
 
-    def _runs(self) -> Runs:
+    def _runs(self) -> PlaceRuns:
         """Bins that fill every cell: each place with rows, each end, and what lies between."""
         starts = np.arange(self.cells + 1) * (self.steps + 1)
         # The ends of the grid are bins by themselves, with rows or without.
@@ -244,7 +244,7 @@ class Counted:
         lines, lows = np.divmod(marks, self.steps + 1)
         before = np.cumsum(counts) - counts
         before -= before[np.searchsorted(lines, np.arange(self.cells))][lines]
-        return Runs(lines=lines, lows=lows, sizes=sizes, weights=counts, before=before)
+        return PlaceRuns(lines=lines, lows=lows, sizes=sizes, weights=counts, before=before)
 
     def below(self, places: Integers) -> Integers:
         """Rows below some places of every cell; places: cells by any number of them."""

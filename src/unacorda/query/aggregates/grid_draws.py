@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.mechanisms.selection.exponential import Exponential, choose
-from unacorda.query.aggregates.grid_counts import Bins, Counted, Runs, counted_up
+from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, PlaceRuns, counted_up
 
 __all__ = ["SpreadDraws", "accepts", "below_each", "draw_places", "draw_spread", "rank_losses"]
 
@@ -97,7 +97,7 @@ def _decided(uniform: LazyUniform, exponent: Fraction) -> bool:
 
 
 def draw_places(
-    counted: Counted,
+    counted: GridCounts,
     slots: Integers,
     *,
     q: Fraction,
@@ -160,7 +160,7 @@ class SpreadDraws:
 
 
 def draw_spread(
-    bins: Bins, aims: Any, *, denominator: int, factor: Fraction, bits: RandomBits
+    bins: PlaceBins, aims: Any, *, denominator: int, factor: Fraction, bits: RandomBits
 ) -> SpreadDraws:
     """A place for every line, of bins among whose places rows are spread evenly.
 
@@ -196,7 +196,7 @@ def draw_spread(
     return found
 
 
-def _least_losses(bins: Bins, aims: Any, denominator: int) -> Any:
+def _least_losses(bins: PlaceBins, aims: Any, denominator: int) -> Any:
     """The least loss in every bin; its last place has all of the bin below it but its own rows."""
     first = bins.before * denominator - aims[:, None]
     last = first + (bins.weights - bins.weights // np.maximum(bins.sizes, 1)) * denominator
@@ -207,14 +207,14 @@ def _least_losses(bins: Bins, aims: Any, denominator: int) -> Any:
     return np.where(there, losses, most)
 
 
-def _pieces(low: Integers, size: Integers, level: Any, before: Any) -> Bins:
+def _pieces(low: Integers, size: Integers, level: Any, before: Any) -> PlaceBins:
     """Smaller bins in place of one of each line."""
     step = -(-size // _PIECES)
     lengths = -(-size // np.maximum(step, 1))
     lines, skipped = np.repeat(np.arange(len(low)), lengths), counted_up(lengths)
     skipped = skipped * step[lines]
     sizes = np.minimum(step[lines], size[lines] - skipped)
-    return Runs(
+    return PlaceRuns(
         lines=lines,
         lows=low[lines] + skipped,
         sizes=sizes,

@@ -25,7 +25,7 @@ from unacorda.query.aggregates.linear import Count, CountPeople, Sum
 from unacorda.query.aggregates.margins import Margins
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
@@ -84,7 +84,7 @@ class Consistent(Single):
         """The same where these keys have been found."""
         return dataclasses.replace(self, margins=dataclasses.replace(self.margins, keys=keys))
 
-    def bound_to(self, scope: Scope) -> Consistent:
+    def bound_to(self, scope: TableSchema) -> Consistent:
         """The same: its column is looked up already."""
         del scope
         return self

@@ -33,13 +33,13 @@ from unacorda.query.aggregates.base import Single, expression_of, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.linear import released
-from unacorda.query.aggregates.multi_quantiles import Cut, Cutting, finding
+from unacorda.query.aggregates.multi_quantiles import Cutting, GridQuantiles, finding
 from unacorda.query.aggregates.quantiles import given
 from unacorda.query.aggregates.top_k import place_between
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = ["EqualBins", "FoundBins", "Histogram", "histogram"]
@@ -69,7 +69,7 @@ class Histogram(Single):
         """One for each line."""
         return self.lines
 
-    def bound_to(self, scope: Scope) -> Histogram:
+    def bound_to(self, scope: TableSchema) -> Histogram:
         """The same, its column looked up."""
         return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
 
@@ -123,7 +123,7 @@ class FoundBins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EqualBins(Cut):
+class EqualBins(GridQuantiles):
     """Rows by bin, between edges that are found so that bins hold about as many rows each."""
 
     tag: ClassVar[str] = "equalbins"
@@ -162,7 +162,7 @@ class EqualBins(Cut):
 
     def forecast(self, noise: Any, reach: Reach, assume: Assume | None) -> Forecast:
         """The error of each count is known, and by how many ranks the edges are off at most."""
-        edges = Cut.forecast(self, noise.cutting, reach, None)
+        edges = GridQuantiles.forecast(self, noise.cutting, reach, None)
         del assume
         return Forecast(
             noise=f"{noise.counts}, in each of {self.lines:,} bins; their edges by the "

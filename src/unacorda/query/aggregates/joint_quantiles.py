@@ -71,7 +71,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.privacy import events
-from unacorda.query.aggregates.grid_counts import Bins, Counted, counted_up
+from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, counted_up
 from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, row_weight
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import Draws, draws_for
@@ -96,7 +96,7 @@ _GROWING = 4.0  # bins further away hold a fourth of the distance
 
 
 @dataclass(slots=True, kw_only=True)
-class _Line:
+class _ChainCell:
     """The places of one cell, and the bins that its cuts are proposed from.
 
     lows, sizes, weights, before: stretches of places among which rows are spread evenly; the first
@@ -113,12 +113,14 @@ class _Line:
     starts: Integers
 
     @staticmethod
-    def of(cell: int, bins: Bins, total: int, wanted: Sequence[Fraction], rate: Fraction) -> _Line:
+    def of(
+        cell: int, bins: PlaceBins, total: int, wanted: Sequence[Fraction], rate: Fraction
+    ) -> _ChainCell:
         """Bins that are the finer, the nearer they are to where a cut is sought."""
         there = bins.sizes > 0
         lows, sizes = (column[there] << PLACES_LOG2 for column in (bins.lows, bins.sizes))
         weights, before = (column[there] * row_weight() for column in (bins.weights, bins.before))
-        line = _Line(
+        line = _ChainCell(
             cell=cell,
             total=total,
             lows=lows,
@@ -189,7 +191,7 @@ class _Line:
         return float(self.before[-1] + self.weights[-1]) / row_weight()
 
 
-def _fineness(ranks: Floats, line: _Line, wanted: Sequence[Fraction], rate: float) -> Floats:
+def _fineness(ranks: Floats, line: _ChainCell, wanted: Sequence[Fraction], rate: float) -> Floats:
     """A number that rises with the rank, by 1 from each bin to the next.
 
     Bins about where a cut is sought hold `_FINE` / f rows, and further off a share of the distance.
@@ -239,7 +241,7 @@ class _Chain:
 
 
 def chain_places(
-    counted: Counted,
+    counted: GridCounts,
     slots: Integers,
     *,
     wanted: Sequence[Fraction],
@@ -254,7 +256,7 @@ def chain_places(
     """
     shares = [b - a for a, b in zip([Fraction(0), *wanted], [*wanted, Fraction(1)], strict=True)]
     open_ = [
-        _Line.of(cell, batch.bins.of(number), max(totals[cell], 0), wanted, rate)
+        _ChainCell.of(cell, batch.bins.of(number), max(totals[cell], 0), wanted, rate)
         for batch in counted.batches(slots)
         for number, cell in enumerate(batch.cells.tolist())
     ]
@@ -276,7 +278,7 @@ def chain_places(
 # ---- proposals
 
 
-def _ahead(line: _Line, shares: Sequence[Fraction], rate: float) -> list[Floats]:
+def _ahead(line: _ChainCell, shares: Sequence[Fraction], rate: float) -> list[Floats]:
     """The logarithm of b_j by bin, for every cut j.
 
     Ranks are counted from where each cut is sought, so that numbers that matter are small.
@@ -309,7 +311,7 @@ def _ahead(line: _Line, shares: Sequence[Fraction], rate: float) -> list[Floats]
     return found[::-1]
 
 
-def _rounded(line: _Line, rate: float) -> float:
+def _rounded(line: _ChainCell, rate: float) -> float:
     """More than what the rounding of ranks to doubles does to an exponent."""
     return 2.0**-47 * rate * (line.rows + line.total)
 
@@ -324,7 +326,9 @@ def _between(sums: Floats, first: Integers, end: Integers, unit: float) -> Float
     return np.where(end > first, top + part, -np.inf)
 
 
-def _proposed(line: _Line, shares: Sequence[Fraction], rate: Fraction, bits: RandomBits) -> _Chain:
+def _proposed(
+    line: _ChainCell, shares: Sequence[Fraction], rate: Fraction, bits: RandomBits
+) -> _Chain:
     f, (low, high) = float(rate), line.ranks()
     places = line.places
     sizes, ahead = np.log(places), _ahead(line, shares, f)
@@ -353,7 +357,7 @@ def _proposed(line: _Line, shares: Sequence[Fraction], rate: Fraction, bits: Ran
     return chain
 
 
-def _loss(chain: _Chain, line: _Line, shares: Sequence[Fraction]) -> Fraction | None:
+def _loss(chain: _Chain, line: _ChainCell, shares: Sequence[Fraction]) -> Fraction | None:
     """In rows; None where the places do not rise."""
     if any(a > b for a, b in itertools.pairwise(chain.places)):
         return None
@@ -491,7 +495,7 @@ class Chain:
         )
 
     def places(
-        self, counted: Counted, slots: Integers, bits: RandomBits
+        self, counted: GridCounts, slots: Integers, bits: RandomBits
     ) -> Mapping[Fraction, Integers]:
         """By quantile the places of the grid that its cut falls on, in every cell."""
         rows = counted.totals.tolist()

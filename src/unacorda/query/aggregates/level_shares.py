@@ -57,7 +57,7 @@ _SHORTER = 50.0  # after so many steps those of the limits are half as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Split:
+class _ShareSplit:
     """The problem, a place for each level, and one for each interaction, named by the same columns.
 
     inner, outer: of each level those inside it, and those it is inside of; parts: d_T / n; fits:
@@ -77,7 +77,7 @@ class _Split:
     @staticmethod
     def of(
         levels: Sequence[Places], nodes: Sequence[int], units: Sequence[float], *, laplace: bool
-    ) -> _Split:
+    ) -> _ShareSplit:
         columns, every = [frozenset(level) for level in levels], range(len(levels))
         inner = tuple(tuple(t for t in every if columns[t] <= whole) for whole in columns)
         outer = tuple(tuple(k for k in every if part <= columns[k]) for part in columns)
@@ -86,7 +86,7 @@ class _Split:
             dimensions.append(nodes[level] - sum(dimensions[t] for t in inside if t != level))
         cells, whole = max(nodes), sum(nodes)
         apart = [unit * float(len(levels) ** (2 if laplace else 1)) for unit in units]
-        return _Split(
+        return _ShareSplit(
             inner=inner,
             outer=outer,
             parts=tuple(dimension / cells for dimension in dimensions),
@@ -222,7 +222,7 @@ def level_shares(
     >>> [str(share) for share in level_shares(((), (0,)), (1, 100), (1.0, 1.0), laplace=False)]
     ['127/256', '129/256']
     """
-    found = _Split.of(levels, nodes, units, laplace=laplace).best(limited=limited)
+    found = _ShareSplit.of(levels, nodes, units, laplace=laplace).best(limited=limited)
     # Coarse levels at their limits are rounded up, so that they stay within.
     steps = [max(math.ceil(share * _GRID - _SLACK), 1) for share in found]
     finest = max(_GRID - sum(steps[:-1]), 1)

@@ -49,7 +49,7 @@ from unacorda.query.noise.additive import (
 )
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = [
@@ -112,7 +112,7 @@ class Count(Counting):
 
     column: str | None
 
-    def bound_to(self, scope: Scope) -> Count:
+    def bound_to(self, scope: TableSchema) -> Count:
         """The same, its column looked up."""
         if self.column is None:
             return self
@@ -137,7 +137,7 @@ class CountPeople(Counting):
 
     column: str | None = None
 
-    def bound_to(self, scope: Scope) -> CountPeople:
+    def bound_to(self, scope: TableSchema) -> CountPeople:
         """The same, its column looked up."""
         if self.column is None:
             return self
@@ -211,7 +211,7 @@ class CountDistinct(Counting):
 
     column: str
 
-    def bound_to(self, scope: Scope) -> CountDistinct:
+    def bound_to(self, scope: TableSchema) -> CountDistinct:
         """The same, its column looked up."""
         counted = expression_of(self.column, scope, numeric=False)
         return dataclasses.replace(self, expressions=(counted,))
@@ -305,7 +305,7 @@ class Sum(Single):
     lower: Fraction | None
     upper: Fraction | None
 
-    def bound_to(self, scope: Scope) -> Sum | Total:
+    def bound_to(self, scope: TableSchema) -> Sum | Total:
         """The same, its column looked up and its bounds known; without any, a `Total`."""
         expression = expression_of(self.column, scope)
         if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
@@ -405,7 +405,7 @@ class VectorSum(Aggregate):
     columns: tuple[str, ...]
     norm: Fraction
 
-    def bound_to(self, scope: Scope) -> VectorSum:
+    def bound_to(self, scope: TableSchema) -> VectorSum:
         """The same, its columns looked up."""
         found = tuple(expression_of(column, scope) for column in self.columns)
         return dataclasses.replace(self, expressions=found)

@@ -39,18 +39,24 @@ from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, w
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.linear import Clamp, Counting, clamp_of, clamping_note
 from unacorda.query.aggregates.moment_strategies import moment_clamp, noise_quantile
-from unacorda.query.aggregates.ratios import OfTwo, Side, assumed_pairs, present, refuse_negative
+from unacorda.query.aggregates.ratios import (
+    OfTwo,
+    RatioSide,
+    assumed_pairs,
+    present,
+    refuse_negative,
+)
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_splits
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
     "CountIf",
     "Mean",
     "Proportion",
-    "Splits",
+    "SplitSums",
     "WeightedMean",
     "count_if",
     "mean",
@@ -78,7 +84,7 @@ class Mean(Single):
     lower: Fraction | None
     upper: Fraction | None
 
-    def bound_to(self, scope: Scope) -> Mean:
+    def bound_to(self, scope: TableSchema) -> Mean:
         """The same, its column looked up and its bounds known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
@@ -133,13 +139,13 @@ class Mean(Single):
         )
 
     @property
-    def _splits(self) -> Splits:
+    def _splits(self) -> SplitSums:
         low, high = self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
-        return Splits(low=low, width=high - low)
+        return SplitSums(low=low, width=high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Splits:
+class SplitSums:
     """Means of values in [low, low + width], from sums of x - low and of low + width - x."""
 
     low: float
@@ -335,7 +341,7 @@ class CountIf(Counting):
 
     condition: str
 
-    def bound_to(self, scope: Scope) -> CountIf:
+    def bound_to(self, scope: TableSchema) -> CountIf:
         """The same, its condition read."""
         expression = scope.parse(self.condition, argument="condition", expect=Kind.BOOLEAN)
         return dataclasses.replace(self, expressions=(expression,))
@@ -362,7 +368,7 @@ class Proportion(Single):
 
     condition: str
 
-    def bound_to(self, scope: Scope) -> Proportion:
+    def bound_to(self, scope: TableSchema) -> Proportion:
         """The same, its condition read."""
         expression = scope.parse(self.condition, argument="condition", expect=Kind.BOOLEAN)
         return dataclasses.replace(self, expressions=(expression,))
@@ -386,11 +392,11 @@ class Proportion(Single):
         """Noisy shares with their errors."""
         above, rows = exact.sums
         below = [every - some for some, every in zip(above, rows, strict=True)]
-        return Splits(low=0.0, width=1.0).release(above, below, noise, bits)
+        return SplitSums(low=0.0, width=1.0).release(above, below, noise, bits)
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error: a table over the number of rows, or a number for shares near 0 or 1."""
-        return Splits(low=0.0, width=1.0).forecast(
+        return SplitSums(low=0.0, width=1.0).forecast(
             noise,
             None if assume is None else assume.of(self.condition),
             assume,
@@ -427,7 +433,7 @@ class WeightedMean(OfTwo):
 
     tag: ClassVar[str] = "weightedmean"
 
-    def bound_to(self, scope: Scope) -> WeightedMean:
+    def bound_to(self, scope: TableSchema) -> WeightedMean:
         """The same, its columns looked up and their bounds known."""
         found = OfTwo.bound_to(self, scope)
         refuse_negative("weights_bounds", found.sides[1])
@@ -466,10 +472,10 @@ class WeightedMean(OfTwo):
         return additive_noise(share, self._sensitivity(reach), unit_log2=unit_log2, counts=False)
 
     @property
-    def _splits(self) -> Splits:
+    def _splits(self) -> SplitSums:
         values, _ = self.clamps
         low, high = values.absolute(values.lower), values.absolute(values.upper)
-        return Splits(low=low, width=high - low)
+        return SplitSums(low=low, width=high - low)
 
     def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         """Noisy means with their errors."""
@@ -532,8 +538,8 @@ def weighted_mean(
     """
     return WeightedMean(
         sides=(
-            Side.of("bounds", column, bounds),
-            Side.of("weights_bounds", weights, weights_bounds),
+            RatioSide.of("bounds", column, bounds),
+            RatioSide.of("weights_bounds", weights, weights_bounds),
         ),
         weight=weight_of(weight),
     )

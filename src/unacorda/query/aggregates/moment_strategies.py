@@ -78,7 +78,7 @@ __all__ = [
     "MAIN",
     "PAIRED",
     "SQUARED",
-    "Lengths",
+    "MomentLengths",
     "Noisy",
     "Strategies",
     "Strategy",
@@ -391,7 +391,7 @@ def mean_box(noisy: Noisy, at: int, *, z: float) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
+class MomentLengths:
     """How long g inverse is at most, over all g of a box, cell by cell.
 
     least, most: of every entry of g inverse; slope: by how much it falls as the weight of the first
@@ -403,11 +403,11 @@ class Lengths:
     slope: Floats
 
     @staticmethod
-    def of(weights: list[Floats], noisy: Noisy) -> Lengths:
+    def of(weights: list[Floats], noisy: Noisy) -> MomentLengths:
         """weights: a (cells, moments) array for every corner; every entry is largest at one."""
         # Not by BLAS, whose threads take longer to meet than so small a matrix to multiply.
         images = [np.einsum("nk,kj->nj", g, noisy.inverse) for g in weights]
-        return Lengths(
+        return MomentLengths(
             least=functools.reduce(np.minimum, images),
             most=functools.reduce(np.maximum, images),
             slope=noisy.inverse[0],

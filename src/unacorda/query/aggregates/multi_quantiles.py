@@ -30,12 +30,12 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.grid_counts import Counted
+from unacorda.query.aggregates.grid_counts import GridCounts
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.quantile_tree import (
     PLACES_LOG2,
-    Plan,
-    Split,
+    QuantileTree,
+    TreeCut,
     cut_places,
     mechanism_of,
     moves_of,
@@ -55,10 +55,10 @@ from unacorda.query.noise.sensitivity import of_ranks
 from unacorda.query.schema.units import Reach
 
 __all__ = [
-    "Cut",
     "Cutting",
+    "GridQuantiles",
     "Quantiles",
-    "Spread",
+    "QuartileRange",
     "finding",
     "iqr",
     "quantiles",
@@ -75,9 +75,9 @@ class Cutting:
     cells cost; mechanisms: of each split; ends: of each wanted quantile, of either end.
     """
 
-    plan: Plan
+    plan: QuantileTree
     levels: tuple[Draws, ...]
-    mechanisms: Mapping[Split, Exponential]
+    mechanisms: Mapping[TreeCut, Exponential]
     ends: Mapping[Fraction, Draws] = field(default_factory=dict)
 
     @staticmethod
@@ -136,7 +136,7 @@ class Cutting:
         )
 
     def places(
-        self, counted: Counted, slots: NDArray[np.int64], bits: RandomBits
+        self, counted: GridCounts, slots: NDArray[np.int64], bits: RandomBits
     ) -> Mapping[Fraction, NDArray[np.int64]]:
         """By quantile the places of the grid that its cut falls on, in every cell."""
         mechanisms = self.mechanisms
@@ -210,7 +210,7 @@ _QUARTILES = (Fraction(1, 4), Fraction(3, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut(GridAggregate):
+class GridQuantiles(GridAggregate):
     """What is made of several quantiles of a number column, over rows where it is present.
 
     wanted: rising.
@@ -276,7 +276,7 @@ class Cut(GridAggregate):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bracketed(Cut):
+class Bracketed(GridQuantiles):
     """Several quantiles, with an interval for each where it is bought.
 
     interval: the share of this aggregate's budget that buys intervals, 0 for none.
@@ -300,7 +300,7 @@ class Bracketed(Cut):
 
     def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        found = Cut.forecast(self, noise, reach, assume)
+        found = GridQuantiles.forecast(self, noise, reach, assume)
         if self.interval:
             return found
         note = "no intervals: write interval=0.5 to spend half of this share on them"
@@ -334,7 +334,7 @@ class Quantiles(Bracketed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread(Bracketed):
+class QuartileRange(Bracketed):
     """The distance between the two quartiles of a number column."""
 
     tag: ClassVar[str] = "spread"
@@ -400,7 +400,7 @@ def iqr(
     resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
-) -> Spread:
+) -> QuartileRange:
     """Find the interquartile range of a number column: the distance between its quartiles.
 
     The quartiles themselves are released beside it, as its `from` and `to`. interval:
@@ -410,7 +410,7 @@ def iqr(
     >>> iqr("age", 0, 120).column
     'age'
     """
-    return Spread(
+    return QuartileRange(
         column=column,
         wanted=_QUARTILES,
         interval=interval_share(interval),

@@ -74,15 +74,15 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.grid import SLOTS_LOG2
-from unacorda.query.aggregates.grid_counts import Bins, Counted
+from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins
 from unacorda.query.aggregates.grid_draws import SpreadDraws, draw_spread
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 
 __all__ = [
     "PLACES_LOG2",
-    "Plan",
-    "Split",
+    "QuantileTree",
+    "TreeCut",
     "cut_places",
     "mechanism_of",
     "moves_of",
@@ -95,7 +95,7 @@ _LEAST = Fraction(1, 4)  # of an even share, that every level gets: errors are s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class TreeCut:
     """A cut at the quantile `at` of a part that lies between the quantiles `low` and `high`."""
 
     at: Fraction
@@ -113,11 +113,11 @@ class Split:
         return max(self.share, 1 - self.share)
 
 
-Levels = tuple[tuple[Split, ...], ...]
+Levels = tuple[tuple[TreeCut, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class QuantileTree:
     """Splits by level: the parts of one level are disjoint, and were cut by earlier levels.
 
     parts: of the budget, by level; they add up to 1. moves: by level, how many rows of steepness 1
@@ -136,7 +136,7 @@ class Plan:
         return math.fsum(weight / part for weight, part in zip(weights, spent, strict=True))
 
 
-def plan_for(wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> Plan:
+def plan_for(wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> QuantileTree:
     """The plan of the least expected error among those that are tried.
 
     wanted: quantiles, rising; squares: whether it is the squares of the levels' epsilons that add
@@ -154,7 +154,7 @@ def plan_for(wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> Plan
 def _trees(wanted: Sequence[Fraction]) -> Iterator[Levels]:
     deepest = len(wanted).bit_length()
     seen = set()
-    yield tuple((Split(at=at, low=Fraction(0), high=Fraction(1)),) for at in wanted)
+    yield tuple((TreeCut(at=at, low=Fraction(0), high=Fraction(1)),) for at in wanted)
     for choose in (_middle_of_list, _nearest_to_middle):
         for helped in range(deepest + 1):
             levels = _tree(wanted, helped=helped, choose=choose)
@@ -177,7 +177,7 @@ def _nearest_to_middle(inside: Sequence[Fraction], low: Fraction, high: Fraction
 
 def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels:
     """The tree whose first `helped` levels may be cut where nothing is wanted."""
-    levels: list[tuple[Split, ...]] = []
+    levels: list[tuple[TreeCut, ...]] = []
     open_parts = [(list(wanted), Fraction(0), Fraction(1))]
     while open_parts:
         splits, further = [], []
@@ -187,7 +187,7 @@ def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels
                 at = middle
             else:
                 at = choose(inside, low, high)
-            splits.append(Split(at=at, low=low, high=high))
+            splits.append(TreeCut(at=at, low=low, high=high))
             below, above = [q for q in inside if q < at], [q for q in inside if q > at]
             further += [(below, low, at)] if below else []
             further += [(above, at, high)] if above else []
@@ -196,12 +196,14 @@ def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels
     return tuple(levels)
 
 
-def _planned(levels: Levels, wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> Plan:
+def _planned(
+    levels: Levels, wanted: Sequence[Fraction], reach: Reach, *, squares: bool
+) -> QuantileTree:
     moves = tuple(moves_of(level, reach.split(len(level))).l1 for level in levels)
     inherited = _inherited(levels)
     errors = {q: inherited[q] for q in wanted}
     parts = _parts(_weights(levels, moves, errors), power=1 / 2 if squares else 1 / 3)
-    return Plan(levels=levels, parts=parts, moves=moves, errors=errors)
+    return QuantileTree(levels=levels, parts=parts, moves=moves, errors=errors)
 
 
 def _weights(
@@ -246,7 +248,7 @@ def _parts(weights: Sequence[float], *, power: float) -> tuple[Fraction, ...]:
     return (*parts[:-1], 1 - sum(parts[:-1], Fraction(0)))
 
 
-def moves_of(level: Sequence[Split], reach: Reach) -> Sensitivity:
+def moves_of(level: Sequence[TreeCut], reach: Reach) -> Sensitivity:
     r"""How many rows of steepness 1 one unit's rows come to, in the parts of a level in all cells.
 
     reach: into these parts, of all cells.
@@ -280,7 +282,7 @@ def row_weight() -> int:
 _WIDEST = 62  # bits of a loss in int64
 
 
-def mechanism_of(split: Split, even: Exponential) -> Exponential:
+def mechanism_of(split: TreeCut, even: Exponential) -> Exponential:
     """The mechanism of a split, for losses by weight, times the denominator of its share.
 
     even: that of a split of steepness 1, for losses in rows.
@@ -291,11 +293,11 @@ def mechanism_of(split: Split, even: Exponential) -> Exponential:
 
 
 def cut_places(
-    counted: Counted,
+    counted: GridCounts,
     slots: Integers,
     *,
-    plan: Plan,
-    mechanisms: Mapping[Split, Exponential],
+    plan: QuantileTree,
+    mechanisms: Mapping[TreeCut, Exponential],
     bits: RandomBits,
 ) -> dict[Fraction, Integers]:
     """By quantile, wanted or not, the place of the grid that its cut falls on in every cell.
@@ -311,7 +313,11 @@ def cut_places(
 
 
 def _cut(
-    bins: Bins, *, plan: Plan, mechanisms: Mapping[Split, Exponential], bits: RandomBits
+    bins: PlaceBins,
+    *,
+    plan: QuantileTree,
+    mechanisms: Mapping[TreeCut, Exponential],
+    bits: RandomBits,
 ) -> dict[Fraction, Integers]:
     """The same for some cells."""
     base = _all_places(bins, plan)
@@ -335,14 +341,14 @@ def _cut(
     return found
 
 
-def _all_places(bins: Bins, plan: Plan) -> Bins:
+def _all_places(bins: PlaceBins, plan: QuantileTree) -> PlaceBins:
     """All places of every cell; in 64 bits where losses by weight fit."""
     weights: Any = bins.weights
     before: Any = bins.before
     unit = max(split.share.denominator for level in plan.levels for split in level) * row_weight()
     if (int((before + weights).max(initial=0)) * unit).bit_length() > _WIDEST:
         weights, before = weights.astype(object), before.astype(object)
-    return Bins(
+    return PlaceBins(
         lows=bins.lows << PLACES_LOG2,
         sizes=bins.sizes << PLACES_LOG2,
         weights=weights * row_weight(),
@@ -365,7 +371,7 @@ class _Edge:
     end_weight: Any
 
     @staticmethod
-    def of(bins: Bins, side: int) -> _Edge:
+    def of(bins: PlaceBins, side: int) -> _Edge:
         """The first (0) or the last (-1) end of the grid."""
         place = bins.lows[:, side] - side * bins.sizes[:, side]
         weight = bins.before[:, side] - side * bins.weights[:, side]
@@ -397,7 +403,7 @@ class _Edge:
         return _Edge(**found)
 
 
-def _part(base: Bins, start: _Edge, stop: _Edge) -> Bins:
+def _part(base: PlaceBins, start: _Edge, stop: _Edge) -> PlaceBins:
     """What lies between two cuts: the bins of all, cut off there, and the rest of both points."""
     low = np.minimum(start.end, stop.place)
     low_weight = np.where(start.end <= stop.place, start.end_weight, stop.weight)
@@ -414,7 +420,7 @@ def _part(base: Bins, start: _Edge, stop: _Edge) -> Bins:
     before = between(start.weight, base.before, high_weight, weights)
     after = between(low_weight, base.before + base.weights, stop.weight, weights)
     some = (ends > lows).any(axis=0)
-    return Bins(
+    return PlaceBins(
         lows=lows[:, some],
         sizes=(ends - lows)[:, some],
         weights=(after - before)[:, some],

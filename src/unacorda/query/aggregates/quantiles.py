@@ -53,14 +53,14 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
-from unacorda.query.aggregates.grid_counts import Counted, Ranking
+from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.grid_draws import draw_places, rank_losses
 from unacorda.query.aggregates.linear import clamping_note
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_ranks
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = [
@@ -90,7 +90,7 @@ class GridAggregate(Aggregate):
     upper: Fraction | None
     resolution: Fraction | None
 
-    def bound_to(self, scope: Scope) -> Self:
+    def bound_to(self, scope: TableSchema) -> Self:
         """The same, its column looked up, its bounds and its grid known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
@@ -285,7 +285,7 @@ def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss
 
 def ends_about(
     made: GridAggregate,
-    counted: Counted,
+    counted: GridCounts,
     q: Fraction,
     end: Exponential,
     *,

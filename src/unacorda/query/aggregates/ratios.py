@@ -42,14 +42,14 @@ from unacorda.query.aggregates.moment_strategies import (
 from unacorda.query.expressions.types import Expression
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import interval
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
     "OfTwo",
     "Pair",
     "Ratio",
-    "Side",
+    "RatioSide",
     "assumed_pairs",
     "present",
     "ratio",
@@ -62,7 +62,7 @@ _EVEN = 201  # values of a column that are assumed where none are given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class RatioSide:
     """One of the two columns with its public range."""
 
     tag: ClassVar[str] = "side"
@@ -72,16 +72,16 @@ class Side:
     upper: Fraction | None
 
     @staticmethod
-    def of(argument: str, column: str, bounds: object) -> Side:
+    def of(argument: str, column: str, bounds: object) -> RatioSide:
         """As the caller wrote it; bounds are (lower, upper), or None for those declared."""
         if bounds is None:
-            return Side(column=column, lower=None, upper=None)
+            return RatioSide(column=column, lower=None, upper=None)
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InvalidParameter(argument, bounds, expected="a pair (lower, upper), or None")
         low, high = interval(*bounds)
-        return Side(column=column, lower=low, upper=high)
+        return RatioSide(column=column, lower=low, upper=high)
 
-    def bound_to(self, scope: Scope) -> tuple[Side, Expression]:
+    def bound_to(self, scope: TableSchema) -> tuple[RatioSide, Expression]:
         """The same with its bounds known, and what it is of."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
@@ -97,9 +97,9 @@ class Side:
 class OfTwo(Single):
     """What is made of two number columns, values clamped, over rows in which both are present."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[RatioSide, RatioSide]
 
-    def bound_to(self, scope: Scope) -> Self:
+    def bound_to(self, scope: TableSchema) -> Self:
         """The same, its columns looked up and their bounds known."""
         (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
         return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
@@ -124,7 +124,7 @@ class Pair:
     y: Clamp
 
     @staticmethod
-    def of(sides: tuple[Side, Side], expressions: Sequence[Expression]) -> Pair:
+    def of(sides: tuple[RatioSide, RatioSide], expressions: Sequence[Expression]) -> Pair:
         """The pair of two columns whose bounds are known."""
         first, second = (
             moment_clamp(expression, side.lower, side.upper)
@@ -192,7 +192,7 @@ def present(values: Sequence[str], result: str) -> str:
     return f"CASE WHEN {both} THEN {result} END"
 
 
-def refuse_negative(argument: str, side: Side, *, reason: str = "") -> None:
+def refuse_negative(argument: str, side: RatioSide, *, reason: str = "") -> None:
     """Raise InvalidParameter where the column of known bounds may be below 0."""
     assert side.lower is not None
     if side.lower < 0:
@@ -237,7 +237,7 @@ class Ratio(OfTwo):
 
     tag: ClassVar[str] = "ratio"
 
-    def bound_to(self, scope: Scope) -> Ratio:
+    def bound_to(self, scope: TableSchema) -> Ratio:
         """The same, its columns looked up and their bounds known."""
         found = OfTwo.bound_to(self, scope)
         reason = ": the sign of what divides must be known"
@@ -374,8 +374,8 @@ def ratio(
     """
     return Ratio(
         sides=(
-            Side.of("numerator_bounds", numerator, numerator_bounds),
-            Side.of("denominator_bounds", denominator, denominator_bounds),
+            RatioSide.of("numerator_bounds", numerator, numerator_bounds),
+            RatioSide.of("denominator_bounds", denominator, denominator_bounds),
         ),
         weight=weight_of(weight),
     )

@@ -23,13 +23,13 @@ from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
     "Climbers",
-    "Ladder",
+    "Thresholds",
     "per_person",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class Thresholds:
     """What to count people by.
 
     number: SQL of a person's number over their bounded rows of a cell, NULL where they have none;

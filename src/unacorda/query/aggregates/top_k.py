@@ -32,7 +32,7 @@ from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, addi
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
 from unacorda.query.schema.quoting import literal
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = [
@@ -101,7 +101,7 @@ class Top(Single):
         """One for each listed value."""
         return len(self.listed or ())
 
-    def bound_to(self, scope: Scope) -> Top:
+    def bound_to(self, scope: TableSchema) -> Top:
         """The same, its column looked up and its values known."""
         listed = self.listed
         if listed is None:
@@ -170,7 +170,7 @@ class Top(Single):
         assert self.listed is not None
         return self.listed
 
-    def _declared(self, scope: Scope) -> tuple[Key, ...]:
+    def _declared(self, scope: TableSchema) -> tuple[Key, ...]:
         fact = None
         if self.column in scope:
             fact = scope.facts.get(scope.resolve(self.column, argument="column"))

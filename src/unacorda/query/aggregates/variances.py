@@ -55,7 +55,7 @@ from unacorda.query.aggregates.moment_strategies import (
     MAIN,
     PAIRED,
     SQUARED,
-    Lengths,
+    MomentLengths,
     Noisy,
     ends,
     mean_box,
@@ -63,9 +63,9 @@ from unacorda.query.aggregates.moment_strategies import (
     noise_quantile,
     simulated_error,
 )
-from unacorda.query.aggregates.ratios import OfTwo, Pair, Side
+from unacorda.query.aggregates.ratios import OfTwo, Pair, RatioSide
 from unacorda.query.noise.additive import AdditiveNoise, Share
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
@@ -100,7 +100,7 @@ class Variance(Single):
     ddof: int
     root: bool
 
-    def bound_to(self, scope: Scope) -> Variance:
+    def bound_to(self, scope: TableSchema) -> Variance:
         """The same, its column looked up and its bounds known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
@@ -311,7 +311,7 @@ def variance_ends(
         weights.append(np.zeros_like(noisy.moments))
         weights[-1][:, 0], weights[-1][:, at[0]] = square, -2 * mean
         weights[-1][:, at[1]] = 1.0
-    lengths = Lengths.of(weights, noisy)
+    lengths = MomentLengths.of(weights, noisy)
 
     def width(v: Floats) -> Floats:
         return z * noisy.deviation * lengths.largest(v)
@@ -501,7 +501,7 @@ def covariance(
     """
     if isinstance(ddof, bool) or ddof not in (0, 1):
         raise InvalidParameter("ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
-    sides = (Side.of("x_bounds", x, x_bounds), Side.of("y_bounds", y, y_bounds))
+    sides = (RatioSide.of("x_bounds", x, x_bounds), RatioSide.of("y_bounds", y, y_bounds))
     return Covariance(sides=sides, ddof=int(ddof), weight=weight_of(weight))
 
 
@@ -521,7 +521,7 @@ def correlation(
     >>> correlation("age", "income", (0, 120), (0, 200_000)).sides[0].column
     'age'
     """
-    sides = (Side.of("x_bounds", x, x_bounds), Side.of("y_bounds", y, y_bounds))
+    sides = (RatioSide.of("x_bounds", x, x_bounds), RatioSide.of("y_bounds", y, y_bounds))
     return Correlation(sides=sides, weight=weight_of(weight))
 
 
@@ -554,7 +554,7 @@ def _covariance_ends(
     z = noise_quantile(MAIN, laplace=laplace) * noisy.deviation
 
     nothing = np.zeros_like(n)
-    lengths = Lengths.of([_covariance_weights(a, b, nothing) for a, b in corners], noisy)
+    lengths = MomentLengths.of([_covariance_weights(a, b, nothing) for a, b in corners], noisy)
 
     def width(kappa: Floats) -> Floats:
         return z * lengths.largest(kappa)

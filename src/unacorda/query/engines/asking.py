@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from unacorda.errors import UnsupportedConstruct
 from unacorda.query.aggregates.grid_counts import Lines
-from unacorda.query.engines.compile import Found, KeyTable, Statement, compile_chosen
-from unacorda.query.engines.dialects.statements import Table, Translated
+from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement, compile_chosen
+from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.dialects.typed import UNEQUAL, Untranslatable
 from unacorda.query.engines.protocol import Admitted, Climbed, Tallies, sql_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
 __all__ = [
-    "Asking",
+    "EngineQuery",
     "HeldRows",
     "KeyedRows",
     "check_question",
@@ -35,7 +35,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Asking(Protocol):
+class EngineQuery(Protocol):
     """The relations of one question in an engine."""
 
     def guarded(self, work: Callable[[], T]) -> T:
@@ -65,7 +65,7 @@ class Asking(Protocol):
         ...
 
 
-def tallied(asking: Asking, statement: Statement) -> Tallies:
+def tallied(asking: EngineQuery, statement: Statement) -> Tallies:
     """The exact integers of a statement; all is forgotten."""
     try:
         return _tally(asking, statement)
@@ -73,7 +73,7 @@ def tallied(asking: Asking, statement: Statement) -> Tallies:
         asking.close()
 
 
-def _tally(asking: Asking, statement: Statement) -> Tallies:
+def _tally(asking: EngineQuery, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     _list_keys(asking, statement.keys)
     asking.name("bounded", statement.bounded, keep=statement.scans > 1)
@@ -95,13 +95,13 @@ def _tally(asking: Asking, statement: Statement) -> Tallies:
     )
 
 
-def _counted(asking: Asking, counts: str, measures: int) -> Tallies:
+def _counted(asking: EngineQuery, counts: str, measures: int) -> Tallies:
     columns = asking.fetch(counts)
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
     return Tallies(cells=_integers(columns["cell"]), sums=sums)
 
 
-def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
+def _list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
     """Hold the listed keys of a question as the relation `keys`."""
     if keys is not None:
         asking.name("keys", keys.sql, lists=keys.columns)
@@ -110,11 +110,11 @@ def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
 class HeldRows:
     """The bounded rows of a fit."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: EngineQuery) -> None:
         self._asking = asking
 
     @classmethod
-    def of(cls, asking: Asking, bounded: str, *, keep: bool) -> HeldRows:
+    def of(cls, asking: EngineQuery, bounded: str, *, keep: bool) -> HeldRows:
         """Name the rows; nothing is left behind where that fails."""
         done = False
         try:
@@ -150,11 +150,11 @@ class HeldRows:
 class KeyedRows:
     """The bounded rows of a question with private keys, and the people behind each key."""
 
-    def __init__(self, asking: Asking, people: NDArray[np.int64], *, engine: object) -> None:
+    def __init__(self, asking: EngineQuery, people: NDArray[np.int64], *, engine: object) -> None:
         self._asking, self.people, self._engine = asking, people, engine
 
     @classmethod
-    def of(cls, asking: Asking, found: Found, *, engine: object) -> KeyedRows:
+    def of(cls, asking: EngineQuery, found: KeyCountSql, *, engine: object) -> KeyedRows:
         """Bind the rows and count people; nothing is left behind where that fails."""
         done = False
         try:
@@ -197,8 +197,8 @@ class KeyedRows:
 
 def check_question(
     query: Query,
-    first: Statement | Found,
-    tables: Mapping[str, Table],
+    first: Statement | KeyCountSql,
+    tables: Mapping[str, NamedTable],
     translate: Callable[..., Translated],
     *,
     engine: str,
@@ -207,7 +207,7 @@ def check_question(
     name = None
     try:
         held = check_statement(first, tables, translate)
-        if isinstance(first, Found):
+        if isinstance(first, KeyCountSql):
             chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
             check_statement(chosen, held, translate)
     except Untranslatable as error:
@@ -218,10 +218,10 @@ def check_question(
 
 
 def check_statement(
-    statement: Statement | Found,
-    tables: Mapping[str, Table],
+    statement: Statement | KeyCountSql,
+    tables: Mapping[str, NamedTable],
     translate: Callable[..., Translated],
-) -> dict[str, Table]:
+) -> dict[str, NamedTable]:
     """Translate all of a question without running it; gives the relations that it would name.
 
     Raises Untranslatable.
@@ -229,11 +229,11 @@ def check_statement(
     known = dict(tables)
 
     def named(name: str, sql: str) -> None:
-        known[name] = Table(view=name, columns=translate(sql, tables=known).columns)
+        known[name] = NamedTable(view=name, columns=translate(sql, tables=known).columns)
 
     if statement.keys is not None:
         named("keys", statement.keys.sql)
-    if isinstance(statement, Found):
+    if isinstance(statement, KeyCountSql):
         named("held", statement.held)
         named("found", statement.counted)
         known.pop("keys", None)

@@ -22,7 +22,7 @@ from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
-    "Found",
+    "KeyCountSql",
     "KeyTable",
     "Statement",
     "compile_chosen",
@@ -40,7 +40,7 @@ class KeyTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class KeyCountSql:
     """SQL that finds private keys: the bounded rows, and how many people have each key.
 
     keys: the cells of public keys, as `keys`, where there are any. held: a SELECT of the bounded
@@ -99,12 +99,12 @@ def compile_query(
 
 def compile_found(
     query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
-) -> Found:
+) -> KeyCountSql:
     """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
     names = _private_names(query)
     listed = ", ".join(names)
     people = CountPeople().measures((), unit)[0]
-    return Found(
+    return KeyCountSql(
         keys=_public_keys(query),
         held=_bounded(
             query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once
@@ -117,7 +117,7 @@ def compile_found(
 def compile_chosen(
     query: Query, *, unit: Unit, places: Sequence[int], parts: Sequence[int]
 ) -> Statement:
-    """The SQL of a query whose private keys have been found, over what `Found` left behind.
+    """The SQL of a query whose private keys have been found, over what `KeyCountSql` left behind.
 
     places, parts: of each cell in order the place of its private keys, and the cell of its public
     ones.

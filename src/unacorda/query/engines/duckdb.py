@@ -22,13 +22,13 @@ import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.engines.compile import Found, Statement
+from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import (
     Cursor,
-    HeldRows,
-    KeyedRows,
+    DuckDBHeldRows,
+    DuckDBKeyedRows,
     guarded,
     integers,
     keep_keys,
@@ -130,7 +130,7 @@ class DuckDB:
         for file in self._files:
             file.check()
 
-    def check(self, query: Query, first: Statement | Found) -> None:
+    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Nothing is refused: statements are written for this engine."""
 
     def run(self, asked: Admitted) -> Tallies:
@@ -140,7 +140,7 @@ class DuckDB:
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, Found)
+        found = sql_of(asked, self, KeyCountSql)
         return guarded(lambda: self._keyed(found))
 
     @property
@@ -162,7 +162,7 @@ class DuckDB:
         done = False
         try:
             with cursor.limited():
-                held = HeldRows(cursor, bounded, keep=keep)
+                held = DuckDBHeldRows(cursor, bounded, keep=keep)
             done = True
             return held
         finally:
@@ -182,7 +182,7 @@ class DuckDB:
         finally:
             cursor.close()
 
-    def _keyed(self, found: Found) -> Keyed:
+    def _keyed(self, found: KeyCountSql) -> Keyed:
         cursor = self._cursor()
         done = False
         try:
@@ -192,7 +192,7 @@ class DuckDB:
                 cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
                 cursor.execute("DROP TABLE IF EXISTS temp.keys")
                 people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
-            keyed = KeyedRows(cursor, integers(people["people"]), engine=self)
+            keyed = DuckDBKeyedRows(cursor, integers(people["people"]), engine=self)
             done = True
             return keyed
         finally:

@@ -11,8 +11,8 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Exact
-from unacorda.query.aggregates.grid_counts import Counted, Ranking
-from unacorda.query.aggregates.threshold_counts import Climbers, Ladder
+from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
+from unacorda.query.aggregates.threshold_counts import Climbers, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
 from unacorda.query.plan.query import Query, Reads
@@ -51,9 +51,9 @@ class Given:
     reads: Mapping[str, Reads]
     measures: Mapping[str, int]
     rankings: Mapping[Ranking, int]
-    ladders: Mapping[Ladder, int]
+    ladders: Mapping[Thresholds, int]
     tallies: Tallies
-    _known: dict[Ranking, Counted] = field(default_factory=dict, init=False)
+    _known: dict[Ranking, GridCounts] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(query: Query, tallies: Tallies) -> Given:
@@ -79,11 +79,11 @@ class Given:
             ),
         )
 
-    def _counted(self, ranking: Ranking) -> Counted:
+    def _counted(self, ranking: Ranking) -> GridCounts:
         """The counts of one ranking, the same for all who ask."""
         if ranking not in self._known:
             lines = self.tallies.rankings[self.rankings[ranking]]
-            self._known[ranking] = Counted.of(ranking.steps, self.cells, lines)
+            self._known[ranking] = GridCounts.of(ranking.steps, self.cells, lines)
         return self._known[ranking]
 
     def _summed(self, number: int) -> list[int]:
@@ -96,7 +96,7 @@ class Given:
         return "Given(...)"
 
 
-def _climbers(ladder: Ladder, cells: int, tally: Climbed) -> Climbers:
+def _climbers(ladder: Thresholds, cells: int, tally: Climbed) -> Climbers:
     """The people of every cell by rungs passed; no people count as 0."""
     people = np.zeros((cells, len(ladder.rungs) + 1), dtype=np.int64)
     totals: list[dict[int, int]] = [{} for _ in range(cells)]

@@ -34,8 +34,8 @@ from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Counted",
-    "Relation",
-    "Wish",
+    "FitRelation",
+    "SumRequest",
     "count_noise",
     "counts_of",
     "noise_of",
@@ -53,7 +53,7 @@ _LARGEST = sys.float_info.max
 _WORD = re.compile(r"\w+")
 
 
-class Wish(Protocol):
+class SumRequest(Protocol):
     """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
 
     With edges it is counts: of each number of the vector a histogram. Of a square matrix its upper
@@ -114,7 +114,7 @@ class Counted:
     order: tuple[int, ...]
     number: bool
 
-    def parts(self, integers: Sequence[int], wishes: Sequence[Wish]) -> list[list[int]]:
+    def parts(self, integers: Sequence[int], wishes: Sequence[SumRequest]) -> list[list[int]]:
         """The number of rows where it was asked for, then what belongs to each wish."""
         start = int(self.number)
         found: list[list[int]] = [[] for _ in wishes]
@@ -125,7 +125,7 @@ class Counted:
         return [list(integers[:1])] * self.number + found
 
 
-def size_of(wish: Wish) -> int:
+def size_of(wish: SumRequest) -> int:
     """How many numbers answer it."""
     p = len(wish.vector)
     if wish.edges:
@@ -133,7 +133,7 @@ def size_of(wish: Wish) -> int:
     return p * (p + 1) // 2 if wish.squared else p
 
 
-def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
+def noise_of(wish: SumRequest, reach: Reach) -> AdditiveNoise:
     """The least noise within its budget, of each number."""
     return additive_noise(
         wish.budget, _sensitivity(wish, reach), unit_log2=_unit_log2(wish), counts=False
@@ -146,7 +146,7 @@ def count_noise(budget: GDP, reach: Reach) -> AdditiveNoise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class FitRelation:
     """Rows that sums are taken over. text: a SELECT of their cell and columns; columns: of numbers.
 
     What a row's numbers are depends on that row alone.
@@ -158,7 +158,7 @@ class Relation:
     @classmethod
     def bounded(
         cls, features: Sequence[str], target: str, *, weight: str | None = None
-    ) -> Relation:
+    ) -> FitRelation:
         """The rows of `bounded` that have all their numbers, none of them infinite.
 
         features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
@@ -175,33 +175,33 @@ class Relation:
             columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
         return cls(text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}", columns=columns)
 
-    def beside(self, columns: Mapping[str, str]) -> Relation:
+    def beside(self, columns: Mapping[str, str]) -> FitRelation:
         """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
         found = {name: _parsed(given, self.columns) for name, given in columns.items()}
         more = {name: Column(name, Kind.NUMBER, x.lower, x.upper) for name, x in found.items()}
-        return Relation(
+        return FitRelation(
             text=_beside(self.text, {name: one.sql for name, one in found.items()}),
             columns={**self.columns, **more},
         )
 
-    def only(self, names: Sequence[str]) -> Relation:
+    def only(self, names: Sequence[str]) -> FitRelation:
         """The same rows with these columns alone."""
-        return Relation(
+        return FitRelation(
             text=f"SELECT cell, {', '.join(names)} FROM ({self.text}) AS {LAYER}",
             columns={name: self.columns[name] for name in names},
         )
 
-    def kept(self, name: str) -> Relation:
+    def kept(self, name: str) -> FitRelation:
         """The same rows where they have been kept under a name."""
-        return Relation(
+        return FitRelation(
             text=f"SELECT cell, {', '.join(self.columns)} FROM {name}", columns=self.columns
         )
 
 
 def counts_of(
-    relation: Relation,
+    relation: FitRelation,
     columns: Sequence[Mapping[str, str]],
-    wishes: Sequence[Wish],
+    wishes: Sequence[SumRequest],
     *,
     number: bool = False,
 ) -> Counted:
@@ -226,7 +226,7 @@ def counts_of(
     return Counted(selects=tuple(selects), order=order, number=number)
 
 
-def _sums(relation: Relation, wishes: Sequence[_Own], *, number: bool) -> tuple[str, int]:
+def _sums(relation: FitRelation, wishes: Sequence[_Own], *, number: bool) -> tuple[str, int]:
     """The number of rows, and the sums of numbers, each rounded to a whole one."""
     text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
     for layer in (_Own.cut, _Own.products):
@@ -236,7 +236,7 @@ def _sums(relation: Relation, wishes: Sequence[_Own], *, number: bool) -> tuple[
     return _by_cell(taken, text), len(taken)
 
 
-def _histograms(relation: Relation, wishes: Sequence[_Own]) -> tuple[str, int]:
+def _histograms(relation: FitRelation, wishes: Sequence[_Own]) -> tuple[str, int]:
     """Sums by bin of each number, side by side."""
     text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
     text = _beside(text, {k: v for one in wishes for k, v in one.counted().items()})
@@ -263,10 +263,10 @@ def _by_cell(taken: Sequence[str], text: str) -> str:
 class _Own:
     """The columns of one wish, under names of its own."""
 
-    wish: Wish
+    wish: SumRequest
     place: int
 
-    def inputs(self, relation: Relation) -> dict[str, str]:
+    def inputs(self, relation: FitRelation) -> dict[str, str]:
         """Its numbers n and its value v, none beyond what has a finite square."""
         found = {f"n{self.place}_{i}": text for i, text in enumerate(self.wish.vector)}
         found[f"n{self.place}_v"] = self.wish.value
@@ -348,7 +348,7 @@ def _bin(number: str, edges: Sequence[float], before: int) -> str:
     return f"CASE WHEN {number} < {double(edges[half])} THEN {below} ELSE {above} END"
 
 
-def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
+def _sensitivity(wish: SumRequest, reach: Reach) -> Sensitivity:
     """How far one unit moves the sums, in units.
 
     Squares, their sum, a root, quotients and products err by less than 2^-40 of the length
@@ -372,7 +372,7 @@ def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
     return Sensitivity(l1=moved.l1, l2_squared=l2_squared, reason=moved.reason)
 
 
-def _length(wish: Wish) -> Fraction:
+def _length(wish: SumRequest) -> Fraction:
     """The most that the l2 norm of a row's part may be."""
     if wish.edges:
         return Fraction(root_up(Fraction(len(wish.vector))))
@@ -381,7 +381,7 @@ def _length(wish: Wish) -> Fraction:
     return Fraction(float(wish.bound))
 
 
-def _check_bound(wish: Wish) -> None:
+def _check_bound(wish: SumRequest) -> None:
     if wish.edges:
         return
     least = _LEAST**2 if wish.squared else _LEAST
@@ -398,7 +398,7 @@ def _check_bound(wish: Wish) -> None:
         )
 
 
-def _unit_log2(wish: Wish) -> int:
+def _unit_log2(wish: SumRequest) -> int:
     return math.frexp(float(_length(wish)))[1] - _UNITS_LOG2
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 import numpy as np
 
 from unacorda.bits import RandomBits
-from unacorda.query.engines.compile import Found
+from unacorda.query.engines.compile import KeyCountSql
 from unacorda.query.engines.protocol import Admission, Admitted, Keyed, Tallies
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.query import Query
@@ -42,7 +42,7 @@ def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
 
 def run(asked: Admitted, kept: ExitStack) -> ScanResult:
     """Read the table; rows that are still asked for are kept as long as the stack is open."""
-    if isinstance(asked.sql, Found):
+    if isinstance(asked.sql, KeyCountSql):
         return kept.enter_context(closing(asked.engine.find(asked)))
     return asked.engine.run(asked)
 

@@ -25,19 +25,19 @@ from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, Sourc
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
-from unacorda.query.engines.compile import Found, Statement
+from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.postgres import quoted, translate
-from unacorda.query.engines.dialects.statements import Table
-from unacorda.query.engines.postgres_sources import PARTS, OpenedTable, named, opened
+from unacorda.query.engines.dialects.statements import NamedTable
+from unacorda.query.engines.postgres_sources import PARTS, PostgresTable, named, opened
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import guarded, interrupted_after
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 
 __all__ = [
-    "Asking",
     "Connect",
     "Postgres",
+    "PostgresQuery",
     "connected",
     "reading",
 ]
@@ -78,14 +78,14 @@ def _cursor(connection: Any) -> Any:
     return RawCursor(connection, row_factory=tuple_row)
 
 
-class Asking:
+class PostgresQuery:
     """The relations of one question. tables: those of the session, which are checked again.
 
     timeout: after how many seconds a call is interrupted.
     """
 
     def __init__(
-        self, connect: Connect, tables: Sequence[OpenedTable], *, timeout: float | None = None
+        self, connect: Connect, tables: Sequence[PostgresTable], *, timeout: float | None = None
     ) -> None:
         self._timeout = timeout
         self._stack = contextlib.ExitStack()
@@ -110,7 +110,7 @@ class Asking:
             if not done:
                 self._stack.close()
 
-    def _lock(self, tables: Sequence[OpenedTable]) -> None:
+    def _lock(self, tables: Sequence[PostgresTable]) -> None:
         """Keep others from putting another relation in the place of a table, until the end.
 
         LOCK takes no snapshot, so that rows are seen as they stand once all is locked; reading a
@@ -123,7 +123,7 @@ class Asking:
             elif names:
                 self._cursor.execute("; ".join(f"SELECT FROM {name} LIMIT 0" for name in names))
 
-    def _check(self, tables: Sequence[OpenedTable]) -> bool:
+    def _check(self, tables: Sequence[PostgresTable]) -> bool:
         """Whether rows can be read; LookupError where a table is no longer what was opened."""
         found = opened([one.named for one in tables], self._ask)
         for now, before in zip(found, tables, strict=True):
@@ -161,7 +161,7 @@ class Asking:
         view = f"{name} {len(self._named)}"
         self._named.append(f"{quoted(view)} AS MATERIALIZED ({translated.sql})")
         self._values += [list(values) for values in lists]
-        self._tables[name] = Table(view=view, columns=translated.columns)
+        self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
         """What a statement selects, as lists by column."""
@@ -258,7 +258,7 @@ class Postgres:
     def check_sources(self) -> None:
         """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
         why = "it was replaced, or its columns were"
-        now: list[OpenedTable] = []
+        now: list[PostgresTable] = []
         try:
             now = self._read([one.named for one in self._opened.values()])
         except InvalidParameter as error:
@@ -272,7 +272,7 @@ class Postgres:
                 "Open a new session."
             )
 
-    def check(self, query: Query, first: Statement | Found) -> None:
+    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
         check_question(query, first, self._tables, translate, engine="PostgreSQL")
 
@@ -283,7 +283,7 @@ class Postgres:
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, Found)
+        found = sql_of(asked, self, KeyCountSql)
         return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
 
     @property
@@ -301,14 +301,14 @@ class Postgres:
         self._closed = True
 
     @property
-    def _tables(self) -> dict[str, Table]:
+    def _tables(self) -> dict[str, NamedTable]:
         return {one.table.view: one.table for one in self._opened.values()}
 
-    def _guarded(self, work: Callable[[Asking], T]) -> T:
+    def _guarded(self, work: Callable[[PostgresQuery], T]) -> T:
         """What the work gives in a transaction of its own; EngineFailed, of constant text."""
         return guarded(lambda: self._limited(work))
 
-    def _limited(self, work: Callable[[Asking], T]) -> T:
+    def _limited(self, work: Callable[[PostgresQuery], T]) -> T:
         asking, done = self._asking(), False
         try:
             found = asking.limited(lambda: work(asking))
@@ -318,16 +318,16 @@ class Postgres:
             if not done:
                 asking.close()
 
-    def _asking(self) -> Asking:
-        return Asking(self._connect, list(self._opened.values()), timeout=self._timeout)
+    def _asking(self) -> PostgresQuery:
+        return PostgresQuery(self._connect, list(self._opened.values()), timeout=self._timeout)
 
-    def _looked(self, asking: Asking, sql: str) -> list[tuple[Any, ...]]:
+    def _looked(self, asking: PostgresQuery, sql: str) -> list[tuple[Any, ...]]:
         try:
             return asking.look(sql)
         finally:
             asking.close()
 
-    def _read(self, names: list[Any]) -> list[OpenedTable]:
+    def _read(self, names: list[Any]) -> list[PostgresTable]:
         """What the catalogue says of tables."""
         from psycopg import Error
 

@@ -19,9 +19,9 @@ from typing import Any
 from unacorda.errors import InvalidParameter
 from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres_functions import text
-from unacorda.query.engines.dialects.statements import Table
+from unacorda.query.engines.dialects.statements import NamedTable
 
-__all__ = ["PARTS", "Named", "OpenedTable", "named", "opened"]
+__all__ = ["PARTS", "Named", "PostgresTable", "named", "opened"]
 
 _PART = r'"((?:[^"]|"")+)"|([^\W\d][\w$]*)'
 _NAME = re.compile(rf"(?:{_PART})\.(?:{_PART})")
@@ -113,7 +113,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedTable:
+class PostgresTable:
     """A table of the server. found: what its catalogue says; schema: DuckDB's types.
 
     number: the server's own of it, which no other one has. kind: as the catalogue has it. parts:
@@ -123,7 +123,7 @@ class OpenedTable:
 
     named: Named
     found: tuple[object, ...]
-    table: Table
+    table: NamedTable
     schema: dict[str, str]
     number: int
     kind: str
@@ -152,7 +152,7 @@ def named(title: str, source: object) -> Named:
     return Named(title=title, schema=parts[0], name=parts[1])
 
 
-def opened(names: Sequence[Named], catalogue: Catalogue) -> list[OpenedTable]:
+def opened(names: Sequence[Named], catalogue: Catalogue) -> list[PostgresTable]:
     """What the catalogue says of tables; InvalidParameter where one is none that can be read."""
     asked = [one.schema for one in names], [one.name for one in names]
     lines = {line[0]: line[1:] for line in catalogue(_RELATIONS, asked)}
@@ -175,7 +175,7 @@ def opened(names: Sequence[Named], catalogue: Catalogue) -> list[OpenedTable]:
 
 def _table(
     named: Named, line: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], *, view: str
-) -> OpenedTable:
+) -> PostgresTable:
     number, kind, *_, parts, _, _, rewritten = line
     folded = [name.casefold() for name, *_ in columns]
     if len(set(folded)) < len(folded):
@@ -197,10 +197,10 @@ def _table(
     # Rows of tables that inherit are not this one's; those of a partitioned one are its parts'.
     only = "" if kind == "p" else "ONLY "
     body = f"SELECT {', '.join(read) or '1 AS nothing'} FROM {only}{named.sql}"
-    return OpenedTable(
+    return PostgresTable(
         named=named,
         found=(number, kind, tuple(columns)),
-        table=Table(view=view, columns=types, body=body),
+        table=NamedTable(view=view, columns=types, body=body),
         schema=schema,
         number=number,
         kind=kind,

@@ -21,7 +21,7 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import (
-    Found,
+    KeyCountSql,
     Statement,
     compile_chosen,
     compile_found,
@@ -29,7 +29,7 @@ from unacorda.query.engines.compile import (
 )
 from unacorda.query.plan.public_tables import Public, PublicSelect
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Lookup, Part, Rows, Table
+from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Unit
 
@@ -152,7 +152,7 @@ class Engine(Protocol):
         """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
         ...
 
-    def check(self, query: Query, first: Statement | Found) -> None:
+    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Raise UnsupportedConstruct for a question that this engine cannot answer alike."""
         ...
 
@@ -192,7 +192,7 @@ Source = Any
 """What may stand for a table in a session: see `unacorda.query.schema.sources`."""
 
 
-_SQL = TypeVar("_SQL", Statement, Found)
+_SQL = TypeVar("_SQL", Statement, KeyCountSql)
 _KEY: Final = object()
 
 
@@ -203,7 +203,7 @@ class Admitted:
 
     query: Query
     engine: Engine
-    sql: Statement | Found
+    sql: Statement | KeyCountSql
     key: InitVar[object]
 
     def __post_init__(self, key: object) -> None:
@@ -235,7 +235,7 @@ class Admission:
     """
 
     engine: Engine
-    starts: Mapping[str, Rows]
+    starts: Mapping[str, Relation]
     unit: Unit
 
     def begin(self, name: str) -> Query:
@@ -285,10 +285,10 @@ class Admission:
         )
         return Admitted(query=query, engine=self.engine, sql=sql, key=_KEY)
 
-    def _owns(self, rows: Rows) -> bool:
+    def _owns(self, rows: Relation) -> bool:
         """Whether all tables are these, each after the steps that it begins with, and no part."""
         steps = rows.steps
-        if isinstance(rows.source, Table):
+        if isinstance(rows.source, SourceTable):
             start = self.starts.get(rows.source.name)
             # A scope is made once, when a session is opened: no other session has the same.
             if start is None or rows.source.scope is not start.scope:
@@ -297,7 +297,7 @@ class Admission:
                 return False
             steps = steps[len(start.steps) :]
         return all(map(self._owns, rows.sides)) and not any(
-            isinstance(step, Part)
+            isinstance(step, PeoplePart)
             or (isinstance(step, Lookup) and step.public is not self._public.get(step.table))
             for step in steps
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from unacorda.query.engines.compile import Found, KeyTable, Statement
+from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.engines.reading import guarded
@@ -85,7 +85,7 @@ class PublicTables:
         """The exact integers of a question, begun wherever it was; as `Engine.run`."""
         return self._engine.tallied(statement)
 
-    def find(self, found: Found) -> Keyed:
+    def find(self, found: KeyCountSql) -> Keyed:
         """Rows and the people behind each key; as `Engine.find`."""
         return self._engine.keyed(found)
 
@@ -97,7 +97,7 @@ class PublicTables:
         held: a SELECT that it may read as `held`, and that may itself read `keys`.
         """
         numbered = f"SELECT row_number() OVER () - 1 AS place, 1 AS people, * FROM ({select})"
-        found = self.find(Found(keys=keys, held=held, counted=numbered))
+        found = self.find(KeyCountSql(keys=keys, held=held, counted=numbered))
         try:
             return [tuple(row) for row in found.keys(range(len(found.people)))]
         finally:
@@ -114,5 +114,5 @@ class _Open(DuckDB):
     def tallied(self, statement: Statement) -> Tallies:
         return guarded(lambda: self._tallied(statement))
 
-    def keyed(self, found: Found) -> Keyed:
+    def keyed(self, found: KeyCountSql) -> Keyed:
         return guarded(lambda: self._keyed(found))

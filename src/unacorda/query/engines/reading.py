@@ -27,8 +27,8 @@ from unacorda.query.schema.facts import Key
 
 __all__ = [
     "Cursor",
-    "HeldRows",
-    "KeyedRows",
+    "DuckDBHeldRows",
+    "DuckDBKeyedRows",
     "check_timeout",
     "guarded",
     "integers",
@@ -116,7 +116,7 @@ class Cursor:
         self._cursor.close()
 
 
-class KeyedRows:
+class DuckDBKeyedRows:
     """A cursor with the bounded rows of a question, and the people behind each key."""
 
     def __init__(self, cursor: Cursor, people: NDArray[np.int64], *, engine: object) -> None:
@@ -143,7 +143,7 @@ class KeyedRows:
         self._cursor.close()
 
 
-class HeldRows:
+class DuckDBHeldRows:
     """A cursor with the bounded rows of a fit, as tables of its own or to be computed again."""
 
     def __init__(self, cursor: Cursor, bounded: str, *, keep: bool) -> None:

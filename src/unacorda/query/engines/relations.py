@@ -29,18 +29,18 @@ from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.relation import (
     Derive,
     Explode,
-    Filter,
+    KeyPair,
     Lookup,
     Matched,
-    Pair,
-    Part,
-    Rows,
-    Table,
-    United,
+    PeoplePart,
+    Relation,
+    RowFilter,
+    SourceTable,
+    UnionAll,
 )
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.quoting import identifier, literal
-from unacorda.query.schema.table import Leaf
+from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Hash, Person, Unit
 
 __all__ = [
@@ -53,7 +53,7 @@ Located = Callable[[str], str]
 
 
 def relation(
-    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool = True
+    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool = True
 ) -> str:
     """SELECT of at least the columns with these identifiers, and of what ids are made of.
 
@@ -68,7 +68,7 @@ def relation(
         if place == rows.multiplying and isinstance(unit, Person):
             text = _before_copies(text, rows, place, names, unit=unit, salt=salt, once=once)
         match step:
-            case Filter(expression=expression):
+            case RowFilter(expression=expression):
                 text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
             case Derive(name=name, expression=expression):
                 text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
@@ -77,7 +77,7 @@ def relation(
                 parts = f"unnest(list_slice({parts}, 1, {step.most}))"
                 carried = _carried(rows, place, names)
                 text = f"SELECT {carried}, {parts} AS {identifier(name)} FROM ({text})"
-            case Part():
+            case PeoplePart():
                 text = _parted(text, rows, step, scan=scan, unit=unit)
             case Lookup():
                 text = _looked_up(text, step, wanted, scan, _carried(rows, place, names, "here."))
@@ -85,9 +85,9 @@ def relation(
 
 
 def _source(
-    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool
+    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool
 ) -> str:
-    if isinstance(rows.source, Table):
+    if isinstance(rows.source, SourceTable):
         return scan(rows.source.name)
     sides = [
         relation(side, needed, scan=scan, salt=salt_for(purpose, salt), unit=unit, once=once)
@@ -106,7 +106,7 @@ def _hash(unit: Unit) -> Hash:
 
 def _before_copies(
     text: str,
-    rows: Rows,
+    rows: Relation,
     place: int,
     names: Iterable[str],
     *,
@@ -128,7 +128,7 @@ def _before_copies(
     return f"SELECT {listed} FROM ({bound}) AS kept"
 
 
-def _there(rows: Rows, place: int, names: Iterable[str]) -> dict[str, Kind]:
+def _there(rows: Relation, place: int, names: Iterable[str]) -> dict[str, Kind]:
     """The columns that are used of what there is before the step at a place, with their kinds."""
     wanted = rows.wanted(names)
     found = {leaf.name: leaf.column.kind for leaf in rows.leaves(names)}
@@ -140,7 +140,7 @@ def _there(rows: Rows, place: int, names: Iterable[str]) -> dict[str, Kind]:
     return found
 
 
-def _carried(rows: Rows, place: int, names: Iterable[str], relation: str = "") -> str:
+def _carried(rows: Relation, place: int, names: Iterable[str], relation: str = "") -> str:
     """SQL of the columns that a step takes along; texts are cut where it may make several rows."""
     if rows.made_by(place) == 1:
         return f"{relation}*"
@@ -186,12 +186,12 @@ def _bound(
     return bound, values
 
 
-def _taken(step: Lookup, wanted: frozenset[str]) -> list[Leaf]:
+def _taken(step: Lookup, wanted: frozenset[str]) -> list[ColumnReading]:
     """The columns of a public table that are used."""
     return [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
 
 
-def _parted(text: str, rows: Rows, step: Part, *, scan: Located, unit: Unit) -> str:
+def _parted(text: str, rows: Relation, step: PeoplePart, *, scan: Located, unit: Unit) -> str:
     """The rows with this key of the people who are bound to it.
 
     Whom is decided from all tables that are parted, with the salt of the split alone.
@@ -231,7 +231,7 @@ def _one_of(name: str, keys: Sequence[Key]) -> str:
     return f"({' OR '.join([*parts, *[f'{identifier(name)} IS NULL'] * (None in keys)])})"
 
 
-def _typed(rows: Rows, types: Sequence[str], prefix: str) -> list[str]:
+def _typed(rows: Relation, types: Sequence[str], prefix: str) -> list[str]:
     """What names a person, in these types."""
     return [
         f"{one.sql if one.type == kind else f'{one.sql}::{kind}'} AS {prefix}{index}"
@@ -271,7 +271,7 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located, c
 
 
 def _matched(
-    rows: Rows,
+    rows: Relation,
     source: Matched,
     sides: Sequence[str],
     needed: set[str],
@@ -312,12 +312,12 @@ def _matched(
     )
 
 
-def _same(pair: Pair, left: dict[str, str], right: dict[str, str]) -> str:
+def _same(pair: KeyPair, left: dict[str, str], right: dict[str, str]) -> str:
     one = join_key(pair.left.kind, f"l.{left[pair.left.name]}")
     return f"{one} = {join_key(pair.right.kind, f'r.{right[pair.right.name]}')}"
 
 
-def _united(rows: Rows, source: United, sides: Sequence[str], needed: set[str]) -> str:
+def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[str]) -> str:
     columns = {new: source.columns[new] for new in source.columns if new in needed}
     parts = []
     for number, text in enumerate(sides):
@@ -327,6 +327,6 @@ def _united(rows: Rows, source: United, sides: Sequence[str], needed: set[str]) 
     return f"({' UNION ALL '.join(parts)})"
 
 
-def _ids(rows: Rows, side: Rows) -> list[str]:
+def _ids(rows: Relation, side: Relation) -> list[str]:
     """What names a person on one side, in the type in which both are compared."""
     return _typed(side, [here.type for here in rows.identities], "u")

@@ -29,9 +29,9 @@ from typing import Any, TypeVar
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
-from unacorda.query.engines.compile import Found, Statement
+from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.spark import translate
-from unacorda.query.engines.dialects.statements import Table, Translated
+from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import guarded as guarded_alone
 from unacorda.query.engines.reading import interrupted_after
@@ -43,8 +43,8 @@ from unacorda.query.schema.sources import Csv, Fingerprint
 __all__ = [
     "SETTINGS",
     "WHY",
-    "Asking",
     "Spark",
+    "SparkQuery",
     "guarded",
     "pin",
 ]
@@ -160,7 +160,7 @@ def guarded(work: Callable[[], T]) -> T:
         return guarded_alone(work)
 
 
-class Asking:
+class SparkQuery:
     """The views of one question. tables: those that its statements read; number: tells it apart.
 
     timeout: after how many seconds the jobs of a call are cancelled.
@@ -169,7 +169,7 @@ class Asking:
     def __init__(
         self,
         spark: Any,
-        tables: Mapping[str, Table],
+        tables: Mapping[str, NamedTable],
         *,
         number: int,
         timeout: float | None = None,
@@ -206,7 +206,7 @@ class Asking:
         frame.createOrReplaceTempView(view)
         self._views.append(view)
         self._own[name] = (view, frame if keep else None)
-        self._tables[name] = Table(view=view, columns=translated.columns)
+        self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
         """What a statement selects, as lists by column."""
@@ -298,7 +298,7 @@ class Spark:
         self._numbers = itertools.count()
         self._schema: dict[str, dict[str, str]] = {}
         self._scans: dict[str, str] = {}
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, NamedTable] = {}
         self._files: list[Fingerprint] = []
         self._named = tuple(tables.values())
         for number, (name, source) in enumerate(tables.items()):
@@ -348,7 +348,7 @@ class Spark:
         for file in self._files:
             file.check()
 
-    def check(self, query: Query, first: Statement | Found) -> None:
+    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
         check_question(query, first, self._tables, translate, engine="Spark")
 
@@ -359,7 +359,7 @@ class Spark:
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, Found)
+        found = sql_of(asked, self, KeyCountSql)
         return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
 
     @property
@@ -379,11 +379,11 @@ class Spark:
             for table in tables.values() if not ended(self._spark) else ():
                 self._spark.catalog.dropTempView(table.view)
 
-    def _guarded(self, work: Callable[[Asking], T]) -> T:
+    def _guarded(self, work: Callable[[SparkQuery], T]) -> T:
         """What the work gives with views of its own; EngineFailed, of constant text."""
         return guarded(lambda: self._limited(work))
 
-    def _limited(self, work: Callable[[Asking], T]) -> T:
+    def _limited(self, work: Callable[[SparkQuery], T]) -> T:
         asking, done = self._asking(), False
         try:
             found = asking.limited(lambda: work(asking))
@@ -393,7 +393,7 @@ class Spark:
             if not done:
                 asking.close()
 
-    def _asking(self) -> Asking:
+    def _asking(self) -> SparkQuery:
         with self._lock:
             number = next(self._numbers)
-            return Asking(self._spark, self._tables, number=number, timeout=self._timeout)
+            return SparkQuery(self._spark, self._tables, number=number, timeout=self._timeout)

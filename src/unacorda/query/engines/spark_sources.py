@@ -30,7 +30,7 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.engines.dialects.spark import quoted
-from unacorda.query.engines.dialects.statements import Table
+from unacorda.query.engines.dialects.statements import NamedTable
 from unacorda.query.engines.duckdb import csv_scan
 from unacorda.query.engines.frames import copied
 from unacorda.query.schema.sources import (
@@ -43,8 +43,8 @@ from unacorda.query.schema.sources import (
 )
 
 __all__ = [
-    "Column",
-    "OpenedTable",
+    "SourceColumn",
+    "SparkTable",
     "days",
     "decimal_within",
     "ended",
@@ -126,7 +126,7 @@ _PLAIN = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class SourceColumn:
     """How a column is read.
 
     name: of the column. sql_type: DuckDB's name of its type, public. read: the type in which Spark
@@ -141,14 +141,14 @@ class Column:
     sql: str = ""
 
 
-def stored_columns(spark: Any, table: str, uris: Sequence[str]) -> tuple[Column, ...]:
+def stored_columns(spark: Any, table: str, uris: Sequence[str]) -> tuple[SourceColumn, ...]:
     """The columns of Parquet files, by their footers.
 
     Raises SourceUnreadable where the files do not have the same columns in the same physical and
     logical types, or a name twice.
     """
-    found: tuple[Column, ...] | None = None
-    known: dict[str, tuple[Column, ...]] = {}
+    found: tuple[SourceColumn, ...] | None = None
+    known: dict[str, tuple[SourceColumn, ...]] = {}
     for uri in uris:
         schema = _footer(spark, uri)
         written = str(schema.toString()).partition("{")[2]
@@ -186,16 +186,18 @@ def local_uris(paths: Iterable[str]) -> list[str]:
     return [Path(path).as_uri() for path in paths]
 
 
-def _column(field: Any) -> Column:
+def _column(field: Any) -> SourceColumn:
     name = str(field.getName())
     if not field.isPrimitive() or field.getRepetition().name() == "REPEATED":
-        return Column(name=name, sql_type="STRUCT[]")
+        return SourceColumn(name=name, sql_type="STRUCT[]")
     stored = field.asPrimitiveType()
     physical = str(stored.getPrimitiveTypeName().name())
     annotation = stored.getLogicalTypeAnnotation()
     logical = "" if annotation is None else str(annotation.toString())
     sql_type, read, kind, sql = _reading(physical, logical)
-    return Column(name=name, sql_type=sql_type, read=read, kind=kind, sql=sql.format(quoted(name)))
+    return SourceColumn(
+        name=name, sql_type=sql_type, read=read, kind=kind, sql=sql.format(quoted(name))
+    )
 
 
 def _reading(physical: str, logical: str) -> tuple[str, str, str | None, str]:
@@ -299,7 +301,7 @@ def _of_bytes(column: str) -> str:
 
 
 def relation(
-    spark: Any, uris: Sequence[str], columns: Sequence[Column], *, partitions: Any = None
+    spark: Any, uris: Sequence[str], columns: Sequence[SourceColumn], *, partitions: Any = None
 ) -> Any:
     """Files as a frame of what is read of them, which nothing that is cached stands for.
 
@@ -378,15 +380,15 @@ _ARROW_TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedTable:
+class SparkTable:
     """A table as a view. schema: DuckDB's types by column; files: the local ones behind it."""
 
-    table: Table
+    table: NamedTable
     schema: dict[str, str]
     files: tuple[Fingerprint, ...]
 
 
-def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> OpenedTable:
+def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> SparkTable:
     """Register what the caller wrote for a table as a view of this session.
 
     caller: the session whose tables are meant by names.
@@ -405,7 +407,7 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Ope
     raise SourceUnreadable(failed)
 
 
-_Found = tuple[Any, Sequence[Column], tuple[Fingerprint, ...]]
+_Found = tuple[Any, Sequence[SourceColumn], tuple[Fingerprint, ...]]
 
 
 def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
@@ -557,7 +559,7 @@ def _parsed(source: CsvFile) -> Any:
         return connection.sql(f"SELECT * FROM {csv_scan(source)}").to_arrow_table()
 
 
-def _copied(spark: Any, table: Any) -> tuple[Any, list[Column]]:
+def _copied(spark: Any, table: Any) -> tuple[Any, list[SourceColumn]]:
     """An Arrow table, copied: instants and dates as the numbers that count them."""
     import pyarrow as pa
 
@@ -572,7 +574,7 @@ def _copied(spark: Any, table: Any) -> tuple[Any, list[Column]]:
     return spark.createDataFrame(pa.table(sent)), columns
 
 
-def _sent(values: Any, name: str) -> tuple[Any, Column]:
+def _sent(values: Any, name: str) -> tuple[Any, SourceColumn]:
     """An Arrow column in a type that Spark has, and how it is read."""
     import pyarrow as pa
 
@@ -581,10 +583,10 @@ def _sent(values: Any, name: str) -> tuple[Any, Column]:
         return values.cast(pa.string()), _typed(name, "string")
     if types.is_timestamp(kind):
         sql = instants(column, unit=_ARROW_UNITS[kind.unit])
-        read = Column(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
+        read = SourceColumn(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
         return values.cast(pa.int64()), read
     if types.is_date32(kind):
-        read = Column(name=name, sql_type="DATE", kind="DATE", sql=days(column))
+        read = SourceColumn(name=name, sql_type="DATE", kind="DATE", sql=days(column))
         return values.cast(pa.int32()), read
     if types.is_decimal128(kind):
         return values, _typed(name, f"decimal({kind.precision},{kind.scale})")
@@ -596,8 +598,8 @@ def _sent(values: Any, name: str) -> tuple[Any, Column]:
 
 
 def _registered(
-    frame: Any, columns: Iterable[Column], view: str, *, files: tuple[Fingerprint, ...]
-) -> OpenedTable:
+    frame: Any, columns: Iterable[SourceColumn], view: str, *, files: tuple[Fingerprint, ...]
+) -> SparkTable:
     """A view in which every column has one of the few types that questions are asked in."""
     schema, kinds, parts = {}, {}, []
     for column in columns:
@@ -606,17 +608,17 @@ def _registered(
             kinds[column.name] = column.kind
             parts.append(f"{column.sql} AS {quoted(column.name)}")
     frame.selectExpr(*(parts or ["1 AS nothing"])).createOrReplaceTempView(view)
-    return OpenedTable(table=Table(view=view, columns=kinds), schema=schema, files=files)
+    return SparkTable(table=NamedTable(view=view, columns=kinds), schema=schema, files=files)
 
 
-def _held(field: Any) -> Column:
+def _held(field: Any) -> SourceColumn:
     """How a column is read that Spark holds in one of its own types."""
     return _typed(field.name, field.dataType.simpleString())
 
 
-def _typed(name: str, kind: str) -> Column:
+def _typed(name: str, kind: str) -> SourceColumn:
     sql_type, computed, sql = _read(kind, quoted(name))
-    return Column(name=name, sql_type=sql_type, kind=computed, sql=sql)
+    return SourceColumn(name=name, sql_type=sql_type, kind=computed, sql=sql)
 
 
 def _read(kind: str, column: str) -> tuple[str, str | None, str]:

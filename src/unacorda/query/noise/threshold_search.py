@@ -27,7 +27,7 @@ from unacorda.privacy.guarantees import PureDP
 from unacorda.query.noise.additive import CONFIDENCE, Share, selection_epsilon
 
 __all__ = [
-    "Search",
+    "ThresholdSearch",
     "search_for",
 ]
 
@@ -35,7 +35,7 @@ _MISS = (1 - CONFIDENCE) / 2  # of climbing on where no one is left, and of stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class ThresholdSearch:
     """The searches in every cell.
 
     allowed: how many people the rung aimed at is passed by; hits: in how many cells one unit's
@@ -74,8 +74,10 @@ class Search:
         return found
 
 
-def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> Search:
-    """The searches within a share, on ladders of so many rungs; hits, runs: as `Search` has them.
+def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> ThresholdSearch:
+    """The searches within a share, on ladders of so many rungs.
+
+    hits, runs: as `ThresholdSearch` has them.
 
     Pure privacy is spent by the search at its least noise; other shares by a search whose
     likelihoods have a bounded range, which costs a quarter of it and has half as much noise again.
@@ -88,4 +90,4 @@ def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> Search:
         bounded_range=not isinstance(part, PureDP),
     )
     allowed = least_whole(lambda aim: solver.overshoot(aim) <= _MISS)
-    return Search(solver=solver, allowed=allowed, hits=hits, runs=runs)
+    return ThresholdSearch(solver=solver, allowed=allowed, hits=hits, runs=runs)

@@ -38,18 +38,18 @@ from unacorda.query.plan.relation import (
     MOST_COPIES,
     Derive,
     Explode,
-    Filter,
     How,
     Lookup,
     Matched,
-    Part,
-    Rows,
+    PeoplePart,
+    Relation,
+    RowFilter,
+    SourceTable,
     Step,
-    Table,
-    United,
+    UnionAll,
 )
 from unacorda.query.schema.facts import Fact, Key, check_keys
-from unacorda.query.schema.table import Leaf, Scope, scope_of
+from unacorda.query.schema.table import ColumnReading, TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [
@@ -272,7 +272,7 @@ def _shown(plain: object) -> object:
 _GUARANTEES = frozenset(get_args(Guarantee))
 
 
-def stated_rows(rows: Rows, names: Iterable[str]) -> dict[str, Any]:
+def stated_rows(rows: Relation, names: Iterable[str]) -> dict[str, Any]:
     """Rows in plain values: of each table the columns that these identifiers need."""
     names = frozenset(names)
     wanted = rows.wanted(names)
@@ -282,10 +282,10 @@ def stated_rows(rows: Rows, names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _source(rows: Rows, names: frozenset[str]) -> dict[str, Any]:
+def _source(rows: Relation, names: frozenset[str]) -> dict[str, Any]:
     used = {leaf.label for leaf in rows.leaves(names)}
     match rows.source:
-        case Table(name=name, scope=scope):
+        case SourceTable(name=name, scope=scope):
             columns = {label: _column(scope, label) for label in scope.types if label in used}
             return {"table": name, "columns": columns}
         case Matched() as source:
@@ -298,11 +298,11 @@ def _source(rows: Rows, names: frozenset[str]) -> dict[str, Any]:
                 },
                 "of": _sides(rows, names),
             }
-        case United():
+        case UnionAll():
             return {"union": sorted(used & set(rows.scope.leaves)), "of": _sides(rows, names)}
 
 
-def _sides(rows: Rows, names: frozenset[str]) -> list[dict[str, Any]]:
+def _sides(rows: Relation, names: frozenset[str]) -> list[dict[str, Any]]:
     return [
         {"id": list(side.scope.ids), **stated_rows(side, needed)}
         for side, needed in rows.of_sides(names)
@@ -311,7 +311,7 @@ def _sides(rows: Rows, names: frozenset[str]) -> list[dict[str, Any]]:
 
 def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
     match step:
-        case Filter(expression=expression):
+        case RowFilter(expression=expression):
             return {"where": expression.text}
         case Derive(label=label, expression=expression):
             return {"derive": label, "as": expression.text}
@@ -322,7 +322,7 @@ def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
                 "separator": step.separator,
                 "most": step.most,
             }
-        case Part():
+        case PeoplePart():
             return {
                 "part": step.label,
                 "key": encode(step.key),
@@ -347,7 +347,7 @@ def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
             }
 
 
-def _column(scope: Scope, name: str) -> dict[str, Any]:
+def _column(scope: TableSchema, name: str) -> dict[str, Any]:
     fact = scope.facts.get(name)
     declared = {} if fact is None else {"fact": encode(fact)}
     return {"type": scope.types[name], **declared}
@@ -370,7 +370,9 @@ _DEEPEST = 20
 _SOURCES: tuple[set[str], ...] = ({"table", "columns"}, {"join", "of"}, {"union", "of"})
 
 
-def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: int = 0) -> Rows:
+def rows_of(
+    stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: int = 0
+) -> Relation:
     """The rows that `stated_rows` wrote; unit: as their table names it.
 
     Raises InvalidParameter and UnsafeExpression for what no session would take.
@@ -381,7 +383,7 @@ def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: 
         table = decode(stated["table"], str, at=f"{at}.table")
         types, facts, _ = _columns(stated["columns"], f"{at}.columns")
         scope = scope_of(table, types, unit, facts)
-        rows = Rows(source=Table(name=table, scope=scope), scope=scope)
+        rows = Relation(source=SourceTable(name=table, scope=scope), scope=scope)
     else:
         left, right = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth)
         rows = (
@@ -398,7 +400,7 @@ def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: 
     return rows
 
 
-def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rows, Rows]:
+def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Relation, Relation]:
     if not isinstance(stated, list) or len(stated) != 2:
         raise InvalidParameter(at, "...", expected="a list of two")
     found = []
@@ -415,7 +417,7 @@ def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rows
     return found[0], found[1]
 
 
-def _matched(stated: Any, left: Rows, right: Rows, at: str) -> Rows:
+def _matched(stated: Any, left: Relation, right: Relation, at: str) -> Relation:
     at = f"{at}.join"
     _check_fields(stated, {"how", "max_rows", "on", "names"}, at)
     one, two = decode(stated["max_rows"], tuple[int, int], at=f"{at}.max_rows")
@@ -431,7 +433,7 @@ def _matched(stated: Any, left: Rows, right: Rows, at: str) -> Rows:
     )
 
 
-def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
+def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
     match dict(step):
         case {"where": str(text), **rest} if not rest:
             return rows.where(text)
@@ -456,16 +458,16 @@ def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
     raise InvalidParameter(at, sorted(step), expected="where, derive, explode or lookup")
 
 
-def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
+def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Relation:
     _check_fields(stated, {"key", "keys", "max_parts", "salt"}, at)
     salt = decode(stated["salt"], str, at=f"{at}.salt")
     if not _SALT.fullmatch(salt):
         raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
     key = decode(stated["key"], Key, at=f"{at}.key")
     keys = check_keys(f"{at}.keys", decode(stated["keys"], tuple[Key, ...], at=f"{at}.keys"))
-    if not isinstance(rows.source, Table) or key not in keys:
+    if not isinstance(rows.source, SourceTable) or key not in keys:
         raise InvalidParameter(at, "...", expected="one of its keys, of the rows of a table")
-    step = Part(
+    step = PeoplePart(
         label=label,
         column=public_column(rows.scope, label, keys),
         key=key,
@@ -476,7 +478,7 @@ def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
     return dataclasses.replace(rows, steps=(*rows.steps, step))
 
 
-def _looked_up(rows: Rows, table: str, stated: Mapping[str, Any], at: str) -> Rows:
+def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -> Relation:
     _check_fields(stated, {"columns", "how", "on", "most", "names"}, at)
     types, facts, ranges = _columns(stated["columns"], f"{at}.columns")
     most = decode(stated["most"], int, at=f"{at}.most")
@@ -497,11 +499,11 @@ def _looked_up(rows: Rows, table: str, stated: Mapping[str, Any], at: str) -> Ro
 class _Stated:
     """A public table of which only so much is known as a file states."""
 
-    scope: Scope
+    scope: TableSchema
     ranges: Mapping[str, tuple[float, float]]
     count: int
 
-    def leaves(self, label: str) -> tuple[Leaf, ...]:
+    def leaves(self, label: str) -> tuple[ColumnReading, ...]:
         """The readings of a column, numbers with the range that is stated."""
         leaves = self.scope.leaves[label]
         if label not in self.ranges:

@@ -26,7 +26,7 @@ from unacorda.query.schema.facts import (
 )
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.sources import is_table
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 
 __all__ = [
     "Group",
@@ -40,7 +40,7 @@ __all__ = [
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
-def without_tables(scope: Scope, columns: Sequence[str], keys: Any) -> Any:
+def without_tables(scope: TableSchema, columns: Sequence[str], keys: Any) -> Any:
     """The keys of `group_by`, where public tables stand replaced by the lists that they hold."""
     if is_table(keys):
         return keys_of_table(scope, dict(zip(columns, columns, strict=True)), keys)
@@ -55,7 +55,7 @@ def without_tables(scope: Scope, columns: Sequence[str], keys: Any) -> Any:
 
 
 def keys_of_table(
-    scope: Scope, columns: Mapping[str, str], source: object, *, argument: str = "keys"
+    scope: TableSchema, columns: Mapping[str, str], source: object, *, argument: str = "keys"
 ) -> list[Any]:
     """The lines of a public table as keys: tuples, or single values where there is one column.
 
@@ -121,7 +121,7 @@ def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[
     return [_integer(argument, key) for key in written] if numeric else list(written)
 
 
-def _kinds(scope: Scope, group: str) -> set[Kind]:
+def _kinds(scope: TableSchema, group: str) -> set[Kind]:
     return {reading.kind for reading in scope.column(group, argument="group_by")}
 
 
@@ -216,7 +216,7 @@ class Group:
 
 
 def grouped(
-    scope: Scope, columns: Sequence[str], keys: Any
+    scope: TableSchema, columns: Sequence[str], keys: Any
 ) -> tuple[tuple[Group, ...], tuple[tuple[Key, ...], ...], PrivateKeys | None]:
     """The groups, the keys of those whose keys are public, and how the others' are found.
 
@@ -265,7 +265,7 @@ def _private(keys: Any) -> tuple[PrivateKeys | None, frozenset[str]]:
     return next(iter(asked.values()), None), frozenset(asked)
 
 
-def _keys(scope: Scope, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
+def _keys(scope: TableSchema, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
     if keys is None:
         keys = {name: _public_values(scope, name) for name in columns}
     if isinstance(keys, Mapping):
@@ -280,7 +280,7 @@ def _keys(scope: Scope, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, .
     return tuples_of(columns, keys)
 
 
-def _public_values(scope: Scope, name: str) -> Sequence[Key]:
+def _public_values(scope: TableSchema, name: str) -> Sequence[Key]:
     declared = _declared(scope, name)
     if declared is not None:
         return declared
@@ -294,7 +294,7 @@ def _public_values(scope: Scope, name: str) -> Sequence[Key]:
     )
 
 
-def _declared(scope: Scope, name: str) -> Sequence[Key] | None:
+def _declared(scope: TableSchema, name: str) -> Sequence[Key] | None:
     """The values of a column that are public without being listed."""
     fact = scope.facts.get(scope.resolve(name, argument="group_by"))
     if isinstance(fact, Categories):
@@ -305,7 +305,7 @@ def _declared(scope: Scope, name: str) -> Sequence[Key] | None:
     return None
 
 
-def _private_column(scope: Scope, name: str) -> Column:
+def _private_column(scope: TableSchema, name: str) -> Column:
     """The reading whose values are found; an untyped column is text."""
     column = scope.column(name, argument="group_by")[0]
     if column.kind in _FOUND:
@@ -319,7 +319,7 @@ def _private_column(scope: Scope, name: str) -> Column:
     )
 
 
-def public_column(scope: Scope, name: str, keys: Sequence[Key]) -> Column:
+def public_column(scope: TableSchema, name: str, keys: Sequence[Key]) -> Column:
     """The reading of a column that these keys fit; InvalidParameter where there is none."""
     kinds = key_kinds(keys)
     readings = scope.column(name, argument="group_by")

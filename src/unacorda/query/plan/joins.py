@@ -16,10 +16,18 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.plan.public_tables import Public, join_key
-from unacorda.query.plan.relation import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
+from unacorda.query.plan.relation import (
+    MOST_COPIES,
+    How,
+    KeyPair,
+    Lookup,
+    Matched,
+    Relation,
+    UnionAll,
+)
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.quoting import identifier, twin
-from unacorda.query.schema.table import INTEGERS, Identity, Leaf, Scope
+from unacorda.query.schema.table import INTEGERS, ColumnReading, Identity, TableSchema
 
 __all__ = [
     "Columns",
@@ -39,7 +47,7 @@ Columns = Iterable[str] | Mapping[str, str] | None
 _MOST_TABLES = 16
 
 
-def looked_up(rows: Rows, table: str, *, on: On, how: How, columns: Columns) -> Rows:
+def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns) -> Relation:
     """The rows with columns of a public table beside them; see `Query.join`."""
     public = _public(rows, table)
     scope = public.scope
@@ -67,14 +75,14 @@ def looked_up(rows: Rows, table: str, *, on: On, how: How, columns: Columns) -> 
 
 
 def matched(
-    rows: Rows,
-    other: Rows,
+    rows: Relation,
+    other: Relation,
     *,
     on: On,
     how: How,
     columns: Columns,
     max_rows: int | tuple[int, int] | None,
-) -> Rows:
+) -> Relation:
     """Rows of one person from two private tables, side by side; see `Query.join`."""
     left, right = rows.scope, other.scope
     _check_how(how)
@@ -94,7 +102,7 @@ def matched(
     )
     names = _names(left, right, columns, skip={*named.values(), *people.values()})
     own = {label: label for label in left.names if _readings(left, label)}
-    leaves: dict[str, tuple[Leaf, ...]] = {}
+    leaves: dict[str, tuple[ColumnReading, ...]] = {}
     moved: dict[str, tuple[str, bool]] = {}
     for given, scope, of_right in ((own, left, False), (names, right, True)):
         for new, old in given.items():
@@ -111,17 +119,17 @@ def matched(
     return _together(source, rows, leaves, facts, f"{left.table} with {right.table}")
 
 
-def united(rows: Rows, other: Rows) -> Rows:
+def united(rows: Relation, other: Relation) -> Relation:
     """The rows of both, with the columns that both have; see `Query.union`."""
     left, right = rows.scope, other.scope
-    leaves: dict[str, tuple[Leaf, ...]] = {}
+    leaves: dict[str, tuple[ColumnReading, ...]] = {}
     facts: dict[str, Fact] = {}
     moved: dict[str, tuple[str, str]] = {}
     for label in left.names:
         theirs = right.alike(label)
         if theirs is None:
             continue
-        found: list[Leaf] = []
+        found: list[ColumnReading] = []
         for one in _readings(left, label):
             for two in _readings(right, theirs):
                 if one.kind is two.kind or (one.kind.numeric and two.kind.numeric):
@@ -133,29 +141,29 @@ def united(rows: Rows, other: Rows) -> Rows:
             leaves[label] = tuple(found)
             if label in left.facts and left.facts[label] == right.facts.get(theirs):
                 facts[label] = left.facts[label]
-    source = United(left=rows, right=other, columns=moved)
+    source = UnionAll(left=rows, right=other, columns=moved)
     return _together(source, rows, leaves, facts, f"{left.table} and {right.table}")
 
 
 def _together(
-    source: Matched | United,
-    rows: Rows,
-    leaves: Mapping[str, tuple[Leaf, ...]],
+    source: Matched | UnionAll,
+    rows: Relation,
+    leaves: Mapping[str, tuple[ColumnReading, ...]],
     facts: Mapping[str, Fact],
     table: str,
-) -> Rows:
+) -> Relation:
     """Rows over both sides; people are distinguished by what the two have in common."""
     ids: dict[str, Identity] = {}
     tables = source.left.scope.table, source.right.scope.table
     pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)
     for index, ((name, one), two) in enumerate(pairs):
         column = Column(f"u{index}", Kind.TEXT)
-        leaf = Leaf(sql=identifier(column.name), column=column, label="")
+        leaf = ColumnReading(sql=identifier(column.name), column=column, label="")
         sql = identifier(column.name)
         ids[name] = Identity(
             sql=sql, leaves=(leaf,), type=common_type(name, one.type, two.type, tables)
         )
-    scope = Scope(
+    scope = TableSchema(
         table=table,
         types={},
         leaves=leaves,
@@ -164,7 +172,7 @@ def _together(
         facts=facts,
         read_public=source.left.scope.read_public,
     )
-    found = Rows(source=source, scope=scope, public=rows.public)
+    found = Relation(source=source, scope=scope, public=rows.public)
     if len(found.tables) > _MOST_TABLES:
         raise InvalidParameter(
             "tables", len(found.tables), expected=f"at most {_MOST_TABLES} in one question"
@@ -193,7 +201,7 @@ def _in_words(kind: str) -> str:
     return known.get(kind, "whole numbers")
 
 
-def _public(rows: Rows, table: str) -> Public:
+def _public(rows: Relation, table: str) -> Public:
     if table in rows.public:
         return rows.public[table]
     known = ", ".join(map(repr, rows.public)) or "none here"
@@ -229,7 +237,7 @@ def _limits(max_rows: object, left: str, right: str) -> tuple[int, int]:
 
 
 def _named(
-    on: On, left: Scope, right: Scope, *, people: Mapping[str, str] | None = None
+    on: On, left: TableSchema, right: TableSchema, *, people: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The columns to compare, by the names that the tables have for them."""
     people = {} if people is None else people
@@ -268,7 +276,7 @@ def _named(
     return found
 
 
-def _pair(left: Scope, right: Scope, one: str, two: str) -> Pair:
+def _pair(left: TableSchema, right: TableSchema, one: str, two: str) -> KeyPair:
     """The readings in which two columns are compared, those nearest to the first ones."""
     choices = [
         (x + y, x, mine, theirs)
@@ -278,7 +286,7 @@ def _pair(left: Scope, right: Scope, one: str, two: str) -> Pair:
     ]
     if choices:
         _, _, mine, theirs = min(choices, key=lambda choice: choice[:2])
-        return Pair(left=mine, left_label=one, right=theirs, right_label=two)
+        return KeyPair(left=mine, left_label=one, right=theirs, right_label=two)
     mine, theirs = left.column(one, argument="on")[0], right.column(two, argument="on")[0]
     raise InvalidParameter(
         "on",
@@ -293,13 +301,15 @@ def _simple(name: str) -> str:
     return name if name.isidentifier() else "x"
 
 
-def _key_of(scope: Scope, pair: Pair) -> str:
+def _key_of(scope: TableSchema, pair: KeyPair) -> str:
     """SQL over a public table of what is compared."""
     (leaf,) = (leaf for leaf in scope.leaves[pair.right_label] if leaf.name == pair.right.name)
     return join_key(pair.right.kind, f"({leaf.sql})")
 
 
-def _names(left: Scope, right: Scope, columns: Columns, *, skip: set[str]) -> dict[str, str]:
+def _names(
+    left: TableSchema, right: TableSchema, columns: Columns, *, skip: set[str]
+) -> dict[str, str]:
     """The columns to take along, by their new names."""
     if columns is None:
         given = {name: name for name in right.names if name not in skip and _readings(right, name)}
@@ -327,13 +337,13 @@ def _names(left: Scope, right: Scope, columns: Columns, *, skip: set[str]) -> di
     return found
 
 
-def _readings(scope: Scope, label: str) -> tuple[Column, ...]:
+def _readings(scope: TableSchema, label: str) -> tuple[Column, ...]:
     if label in scope.derived:
         return (scope.derived[label],)
     return tuple(leaf.column for leaf in scope.leaves[label])
 
 
-def _renamed(label: str, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
+def _renamed(label: str, leaves: Sequence[ColumnReading]) -> tuple[ColumnReading, ...]:
     """The readings of a column of another table, under another name."""
     return tuple(
         dataclasses.replace(leaf, column=_column(label, leaf.column), label=label)
@@ -341,10 +351,10 @@ def _renamed(label: str, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
     )
 
 
-def _passed(label: str, column: Column) -> Leaf:
+def _passed(label: str, column: Column) -> ColumnReading:
     """A column that was made further down, as a reading."""
     found = _column(label, column)
-    return Leaf(sql=identifier(found.name), column=found, label=label)
+    return ColumnReading(sql=identifier(found.name), column=found, label=label)
 
 
 def _column(label: str, column: Column) -> Column:

@@ -17,14 +17,14 @@ from typing import Any
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.ledger.entries import Part, Reservation, Split
+from unacorda.ledger.entries import PeopleSplit, Reservation, SplitPart
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan import relation as row_steps
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import common_type
-from unacorda.query.plan.relation import Rows
+from unacorda.query.plan.relation import Relation
 from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Row, Unit
 
@@ -39,14 +39,14 @@ _MOST_PARTS = 1_000
 
 
 def parted(
-    starts: Mapping[str, Rows],
+    starts: Mapping[str, Relation],
     unit: Unit,
     column: str,
     *,
     keys: Iterable[Key],
     max_parts: int,
     salt: int,
-) -> dict[Key, dict[str, Rows]]:
+) -> dict[Key, dict[str, Relation]]:
     """By key the rows that each table of a part begins with: of tables that have the column.
 
     salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the hint.
@@ -71,7 +71,7 @@ def parted(
                 rows,
                 steps=(
                     *rows.steps,
-                    row_steps.Part(
+                    row_steps.PeoplePart(
                         column=columns[name],
                         label=column,
                         key=key,
@@ -89,7 +89,7 @@ def parted(
     }
 
 
-def people_of(members: Sequence[Rows]) -> tuple[str, ...]:
+def people_of(members: Sequence[Relation]) -> tuple[str, ...]:
     """The types in which people of several tables are one; InvalidParameter without such."""
     types = [one.type for one in members[0].identities]
     for rows in members:
@@ -100,14 +100,14 @@ def people_of(members: Sequence[Rows]) -> tuple[str, ...]:
     return tuple(types)
 
 
-def _has(rows: Rows, column: str) -> bool:
+def _has(rows: Relation, column: str) -> bool:
     return column in rows.scope
 
 
 class PartLedger:
     """One part of a split: its own limit, and what the split owes above it, kept by the ledger."""
 
-    def __init__(self, ledger: Ledger, part: Part) -> None:
+    def __init__(self, ledger: Ledger, part: SplitPart) -> None:
         self.whole, self.part = ledger, part
 
     @property
@@ -115,7 +115,7 @@ class PartLedger:
         """Whether what is spent outlives the process."""
         return self.whole.durable
 
-    def open_split(self, dataset: str, **asked: Any) -> Split:
+    def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:
         """Split this part; as `Ledger.open_split`."""
         return self.whole.open_split(dataset, inside=self.part, **asked)
 
@@ -143,6 +143,6 @@ class PartLedger:
         """Nothing: the ledger stays open."""
 
 
-def part_of(split: Split, key: Key) -> Part:
+def part_of(split: PeopleSplit, key: Key) -> SplitPart:
     """The part of a key: as text, which is one for every value."""
-    return Part(split=split.sequence, key=json.dumps(encode(key)))
+    return SplitPart(split=split.sequence, key=json.dumps(encode(key)))

@@ -20,7 +20,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.table import Leaf, Scope
+from unacorda.query.schema.table import ColumnReading, TableSchema
 
 __all__ = ["Looked", "Public", "join_key", "ranged"]
 
@@ -32,11 +32,11 @@ class Public(Protocol):
     """A public table, as a question sees it."""
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TableSchema:
         """What its columns mean, before anything is read off it."""
         ...
 
-    def leaves(self, label: str) -> tuple[Leaf, ...]:
+    def leaves(self, label: str) -> tuple[ColumnReading, ...]:
         """The readings of a column, numbers with the range that they have there."""
         ...
 
@@ -80,13 +80,13 @@ class Looked:
     tables alone. What is found is kept.
     """
 
-    scope: Scope
+    scope: TableSchema
     source: object = dataclasses.field(repr=False, compare=False)
     relation: str
     look: Callable[[PublicSelect], Sequence[tuple[Any, ...]]]
     known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
-    def leaves(self, label: str) -> tuple[Leaf, ...]:
+    def leaves(self, label: str) -> tuple[ColumnReading, ...]:
         """The readings of a column, numbers with the range that they have there."""
         return tuple(self._ranged(leaf) for leaf in self.scope.leaves[label])
 
@@ -117,7 +117,7 @@ class Looked:
         )
         return int(found)
 
-    def _ranged(self, leaf: Leaf) -> Leaf:
+    def _ranged(self, leaf: ColumnReading) -> ColumnReading:
         column = leaf.column
         if not column.kind.numeric or math.isfinite(column.lower):
             return leaf
@@ -137,7 +137,7 @@ class Looked:
         return found
 
 
-def ranged(leaf: Leaf, lower: float, upper: float) -> Leaf:
+def ranged(leaf: ColumnReading, lower: float, upper: float) -> ColumnReading:
     """The reading of a number, clamped to a range that is known of its column."""
     present, clamped = f"{leaf.sql} IS NOT NULL", f"least({leaf.sql}, {double(upper)})"
     sql = f"CASE WHEN {present} THEN greatest({clamped}, {double(lower)}) END"  # NULL is ignored

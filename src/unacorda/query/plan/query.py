@@ -27,16 +27,16 @@ from unacorda.query.aggregates.margins import (
     check_level_weights,
     check_margins,
 )
-from unacorda.query.aggregates.threshold_counts import Ladder
+from unacorda.query.aggregates.threshold_counts import Thresholds
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import Group, grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
-from unacorda.query.plan.relation import How, Rows, Step
+from unacorda.query.plan.relation import How, Relation, Step
 from unacorda.query.plan.words import shown
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.quoting import folded, twin
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 class RowSteps(ABC):
     """Rows and the unit that is protected; every step returns a new value."""
 
-    rows: Rows
+    rows: Relation
     unit: Unit
 
     @property
@@ -60,7 +60,7 @@ class RowSteps(ABC):
         return self.rows.scope.table
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TableSchema:
         """What names mean after all steps."""
         return self.rows.scope
 
@@ -178,7 +178,7 @@ class RowSteps(ABC):
         if not self.begun:
             raise InvalidParameter(step, step, expected="it before group_by()")
 
-    def _beside(self, argument: str, other: object) -> Rows:
+    def _beside(self, argument: str, other: object) -> Relation:
         """The rows of another question that is only begun."""
         if not isinstance(other, RowSteps) or not other.begun:
             expected = "rows of a table, session.table(...), without group_by"
@@ -189,7 +189,7 @@ class RowSteps(ABC):
 
 
 def check_copies(
-    rows: Rows, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
+    rows: Relation, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
 ) -> None:
     """Raise where a protected row counts several times, and people would be distinguished.
 
@@ -234,7 +234,7 @@ class Reads:
 
     measures: tuple[str, ...]
     rankings: tuple[Ranking, ...]
-    ladders: tuple[Ladder, ...]
+    ladders: tuple[Thresholds, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -396,7 +396,7 @@ class Query(RowSteps):
         return _once(reads.rankings for reads in self.reads.values())
 
     @property
-    def ladders(self) -> tuple[Ladder, ...]:
+    def ladders(self) -> tuple[Thresholds, ...]:
         """The ladders that people climb, each once."""
         return _once(reads.ladders for reads in self.reads.values())
 

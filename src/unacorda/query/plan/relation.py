@@ -23,24 +23,24 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.table import Identity, Leaf, Scope
+from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
 
 __all__ = [
     "MOST_COPIES",
     "MOST_PARTS",
     "Derive",
     "Explode",
-    "Filter",
     "How",
+    "KeyPair",
     "Lookup",
     "Matched",
-    "Pair",
-    "Part",
-    "Rows",
+    "PeoplePart",
+    "Relation",
+    "RowFilter",
     "Source",
+    "SourceTable",
     "Step",
-    "Table",
-    "United",
+    "UnionAll",
 ]
 
 MOST_COPIES = 1_000
@@ -55,7 +55,7 @@ How = Literal["inner", "left"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class RowFilter:
     """Keep the rows for which the expression is true."""
 
     expression: Expression
@@ -85,7 +85,7 @@ class Explode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class KeyPair:
     """Two columns that are compared in a join, with their names as the tables have them."""
 
     left: Column
@@ -105,14 +105,14 @@ class Lookup:
     table: str
     public: Public = field(compare=False, repr=False)
     how: How
-    pairs: tuple[Pair, ...]
+    pairs: tuple[KeyPair, ...]
     most: int
     names: Mapping[str, str]
-    leaves: Mapping[str, tuple[Leaf, ...]] = field(compare=False, repr=False)
+    leaves: Mapping[str, tuple[ColumnReading, ...]] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PeoplePart:
     """Keep one part of the people: the rows with this key of those who are bound to it.
 
     label, column: what tells parts apart, as the caller wrote it and as it is read. keys: of all
@@ -127,20 +127,20 @@ class Part:
     keys: tuple[Key, ...]
     max_parts: int
     salt: int
-    members: tuple[tuple[Rows, Column], ...] = field(compare=False, repr=False, default=())
+    members: tuple[tuple[Relation, Column], ...] = field(compare=False, repr=False, default=())
     types: tuple[str, ...] = field(compare=False, repr=False, default=())
 
 
-Step = Filter | Derive | Explode | Lookup | Part
+Step = RowFilter | Derive | Explode | Lookup | PeoplePart
 """What is done to rows, one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class SourceTable:
     """A private table of the session. scope: what its columns mean, as it was opened."""
 
     name: str
-    scope: Scope = field(compare=False, repr=False)
+    scope: TableSchema = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,59 +151,59 @@ class Matched:
     called from here on; columns: by new identifier the old one and whether it is of the right.
     """
 
-    left: Rows
-    right: Rows
+    left: Relation
+    right: Relation
     how: How
     max_rows: tuple[int, int]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[KeyPair, ...]
     names: Mapping[str, str]
     columns: Mapping[str, tuple[str, bool]] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class United:
+class UnionAll:
     """The rows of both. columns: by new identifier those of the two sides."""
 
-    left: Rows
-    right: Rows
+    left: Relation
+    right: Relation
     columns: Mapping[str, tuple[str, str]] = field(compare=False, repr=False)
 
 
-Source = Table | Matched | United
+Source = SourceTable | Matched | UnionAll
 """Where rows come from, before any step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Relation:
     """Rows, as a value. scope: what names mean after all steps; public: the public tables."""
 
     source: Source
-    scope: Scope = field(compare=False, repr=False)
+    scope: TableSchema = field(compare=False, repr=False)
     steps: tuple[Step, ...] = ()
     public: Mapping[str, Public] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[SourceTable, ...]:
         """The private tables, each as often as it is used."""
         match self.source:
-            case Table() as table:
+            case SourceTable() as table:
                 return (table,)
-            case Matched(left=left, right=right) | United(left=left, right=right):
+            case Matched(left=left, right=right) | UnionAll(left=left, right=right):
                 return (*left.tables, *right.tables)
 
     @property
-    def sides(self) -> tuple[Rows, ...]:
+    def sides(self) -> tuple[Relation, ...]:
         """The rows that these are put together of; none where they are a table's."""
         match self.source:
-            case Table():
+            case SourceTable():
                 return ()
-            case Matched(left=left, right=right) | United(left=left, right=right):
+            case Matched(left=left, right=right) | UnionAll(left=left, right=right):
                 return (left, right)
 
     @property
-    def bases(self) -> tuple[Rows, ...]:
+    def bases(self) -> tuple[Relation, ...]:
         """The rows that begin with a private table, each as often as it is used."""
-        if isinstance(self.source, Table):
+        if isinstance(self.source, SourceTable):
             return (self,)
         return tuple(base for side in self.sides for base in side.bases)
 
@@ -238,11 +238,11 @@ class Rows:
     def most_of_person(self) -> int | None:
         """How many rows one person has at most; None where nothing says so before their limits."""
         match self.source:
-            case Table():
+            case SourceTable():
                 return None
             case Matched(max_rows=(left, right)):
                 return left * right * self.copies
-            case United(left=one, right=other):
+            case UnionAll(left=one, right=other):
                 first, second = one.most_of_person, other.most_of_person
                 return None if first is None or second is None else (first + second) * self.copies
 
@@ -254,7 +254,7 @@ class Rows:
         """
         found: Counter[str] = Counter()
         met = (1, 1)
-        if isinstance(self.source, Table):
+        if isinstance(self.source, SourceTable):
             found[self.source.name] = 1
         elif isinstance(self.source, Matched):
             met = self.source.max_rows[::-1]
@@ -267,12 +267,12 @@ class Rows:
         """How many rows one unit has at most."""
         return self.most_of_person if self.scope.ids else max(self.most_of_row.values())
 
-    def where(self, condition: str) -> Rows:
+    def where(self, condition: str) -> Relation:
         """See `Query.where`."""
         expression = self.scope.parse(condition, argument="where", expect=Kind.BOOLEAN)
-        return dataclasses.replace(self, steps=(*self.steps, Filter(expression=expression)))
+        return dataclasses.replace(self, steps=(*self.steps, RowFilter(expression=expression)))
 
-    def derive(self, label: str, text: str) -> Rows:
+    def derive(self, label: str, text: str) -> Relation:
         """See `Query.derive`, of one column."""
         if self.scope.taken(label):
             expected = "a new name: a column of that name exists (capitals do not tell names apart)"
@@ -287,7 +287,7 @@ class Rows:
             scope=self.scope.with_derived(label, expression, identifier=step.name),
         )
 
-    def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Rows:
+    def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Relation:
         """See `Query.explode`."""
         expression = self.scope.parse(text, argument="explode", expect=Kind.TEXT)
         if not checks.is_text(separator) or not 0 < len(separator) <= _LONGEST_SEPARATOR:
@@ -320,7 +320,7 @@ class Rows:
         )
         return found.checked("most", most)
 
-    def checked(self, argument: str, value: object) -> Rows:
+    def checked(self, argument: str, value: object) -> Relation:
         """The same, if no row becomes too many."""
         most = max(self.most_of_person or 1, *self.most_of_row.values())
         if most > MOST_COPIES:
@@ -343,13 +343,13 @@ class Rows:
         for step in self.steps:
             if isinstance(step, Lookup):
                 found |= {pair.left.name for pair in step.pairs}
-            elif isinstance(step, Part):
+            elif isinstance(step, PeoplePart):
                 found.add(step.column.name)
             else:
                 found |= step.expression.columns
         return frozenset(found)
 
-    def leaves(self, names: Iterable[str]) -> tuple[Leaf, ...]:
+    def leaves(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
         """The readings of columns of the source that are needed for these names."""
         own = [leaf for identity in self.identities for leaf in identity.leaves]
         wanted = self.wanted(names) | {leaf.name for leaf in own}
@@ -363,13 +363,13 @@ class Rows:
         used = [leaf for leaf in self.scope.used(wanted) if leaf.name not in joined]
         return (*used, *(leaf for leaf in own if leaf not in used))
 
-    def of_sides(self, names: Iterable[str]) -> tuple[tuple[Rows, frozenset[str]], ...]:
+    def of_sides(self, names: Iterable[str]) -> tuple[tuple[Relation, frozenset[str]], ...]:
         """The rows that these are put together of, and what is needed of each for these names."""
         needed = {leaf.name for leaf in self.leaves(names)}
         left: set[str] = set()
         right: set[str] = set()
         match self.source:
-            case Table():
+            case SourceTable():
                 return ()
             case Matched() as source:
                 for new, (old, of_right) in source.columns.items():
@@ -377,7 +377,7 @@ class Rows:
                         (right if of_right else left).add(old)
                 left |= {pair.left.name for pair in source.pairs}
                 right |= {pair.right.name for pair in source.pairs}
-            case United() as source:
+            case UnionAll() as source:
                 for new, (one, other) in source.columns.items():
                     if new in needed:
                         left.add(one)

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from unacorda.query.plan.relation import (
     Derive,
     Explode,
-    Filter,
+    KeyPair,
     Lookup,
     Matched,
-    Pair,
-    Part,
-    Rows,
+    PeoplePart,
+    Relation,
+    RowFilter,
+    SourceTable,
     Step,
-    Table,
 )
 from unacorda.query.schema.units import Person, Unit, steps_of
 
@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 
-def shown(rows: Rows) -> str:
+def shown(rows: Relation) -> str:
     """Rows as the caller wrote them."""
     match rows.source:
-        case Table(name=name):
+        case SourceTable(name=name):
             parts = [f"table({name!r})"]
         case Matched(left=left, right=right, max_rows=most, how=how, pairs=pairs):
             beside = "".join(f", {_pair(pair)}" for pair in pairs)
@@ -41,7 +41,7 @@ def shown(rows: Rows) -> str:
     return ".".join([*parts, *map(_step, rows.steps)])
 
 
-def lines_of(rows: Rows, names: Iterable[str], unit: Unit) -> list[str]:
+def lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
     """What happens to the rows, in order, and how many rows one unit can have where that grows.
 
     names: the identifiers of the columns that are used in the end.
@@ -103,7 +103,7 @@ def _matched(source: Matched) -> list[str]:
 
 def _line(step: Step) -> str:
     match step:
-        case Filter(expression=expression):
+        case RowFilter(expression=expression):
             return f"keep rows where {expression.text}"
         case Derive(label=label, expression=expression):
             return f"derive {label} = {expression.text}"
@@ -112,7 +112,7 @@ def _line(step: Step) -> str:
                 f"split {expression.text} at {step.separator!r} into {label}, a row for each of "
                 f"its first {step.most:,} parts"
             )
-        case Part(label=label, key=key, keys=keys, max_parts=most):
+        case PeoplePart(label=label, key=key, keys=keys, max_parts=most):
             parts = "1 part" if most == 1 else f"{most:,} parts"
             return (
                 f"keep the rows of the part where {label} is {key!r}, one of {len(keys):,}: of "
@@ -124,15 +124,15 @@ def _line(step: Step) -> str:
             return f"join with {table} (public) on {on}: a row meets at most {step.most:,}; {rest}"
 
 
-def _grown(rows: Rows, step: Step, number: int, unit: Unit) -> str:
+def _grown(rows: Relation, step: Step, number: int, unit: Unit) -> str:
     if not isinstance(step, Explode | Lookup) or step.most <= 1:
         return ""
     return _most(rows, rows.steps[:number], unit)
 
 
-def _most(rows: Rows, steps: tuple[Step, ...], unit: Unit) -> str:
+def _most(rows: Relation, steps: tuple[Step, ...], unit: Unit) -> str:
     """How many rows of these one unit has, and whether that matters."""
-    here = Rows(source=rows.source, scope=rows.scope, steps=steps)
+    here = Relation(source=rows.source, scope=rows.scope, steps=steps)
     if not isinstance(unit, Person):
         return f": one row of the table counts as at most {_count(here.most or 1)}"
     if here.multiplying is not None:
@@ -145,21 +145,21 @@ def _most(rows: Rows, steps: tuple[Step, ...], unit: Unit) -> str:
 
 def _step(step: Step) -> str:
     match step:
-        case Filter(expression=expression):
+        case RowFilter(expression=expression):
             return f"where({expression.text!r})"
         case Derive(label=label, expression=expression):
             return f"derive({label}={expression.text!r})"
         case Explode(label=label, expression=expression):
             text, sign = expression.text, step.separator
             return f"explode({text!r}, separator={sign!r}, most={step.most}, into={label!r})"
-        case Part(label=label, key=key):
+        case PeoplePart(label=label, key=key):
             return f"part({label!r}, {key!r})"
         case Lookup(table=table, how=how):
             on = ", ".join(map(_pair, step.pairs))
             return f"join({table!r}, {on}{'' if how == 'inner' else ', how=' + repr(how)})"
 
 
-def _pair(pair: Pair) -> str:
+def _pair(pair: KeyPair) -> str:
     one, two = pair.left_label, pair.right_label
     return one if one == two else f"{one} = {two}"
 

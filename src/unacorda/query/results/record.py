@@ -49,7 +49,7 @@ from unacorda.query.schema.units import Auto, Person, Unit
 __all__ = [
     "FORMAT",
     "SEVERAL",
-    "Check",
+    "RecordCheck",
     "ReleaseRecord",
     "differs",
     "ok",
@@ -289,7 +289,7 @@ def _short(value: object) -> object:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class RecordCheck:
     """One line of a report. outcome: `noted` is no fault, and only said; detail: how it differs."""
 
     name: str
@@ -297,14 +297,14 @@ class Check:
     detail: str
 
 
-def ok(name: str, detail: str) -> Check:
+def ok(name: str, detail: str) -> RecordCheck:
     """What was made again is what is stated."""
-    return Check(name=name, outcome="ok", detail=detail)
+    return RecordCheck(name=name, outcome="ok", detail=detail)
 
 
-def differs(name: str, detail: str) -> Check:
+def differs(name: str, detail: str) -> RecordCheck:
     """Something else is stated; detail: how it differs."""
-    return Check(name=name, outcome="differs", detail=detail)
+    return RecordCheck(name=name, outcome="differs", detail=detail)
 
 
 _LONGEST = 300  # signs of a value in a detail
@@ -324,7 +324,7 @@ NOT_SHOWN = (
 class Verification:
     """What came out when a release was computed again as far as it can be without the data."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[RecordCheck, ...]
 
     @property
     def holds(self) -> bool:
@@ -349,7 +349,7 @@ def verify(text: str, *, ledger: Ledger | None = None, dataset: str | None = Non
 
     text: as `Release.to_json` wrote it. ledger: where the charge should stand; dataset: in which
     account, by default in any. Raises InvalidParameter for text that is no release. A release that
-    says something else than what comes out is no error, but a `Check` that differs.
+    says something else than what comes out is no error, but a `RecordCheck` that differs.
 
     >>> import pandas as pd
     >>> import unacorda
@@ -371,7 +371,7 @@ def verify(text: str, *, ledger: Ledger | None = None, dataset: str | None = Non
     return Verification(checks=tuple(checks))
 
 
-def _software(stated: ReleaseRecord) -> Iterator[Check]:
+def _software(stated: ReleaseRecord) -> Iterator[RecordCheck]:
     """Other versions are no fault; they are where to look first if something else differs."""
     here = software()
     changed = [
@@ -380,18 +380,18 @@ def _software(stated: ReleaseRecord) -> Iterator[Check]:
         if stated.software.get(name) != version
     ]
     if changed:
-        yield Check(name="software", outcome="noted", detail="; ".join(changed))
+        yield RecordCheck(name="software", outcome="noted", detail="; ".join(changed))
     else:
         listed = ", ".join(f"{name} {version}" for name, version in here.items())
-        yield Check(name="software", outcome="ok", detail=listed)
+        yield RecordCheck(name="software", outcome="ok", detail=listed)
     if stated.reproducible:
         said = "the noise is said to come from a seed: it protects no one who can guess it"
-        yield Check(name="noise", outcome="noted", detail=said)
+        yield RecordCheck(name="noise", outcome="noted", detail=said)
 
 
-def _again(stated: ReleaseRecord) -> list[Check]:
+def _again(stated: ReleaseRecord) -> list[RecordCheck]:
     """Question, event and price computed again; what cannot be made differs, and ends the rest."""
-    checks: list[Check] = []
+    checks: list[RecordCheck] = []
     step = "question"
     try:
         query = question_of(stated.query)
@@ -418,14 +418,14 @@ def _again(stated: ReleaseRecord) -> list[Check]:
     return checks
 
 
-def _question_as_written(stated: ReleaseRecord, query: Query) -> Check:
+def _question_as_written(stated: ReleaseRecord, query: Query) -> RecordCheck:
     # The order of steps and aggregates is part of the question.
     if json.dumps(query.to_dict()) == json.dumps(stated.query):
         return ok("question", repr(query))
     return differs("question", f"put together again it is {query!r}, written in another way")
 
 
-def _batch(stated: ReleaseRecord, place: BatchPosition) -> Check:
+def _batch(stated: ReleaseRecord, place: BatchPosition) -> RecordCheck:
     if place.to_dict() != stated.batch:
         return differs("batch", "put together again it is written in another way")
     if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):
@@ -434,7 +434,7 @@ def _batch(stated: ReleaseRecord, place: BatchPosition) -> Check:
     return ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
 
 
-def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> list[Check]:
+def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> list[RecordCheck]:
     names = ledger.datasets() if dataset is None else (dataset,)
     for name in names:
         try:
@@ -450,7 +450,7 @@ def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> li
 
 def _entry(
     stated: ReleaseRecord, entry: Entry, entries: Sequence[Entry], account: Account
-) -> Check:
+) -> RecordCheck:
     """That the entry debits this charge for this question, and that it was answered."""
     place = f"entry {entry.sequence} of account {entry.dataset!r}"
     debited = guarantee_from_json(entry.charge)
@@ -501,7 +501,7 @@ def _of_a_part(rows: object) -> bool:
     return isinstance(sides, list) and any(map(_of_a_part, sides))
 
 
-def _chain(ledger: Ledger, name: str) -> Check:
+def _chain(ledger: Ledger, name: str) -> RecordCheck:
     try:
         count = ledger.verify(name)
     except LedgerMismatch as error:
@@ -509,7 +509,7 @@ def _chain(ledger: Ledger, name: str) -> Check:
     return ok("chain", f"{count} entries chain and add up")
 
 
-def _same(name: str, stated: object, made: object, said: str) -> Check:
+def _same(name: str, stated: object, made: object, said: str) -> RecordCheck:
     if stated == made:
         return ok(name, said)
     return differs(name, f"stated {_shortened(stated)}, but it is {_shortened(made)}")
@@ -547,7 +547,7 @@ def verify_record(
     one line where nothing differs, and their charges must add up to what was spent; a first look
     must tell their numbers, and what was paid before it. Raises
     InvalidParameter for text that is no such record. A release that says something else than what
-    comes out is no error, but a `Check` that differs.
+    comes out is no error, but a `RecordCheck` that differs.
 
     >>> import pandas as pd
     >>> import unacorda
@@ -567,7 +567,7 @@ def verify_record(
         raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
     if not isinstance(searches, dict) or len(searches) > _MOST:
         raise InvalidParameter("searches", "...", expected=f"an object of up to {_MOST:,} releases")
-    reading = _Reading(ledger=ledger, dataset=dataset)
+    reading = _RecordReading(ledger=ledger, dataset=dataset)
     for name, one in searches.items():
         reading.one(f"search in {name}", one)
     before = len(reading.charges)
@@ -580,7 +580,7 @@ def verify_record(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _RecordReading:
     """The releases of a record, one after the other.
 
     known: those before by their salts; charges: of each salt once; checks: what was found.
@@ -590,7 +590,7 @@ class _Reading:
     dataset: str | None
     known: dict[str, list[ReleaseRecord]] = field(default_factory=dict)
     charges: list[Guarantee] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[RecordCheck] = field(default_factory=list)
 
     def one(self, name: str, plain: object) -> None:
         """Check one of them."""
@@ -616,19 +616,19 @@ def _together(one: ReleaseRecord, other: ReleaseRecord) -> bool:
     )
 
 
-def _lines_of(name: str, found: Verification) -> list[Check]:
+def _lines_of(name: str, found: Verification) -> list[RecordCheck]:
     """One line for a release that holds, else one for each thing that differs."""
     if found.holds:
         said = ", ".join(one.name for one in found.checks)
-        return [Check(name=name, outcome="ok", detail=said)]
+        return [RecordCheck(name=name, outcome="ok", detail=said)]
     return [
-        Check(name=f"{name}: {one.name}", outcome="differs", detail=one.detail)
+        RecordCheck(name=f"{name}: {one.name}", outcome="differs", detail=one.detail)
         for one in found.checks
         if one.outcome == "differs"
     ]
 
 
-def _spent(fields: Mapping[str, Any], name: str, charges: Sequence[Guarantee]) -> Check:
+def _spent(fields: Mapping[str, Any], name: str, charges: Sequence[Guarantee]) -> RecordCheck:
     """That the charges, each question's or batch's once, are what a record states under a name."""
     exact = fields.get("exact")
     stated = exact.get(name) if isinstance(exact, dict) else None

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from unacorda.errors import LedgerMismatch
-from unacorda.ledger.entries import Search, SearchBegun, Searched
+from unacorda.ledger.entries import RowSearch, SearchBegun, Searched
 from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.schema.units import Person
@@ -46,7 +46,7 @@ def find_rows(
     *,
     ledger: Ledger,
     dataset: str,
-    ask: Callable[[QueryBatch, Guarantee, Search], Sequence[Release]],
+    ask: Callable[[QueryBatch, Guarantee, RowSearch], Sequence[Release]],
 ) -> tuple[Person, dict[str, Release]]:
     """The unit with the rows per person that were found; by table the answers, if found just now.
 
@@ -63,7 +63,7 @@ def find_rows(
         if _running(searched) and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
             continue
-        search = Search(digest=digest, seen=searched.seen)
+        search = RowSearch(digest=digest, seen=searched.seen)
         try:
             releases = ask(together, wanted.search.budget, search)
         except SearchBegun:

@@ -40,11 +40,11 @@ from unacorda.query.plan.relation import (
     MOST_PARTS,
     Explode,
     Matched,
-    Part,
-    Rows,
+    PeoplePart,
+    Relation,
+    SourceTable,
     Step,
-    Table,
-    United,
+    UnionAll,
 )
 from unacorda.query.results.assumptions import Supposed, are_tables, numbers_of, sources_of
 from unacorda.query.results.record import question_of
@@ -54,9 +54,9 @@ from unacorda.query.schema.table import plain_type
 from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = [
-    "Held",
+    "ColumnTrial",
+    "PublicRows",
     "Rehearsal",
-    "Trial",
     "asked_of",
     "assumed_of",
     "lifted",
@@ -68,7 +68,7 @@ _FEW = 12  # lines that are shown one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ColumnTrial:
     """One column of answers, line by line.
 
     bounded: under the limits; free: without them; noise: the standard error, None if unknown.
@@ -101,7 +101,7 @@ class Rehearsal:
     """
 
     keys: tuple[tuple[Key, ...], ...]
-    trials: Mapping[str, Trial]
+    trials: Mapping[str, ColumnTrial]
     assumed: Assumed
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Rehearsal:
 _ALL_ROWS = 1_000_000  # of a person: no limit may be more
 
 
-class Held:
+class PublicRows:
     """The rows of a question on public tables. unit: by default one that bounds no one."""
 
     def __init__(self, query: Query, tables: PublicTables, *, unit: Unit | None = None) -> None:
@@ -202,7 +202,7 @@ def asked_of(query: Query, tables: PublicTables) -> Query:
 def lifted(query: Query, tables: PublicTables) -> tuple[Query, Unit]:
     """The question with limits and bounds that cut nothing, and the unit with such limits."""
     wide = _made(_undeclared(query, tables), unbound=True)
-    held = Held(wide, tables)
+    held = PublicRows(wide, tables)
     unit: Unit = query.unit
     if isinstance(unit, Person):
         most = max(held.per_person(), default=1)
@@ -257,26 +257,26 @@ def _made(stated: Mapping[str, Any], *, unbound: bool = False) -> Query:
     """
     query = question_of(stated)
     rows = _unbound(query.rows) if unbound else query.rows
-    bases: dict[str, Rows] = {}
+    bases: dict[str, Relation] = {}
     for base in rows.bases:
-        assert isinstance(base.source, Table)
+        assert isinstance(base.source, SourceTable)
         bases.setdefault(base.source.name, _begun(base))
     return dataclasses.replace(query, rows=_peopled(rows, list(bases.values())))
 
 
-def _peopled(rows: Rows, bases: list[Rows]) -> Rows:
+def _peopled(rows: Relation, bases: list[Relation]) -> Relation:
     """The same rows, of which every part knows the people of these tables."""
-    if isinstance(rows.source, Matched | United):
+    if isinstance(rows.source, Matched | UnionAll):
         left, right = (_peopled(side, bases) for side in rows.sides)
         return dataclasses.replace(rows, source=_over(rows.source, left, right))
-    if not any(isinstance(step, Part) for step in rows.steps):
+    if not any(isinstance(step, PeoplePart) for step in rows.steps):
         return rows
     steps: list[Step] = []
     for place, step in enumerate(rows.steps):
-        if isinstance(step, Part):
+        if isinstance(step, PeoplePart):
             members = []
             for base in bases:
-                if len(base.steps) > place and isinstance(same := base.steps[place], Part):
+                if len(base.steps) > place and isinstance(same := base.steps[place], PeoplePart):
                     before = dataclasses.replace(base, steps=base.steps[:place])
                     members.append((_peopled(before, bases), same.column))
             types = people_of([member for member, _ in members])
@@ -286,17 +286,17 @@ def _peopled(rows: Rows, bases: list[Rows]) -> Rows:
     return dataclasses.replace(rows, steps=tuple(steps))
 
 
-def _begun(base: Rows) -> Rows:
+def _begun(base: Relation) -> Relation:
     """The rows of a table with the parts that they begin with."""
-    assert isinstance(base.source, Table)
-    parts = tuple(itertools.takewhile(lambda step: isinstance(step, Part), base.steps))
-    return Rows(source=base.source, scope=base.source.scope, steps=parts)
+    assert isinstance(base.source, SourceTable)
+    parts = tuple(itertools.takewhile(lambda step: isinstance(step, PeoplePart), base.steps))
+    return Relation(source=base.source, scope=base.source.scope, steps=parts)
 
 
-def _unbound(rows: Rows) -> Rows:
+def _unbound(rows: Relation) -> Relation:
     """The same rows, none of which is left out or cut."""
     source = rows.source
-    if isinstance(source, Matched | United):
+    if isinstance(source, Matched | UnionAll):
         source = _over(source, *(_unbound(side) for side in rows.sides))
     if isinstance(source, Matched):
         source = dataclasses.replace(source, max_rows=(_ALL_ROWS, _ALL_ROWS))
@@ -305,18 +305,18 @@ def _unbound(rows: Rows) -> Rows:
         match step:
             case Explode():
                 steps.append(dataclasses.replace(step, most=MOST_PARTS))
-            case Part(keys=keys):
+            case PeoplePart(keys=keys):
                 steps.append(dataclasses.replace(step, max_parts=len(keys)))
             case _:
                 steps.append(step)
     return dataclasses.replace(rows, source=source, steps=tuple(steps))
 
 
-def _over(source: Matched | United, left: Rows, right: Rows) -> Matched | United:
+def _over(source: Matched | UnionAll, left: Relation, right: Relation) -> Matched | UnionAll:
     return dataclasses.replace(source, left=left, right=right)
 
 
-def _widened(query: Query, name: str, held: Held) -> Aggregate:
+def _widened(query: Query, name: str, held: PublicRows) -> Aggregate:
     """An aggregate as it was asked, with bounds that cut nothing, of all values there are."""
     asked, bound = query.asked[name], query.aggregates[name]
     if isinstance(asked, Top) and isinstance(bound, Top):
@@ -371,8 +371,8 @@ def rehearsed(query: Query, allocation: Allocation, assuming: Supposed) -> Rehea
         limited, noisy = _answers(asked, unit, tables, allocation)
         wide, free_unit = lifted(asked, tables)
         free, _ = _answers(wide, free_unit, tables, None)
-    lines = _Lines(asked.lines, wide.lines)
-    trials: dict[str, Trial] = {}
+    lines = _LineMatch(asked.lines, wide.lines)
+    trials: dict[str, ColumnTrial] = {}
     labels: list[Key] = []
     for name, aggregate in asked.aggregates.items():
         forecast = aggregate.forecast(allocation.noises[name], allocation.reach, assumed[name])
@@ -380,13 +380,13 @@ def rehearsed(query: Query, allocation: Allocation, assuming: Supposed) -> Rehea
             own, other = limited[column], free[column]
             labels, places = lines.labels(own), lines.matched(own, other)
             errors = noisy[column].standard_errors
-            trials[column] = Trial(
+            trials[column] = ColumnTrial(
                 bounded=_numbers(own.values),
                 free=_numbers([None if at is None else other.values[at] for at in places]),
                 noise=tuple(forecast.standard_error if e is None else e for e in errors),
             )
             if lines.moved(own, other):  # the ends of bins were found, and are not the same
-                trials[f"{column}_to"] = Trial(
+                trials[f"{column}_to"] = ColumnTrial(
                     bounded=_numbers(own.beside["to"]),
                     free=_numbers(other.beside["to"]),
                     noise=(None,) * len(places),
@@ -437,12 +437,12 @@ def _limited(query: Query, asked: Query) -> Unit:
 
 def _assumed(query: Query, unit: Unit, tables: PublicTables) -> dict[str, Assume | None]:
     """What public tables say of the rows that would count, and of rows per person before that."""
-    before, kept = Held(query, tables), Held(query, tables, unit=unit)
+    before, kept = PublicRows(query, tables), PublicRows(query, tables, unit=unit)
     per_person = (before.per_person() or None) if before.ids else None
     share = kept.count() / before.count() if per_person is not None else None
     # What bounds cut is seen in values that they have not cut yet.
     raw = unclamped(query, tables)
-    uncut = Held(raw, tables, unit=unit)
+    uncut = PublicRows(raw, tables, unit=unit)
     found: dict[str, Assume | None] = {}
     for name, aggregate in query.aggregates.items():
         columns = _numbers_of(query, aggregate)
@@ -501,7 +501,7 @@ def _answers(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Lines:
+class _LineMatch:
     """How many lines a cell has in the answer, and in the one without limits."""
 
     own: int

@@ -27,10 +27,10 @@ from unacorda.query.schema.units import Person, Row, Unit
 __all__ = [
     "INTEGERS",
     "TEXTS",
+    "ColumnReading",
     "Identity",
-    "Leaf",
     "PublicTableReader",
-    "Scope",
+    "TableSchema",
     "by_code_point",
     "identity",
     "plain_type",
@@ -67,7 +67,7 @@ _ENGINE_TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class ColumnReading:
     """One reading of a source column: `sql` over the source, known further up as `column`.
 
     label: the source column's own name; converts: untyped text is read as something else.
@@ -92,7 +92,7 @@ class Identity:
     """
 
     sql: str
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[ColumnReading, ...]
     type: str
 
 
@@ -106,7 +106,7 @@ class PublicTableReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class TableSchema:
     """All names that may be used at one point of a query.
 
     table: the table's name, for messages. types: the engine's type of each source column, without
@@ -122,7 +122,7 @@ class Scope:
 
     table: str
     types: Mapping[str, str]
-    leaves: Mapping[str, tuple[Leaf, ...]]
+    leaves: Mapping[str, tuple[ColumnReading, ...]]
     ids: Mapping[str, Identity]
     derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
@@ -198,7 +198,7 @@ class Scope:
             raise self._unknown(found, argument)
         return tuple(leaf.column for leaf in self.leaves[found])
 
-    def with_derived(self, name: str, expression: Expression, *, identifier: str) -> Scope:
+    def with_derived(self, name: str, expression: Expression, *, identifier: str) -> TableSchema:
         """The scope after `derive(name=expression)`."""
         column = Column(identifier, expression.kind, expression.lower, expression.upper)
         return replace(
@@ -208,8 +208,8 @@ class Scope:
         )
 
     def with_columns(
-        self, leaves: Mapping[str, tuple[Leaf, ...]], facts: Mapping[str, Fact]
-    ) -> Scope:
+        self, leaves: Mapping[str, tuple[ColumnReading, ...]], facts: Mapping[str, Fact]
+    ) -> TableSchema:
         """The scope with columns of another table beside its own; their names are new ones."""
         return replace(self, leaves={**self.leaves, **leaves}, facts={**self.facts, **facts})
 
@@ -221,13 +221,13 @@ class Scope:
         """Whether a new column of this name would be one with another, but for capitals."""
         return self.alike(name) is not None
 
-    def used(self, names: Iterable[str]) -> tuple[Leaf, ...]:
+    def used(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
         """The leaves behind these SQL identifiers, each once, in a fixed order."""
         wanted = set(names)
         every = itertools.chain.from_iterable(self.leaves.values())
         return tuple(leaf for leaf in every if leaf.name in wanted)
 
-    def _columns(self, chosen: Mapping[str, Leaf]) -> dict[str, Column]:
+    def _columns(self, chosen: Mapping[str, ColumnReading]) -> dict[str, Column]:
         columns = {n: leaves[0].column for n, leaves in self.leaves.items() if leaves}
         columns |= {name: leaf.column for name, leaf in chosen.items()}
         return columns | dict(self.derived)
@@ -248,7 +248,7 @@ class Scope:
         )
 
 
-def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[Leaf, ...]:
+def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[ColumnReading, ...]:
     """The readings of one source column, best first.
 
     sql_type: the engine's type; fact: what the curator declared, which then fixes the type;
@@ -280,7 +280,7 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
 
 
-def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
+def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> ColumnReading:
     lower, upper = float("-inf"), float("inf")
     identifier = f"{name} as {kind.value}"
     converts = fact is None and kind not in _native(base)
@@ -292,7 +292,9 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
             value = f"CASE WHEN isfinite({value}) THEN {value} END"
         if kind is Kind.TEXT:
             value = by_code_point(value)
-        return Leaf(sql=value, column=Column(identifier, kind), label=name, converts=converts)
+        return ColumnReading(
+            sql=value, column=Column(identifier, kind), label=name, converts=converts
+        )
     number = f"TRY_CAST({sql} AS DOUBLE)"
     if base not in INTEGERS:
         number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
@@ -302,7 +304,7 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
         clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
         number = f"CASE WHEN {present} THEN {clamped} END"
     column = Column(identifier, kind, lower, upper)
-    return Leaf(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
+    return ColumnReading(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
 
 
 def plain_type(sql_type: str) -> str:
@@ -353,7 +355,7 @@ def _convertible(base: str, kind: Kind) -> bool:
     return native is Kind.TIMESTAMP and kind is Kind.DATE
 
 
-def _picks(choices: list[tuple[Leaf, ...]]) -> Iterable[tuple[Leaf, ...]]:
+def _picks(choices: list[tuple[ColumnReading, ...]]) -> Iterable[tuple[ColumnReading, ...]]:
     """Every way to read the open columns, those nearest to the first readings first."""
     ranked = [list(enumerate(choice)) for choice in choices]
     ways = (
@@ -365,7 +367,7 @@ def _picks(choices: list[tuple[Leaf, ...]]) -> Iterable[tuple[Leaf, ...]]:
         yield tuple(leaf for _, leaf in way)
 
 
-def identity(name: str, schema: Mapping[str, str], scope: Scope) -> Identity:
+def identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Identity:
     """What the unit calls a person by: the column of that very name, or else an expression.
 
     schema: the engine's type of each column. Raises InvalidParameter, and UnsafeExpression for what
@@ -392,16 +394,16 @@ def _column(name: str, sql_type: str) -> Identity:
         raise InvalidParameter(
             "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
         )
-    leaf = Leaf(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
+    leaf = ColumnReading(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
     return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
 
 
-def _expressed(text: str, scope: Scope) -> Identity | str:
+def _expressed(text: str, scope: TableSchema) -> Identity | str:
     """The row-wise expression in which people are distinguished, or the column that is all of it.
 
     Numbers are ids as floats are: only where they are whole and below 2^53. Raises UnsafeExpression
-    and InvalidParameter as `Scope.parse` does, and for one of another type, of no column, or of a
-    column with public bounds, beyond which all people would be one.
+    and InvalidParameter as `TableSchema.parse` does, and for one of another type, of no column, or
+    of a column with public bounds, beyond which all people would be one.
     """
     expression = scope.parse(text, argument="unit")
     leaves = scope.used(expression.columns)
@@ -442,7 +444,7 @@ def scopes_of(
     *,
     public: Collection[str] = (),
     read_public: PublicTableReader | None = None,
-) -> dict[str, Scope]:
+) -> dict[str, TableSchema]:
     """By table what its columns mean; InvalidParameter for facts that fit no column.
 
     public: the names of tables without people in them; read_public: reads public tables of keys.
@@ -479,12 +481,12 @@ def scope_of(
     facts: Mapping[str, Fact],
     *,
     read_public: PublicTableReader | None = None,
-) -> Scope:
+) -> TableSchema:
     """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
 
     schema: the engine's type of each column.
     """
-    scope = Scope(
+    scope = TableSchema(
         table=table,
         types={name: plain_type(kind) for name, kind in schema.items()},
         leaves={

@@ -15,7 +15,7 @@ from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Auto", "Hash", "Person", "Reach", "Row", "Steps", "Unit", "auto", "steps_of"]
+__all__ = ["Auto", "BoundingSteps", "Hash", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
 
 Hash = Literal["engine", "md5"]
 """With what the rows of a person that are kept are drawn."""
@@ -413,7 +413,7 @@ def _relation(neighbors: object) -> Neighbors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class BoundingSteps:
     """The steps that bind a person, each with its number, None where it is left out.
 
     groups: of their groups; each: of their rows in each group; rows: of all their rows.
@@ -424,7 +424,7 @@ class Steps:
     rows: int | None
 
 
-def steps_of(unit: Person, *, cells: int) -> Steps:
+def steps_of(unit: Person, *, cells: int) -> BoundingSteps:
     """The steps that a question with so many cells needs.
 
     >>> steps_of(Person("id", max_groups=3, max_rows_per_group=2), cells=10)
@@ -441,4 +441,4 @@ def steps_of(unit: Person, *, cells: int) -> Steps:
     touched = cells if groups is None else groups
     if rows is not None and each is not None and touched * each <= rows:
         rows = None
-    return Steps(groups=groups, each=each, rows=rows)
+    return BoundingSteps(groups=groups, each=each, rows=rows)

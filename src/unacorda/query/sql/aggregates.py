@@ -19,7 +19,7 @@ from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from unacorda.query.sql.source import Source, given, written
-from unacorda.query.sql.types import Aggregate, Item
+from unacorda.query.sql.types import AggregateName, Item
 
 __all__ = ["OFFERED", "Aggregates"]
 
@@ -42,31 +42,31 @@ _INSTEAD: dict[type[object], str] = {
 }
 
 
-_HEADS = {Aggregate.COUNT_DISTINCT: "count_distinct"}
+_HEADS = {AggregateName.COUNT_DISTINCT: "count_distinct"}
 
-_PLAIN: dict[type[object], Aggregate] = {
-    exp.Sum: Aggregate.SUM,
-    exp.Avg: Aggregate.MEAN,
-    exp.Min: Aggregate.MIN,
-    exp.Max: Aggregate.MAX,
-    exp.Variance: Aggregate.VARIANCE,
-    exp.VariancePop: Aggregate.VARIANCE_POP,
-    exp.Stddev: Aggregate.STDEV,
-    exp.StddevSamp: Aggregate.STDEV,
-    exp.StddevPop: Aggregate.STDEV_POP,
-    exp.CountIf: Aggregate.COUNT_IF,
+_PLAIN: dict[type[object], AggregateName] = {
+    exp.Sum: AggregateName.SUM,
+    exp.Avg: AggregateName.MEAN,
+    exp.Min: AggregateName.MIN,
+    exp.Max: AggregateName.MAX,
+    exp.Variance: AggregateName.VARIANCE,
+    exp.VariancePop: AggregateName.VARIANCE_POP,
+    exp.Stddev: AggregateName.STDEV,
+    exp.StddevSamp: AggregateName.STDEV,
+    exp.StddevPop: AggregateName.STDEV_POP,
+    exp.CountIf: AggregateName.COUNT_IF,
 }
 
 
-_PAIRS: dict[type[object], Aggregate] = {
-    exp.CovarSamp: Aggregate.COVARIANCE,
-    exp.CovarPop: Aggregate.COVARIANCE_POP,
-    exp.Corr: Aggregate.CORRELATION,
+_PAIRS: dict[type[object], AggregateName] = {
+    exp.CovarSamp: AggregateName.COVARIANCE,
+    exp.CovarPop: AggregateName.COVARIANCE_POP,
+    exp.Corr: AggregateName.CORRELATION,
 }
 
 _OF_TWO = {"HISTOGRAM", "HISTOGRAM_NUMERIC"}
 
-_NAMED = {"MEAN": Aggregate.MEAN, "IQR": Aggregate.IQR, "VAR": Aggregate.VARIANCE}
+_NAMED = {"MEAN": AggregateName.MEAN, "IQR": AggregateName.IQR, "VAR": AggregateName.VARIANCE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +153,14 @@ class Aggregates:
         if not given(node) <= {"this", "big_int"}:
             return None
         if inner is None or isinstance(inner, exp.Star):
-            return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
+            return Item(alias="", aggregate=AggregateName.COUNT_ROWS)
         if isinstance(inner, exp.Distinct):
             return self.distinct(inner)
         counted = self.source.read(inner)
         if isinstance(counted, Literal) and counted.value is not None:
-            return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
+            return Item(alias="", aggregate=AggregateName.COUNT_ROWS)
         argument = written(self.text, counted, inner)
-        return Item(alias="", aggregate=Aggregate.COUNT, argument=argument)
+        return Item(alias="", aggregate=AggregateName.COUNT, argument=argument)
 
     def distinct(self, inner: exp.Distinct) -> Item:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
@@ -182,16 +182,16 @@ class Aggregates:
                     "Write COUNT(DISTINCT person), or the name of a column.",
                     inner,
                 )
-        kind = Aggregate.COUNT_DISTINCT
+        kind = AggregateName.COUNT_DISTINCT
         return Item(alias="", aggregate=kind, argument=column.name, second=second)
 
     def filtered(self, item: Item, where: exp.Expression) -> Item:
         """The aggregate over the rows that a condition holds for, as one over a CASE."""
         test = self.source.read(where.this)
-        if item.aggregate == Aggregate.COUNT_ROWS:
+        if item.aggregate == AggregateName.COUNT_ROWS:
             argument = written(self.text, test, where)
-            return replace(item, aggregate=Aggregate.COUNT_IF, argument=argument)
-        if item.aggregate == Aggregate.COUNT_DISTINCT:
+            return replace(item, aggregate=AggregateName.COUNT_IF, argument=argument)
+        if item.aggregate == AggregateName.COUNT_DISTINCT:
             value = Literal(1) if item.second is None else self.again(item.second)
             return replace(item, second=written(self.text, _case(test, value), where))
         assert item.argument is not None
@@ -215,7 +215,7 @@ class Aggregates:
         argument = self.argument(node)
         if not isinstance(levels, exp.Array):
             level = self.fraction(levels)
-            kind = Aggregate.QUANTILE
+            kind = AggregateName.QUANTILE
             return Item(alias="", aggregate=kind, argument=argument, quantiles=(level,))
         found = tuple(self.fraction(level) for level in levels.expressions)
         try:
@@ -224,7 +224,7 @@ class Aggregates:
             raise self.fault(
                 "its list of quantiles is of no use", f"Write {error.expected}.", levels
             ) from None
-        kind = Aggregate.QUANTILES
+        kind = AggregateName.QUANTILES
         return Item(alias="", aggregate=kind, argument=argument, quantiles=found, parts=parts)
 
     def histogram(self, node: exp.Anonymous) -> Item:
@@ -232,7 +232,7 @@ class Aggregates:
         inner, how = node.expressions
         argument = self.argument(inner)
         if node.name.upper() == "HISTOGRAM_NUMERIC":
-            kind = Aggregate.EQUAL_BINS
+            kind = AggregateName.EQUAL_BINS
             return Item(alias="", aggregate=kind, argument=argument, size=self.size(how))
         edges = [self.source.read(edge) for edge in how.expressions]
         values = [edge.value for edge in edges if isinstance(edge, Literal)]
@@ -250,7 +250,7 @@ class Aggregates:
                 "Write edges that rise: HISTOGRAM(x, [0, 10, 20]).",
                 how.expressions[falls[0]],
             )
-        kind = Aggregate.HISTOGRAM
+        kind = AggregateName.HISTOGRAM
         return Item(alias="", aggregate=kind, argument=argument, edges=numbers)
 
     def top(self, node: exp.ApproxTopK) -> Item:
@@ -263,7 +263,7 @@ class Aggregates:
                 node,
             )
         argument, size = written(self.text, column, node.this), self.size(node.expression)
-        kind = Aggregate.TOP
+        kind = AggregateName.TOP
         return Item(alias="", aggregate=kind, argument=argument, second=column.name, size=size)
 
     def size(self, node: object) -> int:

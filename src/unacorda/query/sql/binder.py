@@ -29,20 +29,20 @@ from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.plan.relation import MOST_COPIES
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.sources import is_table
-from unacorda.query.schema.table import Scope
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.postprocess import check_arrangement
-from unacorda.query.sql.types import Aggregate as Asked
+from unacorda.query.sql.types import AggregateName as Asked
 from unacorda.query.sql.types import (
     Condition,
     Derived,
-    Group,
     Item,
     Joined,
     Select,
+    SelectGroup,
+    SelectUnion,
     Step,
-    United,
     placed,
 )
 
@@ -173,7 +173,7 @@ class _Tables:
                     other = self._right_side(query, text, step)
                     with placed("JOIN", text, step.place):
                         query = _joined(query, other, step)
-                case United(table=other, steps=inner):
+                case SelectUnion(table=other, steps=inner):
                     right = self.rows(text, other, inner)
                     with placed("UNION ALL", text, step.place):
                         query = query.union(right)
@@ -217,7 +217,7 @@ def _joined(query: Query, other: Query | None, step: Joined) -> Query:
     return query.join(other, on, how=step.how, columns=columns, max_rows=most)
 
 
-def _readable(scope: Scope, step: Joined) -> dict[str, str]:
+def _readable(scope: TableSchema, step: Joined) -> dict[str, str]:
     """The columns to take along, without those of types that no expression reads."""
     return {new: old for new, old in step.columns if old in scope.derived or scope.leaves.get(old)}
 
@@ -273,7 +273,7 @@ def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[N
 def _check_names(text: str, select: Select) -> None:
     taken = {*select.shown, *([] if select.margins is None else [MARGIN])}
     for item in (*select.items, *select.beside):
-        if isinstance(item, Group):
+        if isinstance(item, SelectGroup):
             continue
         parts = item.parts if isinstance(item, Item) else ("",)
         columns = answer_columns(item.alias, parts)

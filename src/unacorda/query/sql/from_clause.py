@@ -25,7 +25,7 @@ from unacorda.query.sql.source import (
     taken_by,
     written,
 )
-from unacorda.query.sql.types import Derived, Joined, United
+from unacorda.query.sql.types import Derived, Joined, SelectUnion
 
 __all__ = [
     "from_clause",
@@ -117,7 +117,7 @@ def united(left: Source, right: Source, tree: exp.Expression, *, columns_of: _Co
                 for side, node in zip(sides, (meant, other), strict=True)
             ]
         columns[key] = (shown, meant if meant == other else Name(label))
-    step = United(table=right.table, steps=sides[1].steps, place=place)
+    step = SelectUnion(table=right.table, steps=sides[1].steps, place=place)
     return replace(
         left,
         steps=(*sides[0].steps, step),

@@ -29,7 +29,7 @@ from unacorda.query.sql.source import (
     taken_by,
     written,
 )
-from unacorda.query.sql.types import Computed, Derived, Group, Item, Place, Select
+from unacorda.query.sql.types import Computed, Derived, Item, Place, Select, SelectGroup
 
 __all__ = ["parse_select"]
 
@@ -80,7 +80,7 @@ def _select(
         united=functools.partial(united, columns_of=columns_of),
     )
     aggregates = Aggregates(text=text, source=source)
-    reading = _Reading(text=text, source=source, aggregates=aggregates)
+    reading = _SelectReading(text=text, source=source, aggregates=aggregates)
     return reading.select(tree, {column.casefold() for column in columns_of(source.table)})
 
 
@@ -142,7 +142,7 @@ def _columns(entry: _Entry) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _SelectReading:
     """The reading of one SELECT; every method raises UnsafeExpression."""
 
     text: str
@@ -266,10 +266,10 @@ class _Reading:
 
     def item(
         self, entry: _Entry, columns: dict[str, str], outputs: Outputs
-    ) -> Item | Group | Computed:
+    ) -> Item | SelectGroup | Computed:
         match entry:
             case _Key(alias=alias):
-                return Group(alias=alias or "", column=columns[entry.mark])
+                return SelectGroup(alias=alias or "", column=columns[entry.mark])
             case _Over(alias=alias, tree=tree, place=place):
                 return Computed(alias=alias, expression=outputs.computed(tree), place=place)
             case Item():

@@ -43,7 +43,7 @@ def check_arrangement(select: Select, query: Query, text: str) -> None:
 
     text: of the SELECT, in which the place is shown.
     """
-    _Plan.of(select, _columns(select, query), text)
+    _Arrangement.of(select, _columns(select, query), text)
 
 
 def arranged(release: Release, select: Select | None) -> Release:
@@ -51,8 +51,8 @@ def arranged(release: Release, select: Select | None) -> Release:
     if select is None:
         return release
     columns = _columns(select, release.query)
-    plan = _Plan.of(select, columns)
-    table = _Table(columns=columns, release=release)
+    plan = _Arrangement.of(select, columns)
+    table = _LineTable(columns=columns, release=release)
     answers = dict(release.answers)
     for name, expression in plan.computed.items():
         answers[name] = _computed(expression, table)
@@ -99,7 +99,7 @@ def _columns(select: Select, query: Query) -> dict[str, Column]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _Arrangement:
     """The expressions of a SELECT over the released table."""
 
     computed: Mapping[str, Expression]
@@ -107,7 +107,7 @@ class _Plan:
     order: Sequence[Expression]
 
     @classmethod
-    def of(cls, select: Select, columns: Mapping[str, Column], text: str = "") -> _Plan:
+    def of(cls, select: Select, columns: Mapping[str, Column], text: str = "") -> _Arrangement:
         """text: of the SELECT, in which the place of what is wrong is shown; else it is not."""
 
         def read(part: str, clause: str, place: Place, known: Any, kind: Kind | None) -> Expression:
@@ -131,7 +131,7 @@ class _Plan:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
+class _LineTable:
     """The released values."""
 
     columns: Mapping[str, Column]
@@ -156,7 +156,7 @@ class _Table:
         )
 
 
-def _computed(expression: Expression, table: _Table) -> Answer:
+def _computed(expression: Expression, table: _LineTable) -> Answer:
     """The values of a computed column with their errors; see the head of this file."""
     answers = table.release.answers
     inputs = [name for name in answers if name in expression.columns]

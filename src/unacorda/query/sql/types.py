@@ -18,18 +18,18 @@ from typing import Literal
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 
 __all__ = [
-    "Aggregate",
+    "AggregateName",
     "Computed",
     "Condition",
     "Derived",
-    "Group",
     "Item",
     "Joined",
     "Ordering",
     "Place",
     "Select",
+    "SelectGroup",
+    "SelectUnion",
     "Step",
-    "United",
     "placed",
 ]
 
@@ -37,7 +37,7 @@ Place = tuple[int, int] | None
 """Where in the SELECT a part stands: its first character and one past its last, where known."""
 
 
-class Aggregate(enum.Enum):
+class AggregateName(enum.Enum):
     """What an item computes over the rows of a group."""
 
     COUNT_ROWS = "count"
@@ -87,7 +87,7 @@ class Item:
     """
 
     alias: str
-    aggregate: Aggregate
+    aggregate: AggregateName
     argument: str | None = None
     second: str | None = None
     quantiles: tuple[Fraction, ...] = ()
@@ -101,12 +101,12 @@ class Item:
         """The aggregate as SQL, for messages."""
         of = "*" if self.argument is None else self.argument
         head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
-        if self.aggregate is Aggregate.QUANTILE:
+        if self.aggregate is AggregateName.QUANTILE:
             (level,) = self.quantiles
             if level == Fraction(1, 2):
                 return f"MEDIAN({of})"
             return f"QUANTILE({of}, {float(level):g})"
-        plain = self.second is None or distinct or self.aggregate is Aggregate.TOP
+        plain = self.second is None or distinct or self.aggregate is AggregateName.TOP
         other = "" if plain else f", {self.second}"
         return f"{head}({' '.join([*distinct, of])}{other})"
 
@@ -117,7 +117,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SelectGroup:
     """One group column of the SELECT list, shown under an alias.
 
     column: one of Select.groups.
@@ -187,7 +187,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class United:
+class SelectUnion:
     """Other rows to add to these, with the columns that both have."""
 
     table: str
@@ -195,7 +195,7 @@ class United:
     place: Place = field(default=None, compare=False, repr=False)
 
 
-Step = Condition | Derived | Joined | United
+Step = Condition | Derived | Joined | SelectUnion
 """What is done to the rows of a table, in order."""
 
 
@@ -228,7 +228,7 @@ class Select:
     shown: tuple[str, ...] = ()
     group_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     margins: Literal["rollup", "cube"] | None = None
-    items: tuple[Item | Group | Computed, ...]
+    items: tuple[Item | SelectGroup | Computed, ...]
     beside: tuple[Item, ...] = ()
     having: str | None = None
     having_place: Place = field(default=None, compare=False, repr=False)

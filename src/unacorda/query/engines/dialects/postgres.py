@@ -18,7 +18,7 @@ from unacorda.query.engines.dialects.postgres_casts import (
     STORED,
 )
 from unacorda.query.engines.dialects.postgres_functions import NUMBERS, TEXTS, literal, text
-from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
+from unacorda.query.engines.dialects.statements import Dialect, NamedTable, Translated
 from unacorda.query.engines.dialects.typed import (
     Typed,
     Untranslatable,
@@ -41,7 +41,7 @@ _LONGEST_NAME = 63
 
 
 def translate(
-    sql: str, *, tables: Mapping[str, Table], before: int = 0, public: bool = False
+    sql: str, *, tables: Mapping[str, NamedTable], before: int = 0, public: bool = False
 ) -> Translated:
     """A statement in PostgreSQL's SQL; before: how many parameters there are before its lists."""
     return statements.translate(sql, POSTGRES, tables=tables, parameters=str(before), public=public)

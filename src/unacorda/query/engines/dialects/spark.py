@@ -11,7 +11,7 @@ from sqlglot import exp
 from unacorda.query.engines.dialects import statements
 from unacorda.query.engines.dialects.spark_casts import ANONYMOUS, CASTS, INTERVALS, MOMENTS
 from unacorda.query.engines.dialects.spark_functions import NUMBERS, TEXTS, literal
-from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
+from unacorda.query.engines.dialects.statements import Dialect, NamedTable, Translated
 from unacorda.query.engines.dialects.typed import (
     Typed,
     Untranslatable,
@@ -32,7 +32,7 @@ _SALT_PARTS = 2
 
 
 def translate(
-    sql: str, *, tables: Mapping[str, Table], parameters: str = "", public: bool = False
+    sql: str, *, tables: Mapping[str, NamedTable], parameters: str = "", public: bool = False
 ) -> Translated:
     """A statement in Spark SQL; parameters: the view with its lists, p1, p2, ..., and `row`."""
     return statements.translate(sql, SPARK, tables=tables, parameters=parameters, public=public)

@@ -21,7 +21,7 @@ from unacorda.query.engines.dialects.values import TYPES, Sources, Values, Words
 __all__ = [
     "LAYER",
     "Dialect",
-    "Table",
+    "NamedTable",
     "Translated",
     "translate",
 ]
@@ -31,7 +31,7 @@ LAYER = "layer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class NamedTable:
     """A relation that is there already. view: its name there; columns: their types.
 
     body: a SELECT that is read in its place, where it has no name.
@@ -75,7 +75,7 @@ def translate(
     sql: str,
     dialect: Dialect,
     *,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, NamedTable],
     parameters: str = "",
     public: bool = False,
 ) -> Translated:
@@ -85,7 +85,7 @@ def translate(
     naming what has no equal.
     """
     found: list[str] = []
-    reading = _Reading(
+    reading = _StatementReading(
         dialect=dialect, tables=tables, parameters=parameters, found=found, public=public
     )
     text, columns = reading.query(sqlglot.parse_one(sql, read="duckdb"), {})
@@ -115,9 +115,9 @@ _CONDITIONS = {"SEMI": "EXISTS", "ANTI": "NOT EXISTS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _StatementReading:
     dialect: Dialect
-    tables: Mapping[str, Table]
+    tables: Mapping[str, NamedTable]
     parameters: str
     found: list[str]
     public: bool
