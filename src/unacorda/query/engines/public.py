@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -47,11 +48,22 @@ def evaluated(
         lists[f"c{number}"] = list(values)
         parts.append(f"unnest($c{number}::{_TYPES[column.kind]}[]) AS {identifier(column.name)}")
     asked = ", ".join(expression.sql for expression in expressions)
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        found = connection.execute(
+    with _connection().cursor() as cursor:
+        found = cursor.execute(
             f"SELECT {asked} FROM (SELECT {', '.join(parts)}) ORDER BY {line}", lists
         ).fetchall()
     return [list(column) for column in zip(*found, strict=True)] or [[] for _ in expressions]
+
+
+_opened: dict[int, duckdb.DuckDBPyConnection] = {}  # by process: none is used after a fork
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """The process's own for released tables, empty: it takes longer to open than to ask."""
+    number = os.getpid()
+    if number not in _opened:
+        _opened[number] = duckdb.connect(":memory:", config={"threads": 1})
+    return _opened[number]
 
 
 def read_public_table(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Sequence
 
@@ -151,11 +152,12 @@ def _noted(text: str, node: object) -> tuple[int, int] | None:
     return (start, end) if 0 <= start < end <= len(text) else None
 
 
+@functools.lru_cache(maxsize=16)
 def _tokens(text: str) -> Sequence[Token]:
     try:
-        return sqlglot.tokenize(text, read="duckdb")
+        return tuple(sqlglot.tokenize(text, read="duckdb"))
     except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return []
+        return ()
 
 
 def _spelled(text: str, node: exp.Expression) -> tuple[int, int] | None:
