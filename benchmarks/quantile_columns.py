@@ -2,8 +2,8 @@
 
     python benchmarks/quantile_columns.py [--rows 5000] [--releases 60] [--epsilon 0.5] [--seed 7]
 
-The columns are those of public data that registry packages carry, and of `unacorda demo`; to compare
-two checkouts, run it with each on the path of modules.
+The columns are those of public data that registry packages carry, and of `unacorda demo`. To
+compare two checkouts, run it with each on the path of modules.
 """
 
 # SPDX-License-Identifier: Apache-2.0
