@@ -51,7 +51,7 @@ class NumericSparse:
     for `Sparse`.
     Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
 
-    >>> from unacorda.mechanisms.additive import Gaussian
+    >>> from unacorda.mechanisms.additive.real import Gaussian
     >>> NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100).event
     Composed(parts=(Pure(epsilon=Fraction(80, 131)), Repeated(event=Laplace(noise_multiplier=Fraction(524, 51)), count=4)))
     >>> normal = Gaussian(sigma=5, l2_sensitivity=1)

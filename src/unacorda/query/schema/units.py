@@ -428,9 +428,9 @@ def steps_of(unit: Person, *, cells: int) -> BoundingSteps:
     """The steps that a question with so many cells needs.
 
     >>> steps_of(Person("id", max_groups=3, max_rows_per_group=2), cells=10)
-    Steps(groups=3, each=2, rows=None)
+    BoundingSteps(groups=3, each=2, rows=None)
     >>> steps_of(Person("id", max_rows=5, max_groups=3), cells=2)
-    Steps(groups=None, each=None, rows=5)
+    BoundingSteps(groups=None, each=None, rows=5)
     """
     rows, groups, each = unit.max_rows, unit.max_groups, unit.max_rows_per_group
     if rows is not None:
