@@ -239,8 +239,8 @@ NUMBERS: dict[str, Mistake] = {
         "resolution",
         "distance of the bounds",
     ),
-    "too coarse a resolution of declared bounds": (
-        agg(q=lambda: unacorda.median("age", resolution=10**6)),
+    "too coarse a resolution": (
+        agg(q=lambda: unacorda.median("age", 0, 9, resolution=10**6)),
         InvalidParameter,
         "resolution",
         "distance of the bounds",
