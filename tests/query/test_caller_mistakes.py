@@ -239,6 +239,12 @@ NUMBERS: dict[str, Mistake] = {
         "resolution",
         "distance of the bounds",
     ),
+    "a resolution beyond all doubles": (
+        agg(q=lambda: unacorda.median("age", 0, 9, resolution=10**400)),
+        InvalidParameter,
+        "resolution",
+        "distance of the bounds",
+    ),
     "too coarse a resolution": (
         agg(q=lambda: unacorda.median("age", 0, 9, resolution=10**6)),
         InvalidParameter,

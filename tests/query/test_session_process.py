@@ -71,6 +71,40 @@ def test_a_forked_child_may_look_but_not_spend_from_memory() -> None:
     assert (done.stdout, done.returncode) == ("0 True\n", 0), done.stderr
 
 
+def test_a_forked_child_answers_selects_of_its_own_and_ends_as_it_should() -> None:
+    """What evaluates released tables is not handed down: a child with it ended in an abort."""
+    done = run(
+        """
+        import os, sys, threading
+        import polars as pl
+        import unacorda
+
+        def select():
+            with unacorda.Session(
+                {"t": pl.DataFrame({"x": ["a", "b", "a"]})},
+                unit=unacorda.Row(),
+                budget=unacorda.PureDP(1),
+                threads=1,
+            ) as session:
+                text = "SELECT x, COUNT(*) AS n FROM t GROUP BY x HAVING n > -99 ORDER BY n"
+                release = session.sql(text, budget=unacorda.PureDP(1), keys={"x": ["a", "b"]})
+                assert len(release.to_dicts()) == 2
+
+        select()
+        workers = [threading.Thread(target=select) for _ in range(4)]
+        [worker.start() for worker in workers]
+        [worker.join() for worker in workers]
+        if (child := os.fork()) == 0:
+            select()
+            sys.exit(7)
+        status = os.waitpid(child, 0)[1]
+        select()
+        print(os.waitstatus_to_exitcode(status))
+        """
+    )
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
+
+
 def test_seeded_noise_is_refused_by_a_ledger_that_remembers(tmp_path: Path) -> None:
     ledger = f"sqlite:///{tmp_path / 'budget.db'}"
     with opened(FRAME, ledger=ledger, dataset="d") as session:

@@ -163,14 +163,14 @@ def split_for(
         )
     rest = {name: part for name, part in query.parts().items() if name not in target}
     best: tuple[Query, Guarantee] | None = None
-    options = []
+    least: list[tuple[Query, Fraction]] = []
     for family, whole, slope in _families(request):
         spent = _least_shares(query, target, family, slope, assumed)
         needed = sum(spent.values(), Fraction(0))
         alone = _only(query, target).weighted(spent)
-        options.append(_needed(alone, target, request, needed, assumed))
+        least.append((alone, needed))
         if not rest:
-            found = alone, options[-1]
+            found = alone, _needed(alone, target, request, needed, assumed)
         elif needed < whole:
             others = sum(rest.values(), Fraction(0))
             left = {name: (whole - needed) * part / others for name, part in rest.items()}
@@ -183,6 +183,7 @@ def split_for(
             best = found
     if best is None:
         more = " and something for the aggregates without" if rest else ""
+        options = [_needed(alone, target, request, needed, assumed) for alone, needed in least]
         raise InvalidParameter(
             "budget",
             request,

@@ -19,7 +19,7 @@ so that both differences in the loss move by at most 1, also at the ends of the 
 them is left out. One person's rows make one number in each of at most min(r, cells)
 cells, and in fewer where the groups of a person are bound; where they are replaced, counts of one
 cell move by at most 1 as well, in at most twice as many cells. What the answers of all cells cost
-together is worked out in `query.draws`.
+together is worked out in `noise.selection`.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -146,7 +146,9 @@ class PublicGrid:
         """What answers there are."""
         least = 1 / self.unit if self.per_unit else self.unit
         if self.even:
-            return f"answers are multiples of {least:g}; a value counts as the nearest"
+            return (
+                f"answers are the bounds and multiples of {least:g}; a value counts as the nearest"
+            )
         return (
             f"answers have {self.fraction + 1} binary digits: a value counts as the nearest one, "
             f"within {2.0 ** -(self.fraction + 1):.1g} of itself, or as the nearest multiple of "

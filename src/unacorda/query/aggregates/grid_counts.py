@@ -166,7 +166,7 @@ class CellBatch:
     bins: PlaceBins
 
     def __repr__(self) -> str:
-        return "Batch(...)"
+        return "CellBatch(...)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -270,4 +270,4 @@ class GridCounts:
         return counts
 
     def __repr__(self) -> str:
-        return "Counted(...)"
+        return "GridCounts(...)"

@@ -47,8 +47,7 @@ of each is s (s + 1) / f^2: that of Laplace noise tilted to this mean. The rank 
 j (k - j) / k times that of a part; what the condition takes off is 1 / k of it, nearly.
 
 Where many rows have one value and the grid is finer than the values, no list of places comes near
-to all shares, and the loss is level over many lists: errors are then more, by a fourth or so, than
-those of a tree of cuts. On a grid of the values themselves they are not.
+to all shares, and the loss is level over many lists: there is less to gain over a tree of cuts.
 
 Source: the loss with n in place of N, which a row moves by up to 2, Gillenwater, Joseph, Kulesza
 2021, arXiv:2102.08244 (JointExp); McSherry and Talwar 2007; proof above.
@@ -395,7 +394,7 @@ def _accepted(chain: _Chain, loss: Fraction | None, rate: Fraction, bits: Random
         uniform.extend()
 
 
-_MOST_CELLS = 256  # each takes tens of milliseconds
+_MOST_CELLS = 256  # each takes some ten milliseconds, with very many rows some forty
 _MOST_CUTS = 32
 _PARTS = tuple(Fraction(step, 32) for step in range(1, 13))  # of the share, for the count
 _CHANCES = tuple((step + 0.5) / 32 for step in range(32))

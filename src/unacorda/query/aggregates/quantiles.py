@@ -13,7 +13,7 @@ of `grid`; `grid_draws` says how one is drawn.
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
 cells cost together, and how that depends on the limits on a person's rows, is worked out in
-`query.draws`.
+`noise.selection`.
 
 **Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
 below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
@@ -98,7 +98,7 @@ class GridAggregate(Aggregate):
         if resolution is None and expression.kind is Kind.INTEGER:
             resolution = Fraction(1)
         elif resolution is not None:
-            _check_resolution(resolution, lower, upper)
+            _check_resolution(resolution, lower, upper, given=resolution)
         return dataclasses.replace(
             self, expressions=(expression,), lower=lower, upper=upper, resolution=resolution
         )
@@ -141,18 +141,20 @@ def given(
     low, high = given_bounds(lower, upper)
     unit = None if resolution is None else checks.exact("resolution", resolution)
     if unit is not None and low is not None and high is not None:
-        _check_resolution(unit, low, high)
+        _check_resolution(unit, low, high, given=resolution)
     elif unit is not None and unit <= 0:
         raise InvalidParameter("resolution", resolution, expected="a number above 0")
     return {"lower": low, "upper": high, "resolution": unit, "weight": weight_of(weight)}
 
 
-def _check_resolution(resolution: Fraction, lower: Fraction, upper: Fraction) -> None:
+def _check_resolution(
+    resolution: Fraction, lower: Fraction, upper: Fraction, *, given: object
+) -> None:
     least = max(abs(lower), abs(upper)) * Fraction(2) ** LEAST_RESOLUTION_LOG2
     if not least <= resolution <= upper - lower or not resolution > 0:
         raise InvalidParameter(
             "resolution",
-            float(resolution),
+            given,
             expected=f"a number from {float(least):.3g} to {float(upper - lower):g}, the distance "
             "of the bounds",
         )

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -48,22 +50,39 @@ def evaluated(
         lists[f"c{number}"] = list(values)
         parts.append(f"unnest($c{number}::{_TYPES[column.kind]}[]) AS {identifier(column.name)}")
     asked = ", ".join(expression.sql for expression in expressions)
-    with _connection().cursor() as cursor:
+    with _cursor() as cursor:
         found = cursor.execute(
             f"SELECT {asked} FROM (SELECT {', '.join(parts)}) ORDER BY {line}", lists
         ).fetchall()
     return [list(column) for column in zip(*found, strict=True)] or [[] for _ in expressions]
 
 
-_opened: dict[int, duckdb.DuckDBPyConnection] = {}  # by process: none is used after a fork
+_opened: list[duckdb.DuckDBPyConnection] = []
+_opening = threading.Lock()
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
-    """The process's own for released tables, empty: it takes longer to open than to ask."""
-    number = os.getpid()
-    if number not in _opened:
-        _opened[number] = duckdb.connect(":memory:", config={"threads": 1})
-    return _opened[number]
+def _cursor() -> duckdb.DuckDBPyConnection:
+    """One of an empty database of the process, which takes longer to open than to ask."""
+    with _opening:
+        if not _opened:
+            _opened.append(duckdb.connect(":memory:", config={"threads": 1}))
+        return _opened[0].cursor()
+
+
+def _close() -> None:
+    while _opened:
+        _opened.pop().close()
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+    _close()  # a child that inherits an open database ends in an abort
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_opening.release, after_in_child=_opening.release
+)
+atexit.register(_close)
 
 
 def read_public_table(
