@@ -87,7 +87,7 @@ _HOMES = {
     "unacorda.bits": ["SeededBits"],
     "unacorda.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
     "unacorda.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
-    "unacorda.query.aggregates.answers": ["Assume"],
+    "unacorda.query.results.assumptions": ["Assume"],
     "unacorda.query.aggregates.variances": ["correlation", "covariance", "stdev", "variance"],
     "unacorda.query.aggregates.linear": [
         "count",

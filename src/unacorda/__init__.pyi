@@ -20,7 +20,6 @@ from unacorda.privacy.guarantees import RenyiDP as RenyiDP
 from unacorda.privacy.neighbors import AddRemove as AddRemove
 from unacorda.privacy.neighbors import ReplaceOne as ReplaceOne
 from unacorda.privacy.neighbors import ZeroOut as ZeroOut
-from unacorda.query.aggregates.answers import Assume as Assume
 from unacorda.query.aggregates.automatic import find_bounds as find_bounds
 from unacorda.query.aggregates.extremes import max as max
 from unacorda.query.aggregates.extremes import min as min
@@ -45,6 +44,7 @@ from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev
 from unacorda.query.aggregates.variances import variance as variance
 from unacorda.query.noise.key_selection import private_keys as private_keys
+from unacorda.query.results.assumptions import Assume as Assume
 from unacorda.query.results.release import Release as Release
 from unacorda.query.schema.facts import Bounds as Bounds
 from unacorda.query.schema.facts import Categories as Categories

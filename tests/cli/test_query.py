@@ -309,8 +309,8 @@ def test_a_question_is_tried_out_on_a_public_table(run: Run, visits: str, tmp_pa
     sql = "SELECT COUNT(*) AS n, SUM(age) AS s FROM visits"
     asked = ("query", visits, *PERSON, *FACTS[:2], "--epsilon", CHEAP, "--assuming", str(table))
     ran = run(*asked, "--explain", "--json", sql)
-    found = json.loads(ran.out)["rehearsal"]["columns"]
-    assert (found["n"]["free"], found["s"]["free"]) == ([21], [pytest.approx(2630, rel=1e-6)])
-    assert found["n"]["bounded"][0] < 21
+    found = json.loads(ran.out)["bias"]["columns"]
+    assert found["n"]["unlimited"] == [21]
+    assert found["n"]["limited"][0] < 21
     assert "Nothing but the public table was read" in run(*asked, "--explain", sql).out
     assert "beside --explain" in run(*asked, sql).err

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -75,7 +76,7 @@ def test_an_assumption_is_named_where_an_error_rests_on_it(session: unacorda.Ses
 
 
 @pytest.mark.parametrize("assuming", [1_700, {"rows": 1_700}, "many"])
-def test_what_is_no_assumption_is_refused(session: unacorda.Session, assuming: object) -> None:
+def test_what_is_no_assumption_is_refused(session: unacorda.Session, assuming: Any) -> None:
     query = session.table("visits").agg(m=unacorda.mean("age", 0, 100))
     with pytest.raises(InvalidParameter, match=r"unacorda\.Assume"):
         session.explain(query, budget=PureDP(1), assuming=assuming)

@@ -19,7 +19,7 @@ from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 from tests.support.seams import (
-    Assume,
+    Assumption,
     Cutting,
     Exact,
     Quantiles,
@@ -323,7 +323,7 @@ def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
     histogram = np.zeros((cells, 4_001), dtype=np.int64)
     histogram[:, :rows] = 1
     answers = made.answers(Exact(rankings=(counted_cells(histogram),)), noise, SeededBits(4))
-    told = made.forecast(noise, ONE, Assume(rows=rows, values={"x": values}))
+    told = made.forecast(noise, ONE, Assumption(rows=rows, values={"x": values}))
     squares = []
     for q, part in zip(wanted, made.parts, strict=True):
         error = np.array(answers[part].values) - float(q) * (rows - 1)

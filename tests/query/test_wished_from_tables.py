@@ -13,7 +13,7 @@ import pytest
 from tests.support.seams import verify
 
 import unacorda
-from unacorda import ApproxDP, PureDP
+from unacorda import ApproxDP, Assume, PureDP
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 
@@ -67,7 +67,9 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
         q=unacorda.median("pay", 0, 4_000, resolution=10),
     )
     wished = {"m": 2.0, "p": 0.02, "r": 1.5, "q": 25.0}
-    release = session.evaluate(query, budget=PureDP(100), errors=wished, assuming=PUBLIC)
+    release = session.evaluate(
+        query, budget=PureDP(100), errors=wished, assuming=Assume.from_table(PUBLIC)
+    )
     assert verify(release.to_json(), ledger=session._ledger).holds
     cells = PRIVATE.groupby("cell")
     both = PRIVATE.dropna().groupby("cell")
@@ -85,13 +87,13 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
 
 def test_a_suggested_budget_is_for_rows_that_count(session: unacorda.Session) -> None:
     query = question(session, m=unacorda.mean("age", 0, 120))
-    found = session.suggest_budget(query, error=1, kind=PureDP, assuming=PUBLIC)
-    told = session.explain(query, budget=found, assuming=PUBLIC)
+    found = session.suggest_budget(query, error=1, kind=PureDP, assuming=Assume.from_table(PUBLIC))
+    told = session.explain(query, budget=found, assuming=Assume.from_table(PUBLIC))
     assert told.standard_error("m") == pytest.approx(1, rel=0.02)
     present = PUBLIC["age"].notna().sum() / CELLS
     assert told.forecasts["m"].assumed_rows == round(present)
     # With the private table itself for the public one, as near as two samples of one law are.
-    same = session.suggest_budget(query, error=1, kind=PureDP, assuming=PRIVATE)
+    same = session.suggest_budget(query, error=1, kind=PureDP, assuming=Assume.from_table(PRIVATE))
     assert same.additive[0] == pytest.approx(found.additive[0], rel=0.05)
     assert not any(session.spent.additive)
 
@@ -102,7 +104,7 @@ def test_rows_are_counted_after_people_are_bound() -> None:
         {"t": frame.iloc[:0]}, unit=unacorda.Person("id", max_rows=3), budget=PureDP(9)
     ) as session:
         query = session.table("t").agg(m=unacorda.mean("x", 0, 10))
-        told = session.explain(query, budget=PureDP(1), assuming=frame)
+        told = session.explain(query, budget=PureDP(1), assuming=Assume.from_table(frame))
         assert told.forecasts["m"].assumed_rows == 103
         assert "rows per person: 89.7% of the rows go" in str(told)
 
@@ -116,11 +118,13 @@ def test_private_keys_are_those_that_all_of_the_budget_would_find() -> None:
         start = session.table("t").group_by("town", keys=unacorda.private_keys())
         query = start.agg(m=unacorda.mean("x", 0, 10))
         found = [
-            session.suggest_budget(query, error=0.1, delta="1e-6", assuming=public)
+            session.suggest_budget(
+                query, error=0.1, delta="1e-6", assuming=Assume.from_table(public)
+            )
             for public in (frame, pd.concat([frame, rare]))
         ]
         assert found[0] == found[1]  # nobody would find the rare ones
-        told = session.explain(query, budget=found[0], assuming=frame)
+        told = session.explain(query, budget=found[0], assuming=Assume.from_table(frame))
         assert told.standard_error("m") == pytest.approx(0.1, rel=0.03)
 
 
@@ -128,13 +132,20 @@ def test_what_no_row_tells_of_is_refused(session: unacorda.Session) -> None:
     query = question(session, m=unacorda.mean("age", 0, 120), n=unacorda.count())
     empty = PUBLIC.assign(age=np.nan)
     with pytest.raises(InvalidParameter, match="a public table in which rows count"):
-        session.suggest_budget(query, error={"m": 1}, delta="1e-6", assuming=empty)
-    found = session.suggest_budget(query, error={"n": 9}, delta="1e-6", assuming=empty)
+        session.suggest_budget(
+            query, error={"m": 1}, delta="1e-6", assuming=Assume.from_table(empty)
+        )
+    found = session.suggest_budget(
+        query, error={"n": 9}, delta="1e-6", assuming=Assume.from_table(empty)
+    )
     assert found == session.suggest_budget(query, error={"n": 9}, delta="1e-6")
     with pytest.raises(InvalidParameter, match="beside errors="):
-        session.evaluate(query, budget=PureDP(1), assuming=PUBLIC)
+        session.evaluate(query, budget=PureDP(1), assuming=Assume.from_table(PUBLIC))
     with pytest.raises(InvalidParameter, match="lacks age"):
         session.evaluate(
-            query, budget=PureDP(1), errors={"m": 9}, assuming=PUBLIC.drop(columns="age")
+            query,
+            budget=PureDP(1),
+            errors={"m": 9},
+            assuming=Assume.from_table(PUBLIC.drop(columns="age")),
         )
     assert not any(session.spent.additive)

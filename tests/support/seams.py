@@ -36,7 +36,7 @@ from unacorda.query.aggregates import multi_quantiles as cutting
 from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
-from unacorda.query.aggregates.answers import Answer, Assume, Exact
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact
 from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
@@ -152,7 +152,7 @@ from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import SEVERAL, Verification, question_of, verify, verify_record
 from unacorda.query.results.release import Release
-from unacorda.query.results.simulation import Rehearsal
+from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.formatting import NOTHING
@@ -195,7 +195,7 @@ __all__ = [
     "Aggregate",
     "AnalystLedger",
     "Answer",
-    "Assume",
+    "Assumption",
     "Bins",
     "Chain",
     "Clamp",
@@ -261,7 +261,6 @@ __all__ = [
     "Ratio",
     "Reach",
     "Reader",
-    "Rehearsal",
     "Relation",
     "Release",
     "Reservation",
@@ -275,6 +274,7 @@ __all__ = [
     "Sensitivity",
     "Session",
     "Share",
+    "SimulatedBias",
     "SourceTable",
     "SparkAsking",
     "SplitPart",

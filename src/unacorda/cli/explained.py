@@ -26,8 +26,13 @@ def plain_explanation(explanation: Explanation, *, has_account: bool) -> dict[st
     return found
 
 
-def print_explanation(explanation: Explanation, *, has_account: bool, as_json: bool) -> None:
-    """Print it; has_account: whether what it says is left is that of an account."""
+def print_explanation(
+    explanation: Explanation, *, has_account: bool, as_json: bool, public: bool
+) -> None:
+    """Print it; has_account: whether what it says is left is that of an account.
+
+    public: whether a public table was read for it.
+    """
     if as_json:
         found = plain_explanation(explanation, has_account=has_account)
         show.line(json.dumps(found, indent=2, default=str))
@@ -36,5 +41,5 @@ def print_explanation(explanation: Explanation, *, has_account: bool, as_json: b
         if has_account or not text.startswith(_LEFT):
             show.line(show.wrapped(escape(text)))
     show.line()
-    read = "Nothing" if explanation.rehearsal is None else "Nothing but the public table"
+    read = "Nothing but the public table" if public else "Nothing"
     show.line(f"{read} was read and nothing was spent.")

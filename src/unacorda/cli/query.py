@@ -148,7 +148,7 @@ def query(
             "--assuming",
             metavar="FILE",
             help="Beside --explain or --error: a public or synthetic table with the same columns, "
-            "on which the question is tried out with and without its limits and bounds.",
+            "on which the question is tried out with and without the limits on a person's rows.",
             show_default=False,
         ),
     ] = None,
@@ -302,12 +302,13 @@ def _explain(
 ) -> None:
     """Explain, under the account's terms where there is one; make none."""
     wanted = question
+    shown: dict[str, bool] = {"as_json": as_json, "public": question.assuming is not None}
     if wanted.searches:
         question = wanted.unsearched
     if ledger is None or dataset is None:
         _note_search(wanted, question)
         with question.session(budget=question.request) as session:
-            print_explanation(question.explain(session), has_account=False, as_json=as_json)
+            print_explanation(question.explain(session), has_account=False, **shown)
         return
     known = accounts(ledger)
     if dataset in known:
@@ -320,14 +321,14 @@ def _explain(
             session = stack.enter_context(question.session(**account))
             if below is not None and not below.is_new(book, dataset):
                 session = session.for_analyst(below.name, below.limit)
-            print_explanation(question.explain(session), has_account=True, as_json=as_json)
+            print_explanation(question.explain(session), has_account=True, **shown)
         return
     if budget is None:
         show.notice(escape(no_account(dataset, known)))
     _note_search(wanted, question)
     with question.session(budget=budget or question.request) as session:
         explanation = question.explain(session)
-    print_explanation(explanation, has_account=budget is not None, as_json=as_json)
+    print_explanation(explanation, has_account=budget is not None, **shown)
 
 
 def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:

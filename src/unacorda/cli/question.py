@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.margins import GivenLevelWeights
     from unacorda.query.plan.query import Query
+    from unacorda.query.results.assumptions import Assume
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Fact
@@ -94,14 +95,19 @@ class CommandQuestion:
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
         query = self._query(session)
-        return session.explain(query, budget=self.request, assuming=self.assuming)
+        return session.explain(query, budget=self.request, assuming=self._assumed())
 
     def suggest(self, session: Session, errors: Any, *, delta: Fraction) -> Guarantee:
         """The least budget of the session's kind that reaches these standard errors; free."""
         query = self._query(session)
         if isinstance(errors, Fraction):
             errors = dict.fromkeys(query.aggregates, errors)
-        return session.suggest_budget(query, error=errors, delta=delta, assuming=self.assuming)
+        return session.suggest_budget(query, error=errors, delta=delta, assuming=self._assumed())
+
+    def _assumed(self) -> Assume | None:
+        from unacorda.query.results.assumptions import Assume
+
+        return None if self.assuming is None else Assume.from_table(self.assuming)
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""

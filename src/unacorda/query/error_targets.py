@@ -115,7 +115,8 @@ _TRIALS = 80
 _UNKNOWN = (
     "an aggregate whose standard error is known beforehand: counts and sums with bounds, with and "
     "without margins; a mean, a variance or a quantile under "
-    "assuming=unacorda.Assume(rows=..., values={...}), or a public table in which rows count"
+    "assuming=unacorda.Assume(rows=..., values={...}), or Assume.from_table(...) of a public table "
+    "in which rows count"
 )
 
 

@@ -36,7 +36,7 @@ from unacorda.query.error_targets import split_for, targets_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import BatchPosition, QueryBatch, Scan, members_of, read_together
 from unacorda.query.plan.query import Query
-from unacorda.query.results.assumptions import Supposed, check_assumption, numbers_of
+from unacorda.query.results.assumptions import Assume, check_assumption
 from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import found_in
 from unacorda.query.results.simulation import assumed_of
@@ -233,7 +233,7 @@ def read_request(
     budget: Guarantee,
     weights: object,
     errors: object,
-    assuming: Supposed | None,
+    assuming: Assume | None,
     *,
     keys: GivenKeys,
     level_weights: GivenLevelWeights,
@@ -264,7 +264,7 @@ def read_request(
 
     together, selects = read_together(query, weights, read)
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
-    check_assumption(numbers_of(assuming), *together.queries)
+    check_assumption(assuming, *together.queries)
     if errors is not None:
         if not together.single:
             raise InvalidParameter("errors", errors, expected="one question: ask them one by one")

@@ -45,7 +45,7 @@ from unacorda.query.plan.partition import PartLedger, part_of, parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Relation, SourceTable
-from unacorda.query.results.assumptions import Supposed
+from unacorda.query.results.assumptions import Assume
 from unacorda.query.results.batch import Batch
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Release
@@ -537,7 +537,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: None = None,
         errors: Wish | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Explanation: ...
@@ -548,7 +548,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Explanations: ...
@@ -559,15 +559,15 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Wish | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Explanation | Explanations:
         """What a question, or several together, would do, cost and err by. Free: reads no data.
 
-        assuming: what to suppose of the data, for errors that depend on it: `Assume`, or a public
-        table with these columns, on which it is tried out with and without its limits; for a
-        question about several tables a mapping of their names to such. The rest as in `evaluate`.
+        assuming: what to assume of the data, for errors that depend on it: `Assume(...)`, or
+        `Assume.from_table(...)` of a public table with these columns, on which the question is
+        tried out with and without the limits on a person's rows. The rest as in `evaluate`.
         """
         asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
         priced = PricedBatch.of(asked.together, asked.budget, self._budget)
@@ -581,7 +581,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: None = None,
         errors: Wish | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Release: ...
@@ -592,7 +592,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Batch: ...
@@ -603,7 +603,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Wish | None = None,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Release | Batch:
@@ -636,7 +636,7 @@ class Session(SubSessions):
         error: Wish,
         kind: type[Guarantee] | None = None,
         delta: Number = 0,
-        assuming: Supposed | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Guarantee:

@@ -18,7 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.grid_counts import GridCounts
 from unacorda.query.aggregates.threshold_counts import Climbers
 
-__all__ = ["ENDINGS", "Answer", "Assume", "Assumed", "Exact", "Forecast", "widened"]
+__all__ = ["ENDINGS", "Answer", "Assumed", "Assumption", "Exact", "Forecast", "widened"]
 
 Floats = NDArray[np.float64]
 
@@ -155,19 +155,8 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assume:
-    """What a reader assumes of the data, so that `explain` can foretell errors that depend on it.
-
-    rows: rows in a cell, after bounding, whose value is present; values: for a column as the
-    aggregate names it, public numbers whose law it is assumed to follow. Nothing of it touches
-    the data. Quantiles need values; means without values are taken at an end of their range.
-    rows_per_person: public numbers of how many rows people have, to say how many of them go;
-    rows_kept: which share of all rows the limits on a person leave, where that is known exactly,
-    as it is of public tables.
-
-    >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
-    500
-    """
+class Assumption:
+    """Numbers that the data is assumed to have: what `unacorda.Assume` states, which says more."""
 
     rows: int
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -217,5 +206,5 @@ def widened(
     return lower, upper
 
 
-Assumed = Mapping[str, Assume | None]
+Assumed = Mapping[str, Assumption | None]
 """What is supposed of the numbers that each aggregate's error depends on, by its name."""

@@ -44,7 +44,7 @@ from typing import ClassVar
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import Single, expression_of, weight_of
 from unacorda.query.aggregates.threshold_counts import Thresholds, per_person
 from unacorda.query.expressions.types import Expression, Kind
@@ -206,7 +206,7 @@ class Total(Single):
             limits=(-math.inf if -1 in self.signs else 0.0, math.inf if 1 in self.signs else 0.0),
         )
 
-    def forecast(self, noise: ClampingSearch, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ClampingSearch, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known beforehand: how many people are cut, not by how much."""
         del assume
         one = noise.noise(1)
@@ -304,7 +304,7 @@ class FoundBounds(Single):
             is_range=True,
         )
 
-    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known beforehand: how many people lie outside, not how far."""
         del assume
         return Forecast(
@@ -376,7 +376,7 @@ class RowsPerPerson(Single):
             upper=nothing,
         )
 
-    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known beforehand: how many people have more rows."""
         del assume
         return Forecast(

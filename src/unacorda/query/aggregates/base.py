@@ -21,7 +21,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.threshold_counts import Thresholds
 from unacorda.query.expressions.types import Expression, Kind
@@ -118,7 +118,7 @@ class Aggregate(ABC):
         """The released numbers, by `parts`; noise: what `noise` returned."""
 
     @abstractmethod
-    def forecast(self, noise: Any, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known of the error before anything is spent; noise: what `noise` returned."""
 
 

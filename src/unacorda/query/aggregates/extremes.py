@@ -36,7 +36,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import Single
 from unacorda.query.aggregates.grid_draws import draw_places
 from unacorda.query.aggregates.quantiles import GridAggregate, given, without_errors
@@ -104,7 +104,9 @@ class Extreme(GridAggregate, Single):
         )
         return without_errors(self.grid.values(places).tolist(), limits=self.limits)
 
-    def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(
+        self, noise: ExtremeSelection, reach: Reach, assume: Assumption | None
+    ) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""
         del assume
         clamping, points = self.notes

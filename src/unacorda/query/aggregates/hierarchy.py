@@ -18,7 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import Aggregate, Single
 from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.linear import Count, CountPeople, Sum
@@ -205,7 +205,7 @@ class Consistent(Single):
         """Between which the exact answer is known to lie."""
         return (0.0 if isinstance(self.of, Count | CountPeople) else -math.inf, math.inf)
 
-    def forecast(self, noise: LevelNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: LevelNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
         if self.margins.keys:

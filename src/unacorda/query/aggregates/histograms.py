@@ -28,7 +28,7 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import Single, expression_of, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.joint_quantiles import Chain
@@ -90,7 +90,7 @@ class Histogram(Single):
         beside = {"from": [None, *self.edges] * cells, "to": [*self.edges, None] * cells}
         return dataclasses.replace(answer, beside=beside)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each count, known beforehand."""
         del assume
         return Forecast(
@@ -160,7 +160,7 @@ class EqualBins(GridQuantiles):
             )
         }
 
-    def forecast(self, noise: Any, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each count is known, and by how many ranks the edges are off at most."""
         edges = GridQuantiles.forecast(self, noise.cutting, reach, None)
         del assume

@@ -29,7 +29,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.automatic import Total
 from unacorda.query.aggregates.base import (
     Aggregate,
@@ -92,7 +92,7 @@ class Counting(Single):
         """Noisy counts with their errors."""
         return released(exact, noise, bits)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error, known beforehand."""
         del assume
         return Forecast(
@@ -348,7 +348,7 @@ class Sum(Single):
         limits = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
         return released(exact, noise, bits, limits=limits)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error about the sum of clamped values, known beforehand."""
         del assume
         return Forecast(
@@ -479,7 +479,7 @@ class VectorSum(Aggregate):
             for place, part in enumerate(self.parts)
         }
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each number about the sum of cut vectors, known beforehand."""
         del assume
         return Forecast(

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.linear import Clamp, Counting, clamp_of, clamping_note
 from unacorda.query.aggregates.moment_strategies import moment_clamp, noise_quantile
@@ -127,7 +127,7 @@ class Mean(Single):
         below = [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
         return self._splits.release(above, below, noise, bits)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
         return self._splits.forecast(
             noise,
@@ -182,7 +182,7 @@ class SplitSums:
         self,
         noise: AdditiveNoise,
         assumed: Floats | None,
-        assume: Assume | None,
+        assume: Assumption | None,
         *,
         names: str,
         sensitivity: str,
@@ -394,7 +394,7 @@ class Proportion(Single):
         below = [every - some for some, every in zip(above, rows, strict=True)]
         return SplitSums(low=0.0, width=1.0).release(above, below, noise, bits)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number for shares near 0 or 1."""
         return SplitSums(low=0.0, width=1.0).forecast(
             noise,
@@ -484,7 +484,7 @@ class WeightedMean(OfTwo):
         below = [width * w - a for a, w in zip(above, weights, strict=True)]
         return self._splits.release(above, below, noise, bits)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions.
 
         Where no weights are assumed, all are at their upper bound.
@@ -501,7 +501,7 @@ class WeightedMean(OfTwo):
                 x = np.clip(x, self._splits.low, self._splits.low + self._splits.width)
                 mean = float(w.mean())
                 middle = np.array([np.sum(w * x) / np.sum(w)]) if mean > 0 else None
-            rows = Assume(rows=max(1, round(assume.rows * mean)))
+            rows = Assumption(rows=max(1, round(assume.rows * mean)))
         found = self._splits.forecast(
             noise,
             middle,

@@ -29,7 +29,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import GridCounts
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.quantile_tree import (
@@ -240,7 +240,7 @@ class GridQuantiles(GridAggregate):
         values: list[list[float]] = self.grid.values(self.places(exact, noise, bits)).tolist()
         return values
 
-    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
         errors = self._expected(noise, assume)
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
@@ -260,7 +260,7 @@ class GridQuantiles(GridAggregate):
         """What stands for the error of all its answers, given those of the quantiles."""
         return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
 
-    def _expected(self, noise: Cutting | Chain, assume: Assume | None) -> float | None:
+    def _expected(self, noise: Cutting | Chain, assume: Assumption | None) -> float | None:
         values = None if assume is None else assume.of(self.column)
         if assume is None or values is None:
             return None
@@ -298,7 +298,7 @@ class Bracketed(GridQuantiles):
             for q, draws in noise.ends.items()
         ]
 
-    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
         found = GridQuantiles.forecast(self, noise, reach, assume)
         if self.interval:

@@ -43,7 +43,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import (
     Aggregate,
     Single,
@@ -243,7 +243,7 @@ class Quantile(GridAggregate, Single):
         lower, upper = ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
         return dataclasses.replace(found, lower=lower.tolist(), upper=upper.tolist())
 
-    def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
         assumed = None if assume is None else assume.of(self.column)
         error = None

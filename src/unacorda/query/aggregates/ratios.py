@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, weight_of
 from unacorda.query.aggregates.linear import Clamp, clamp_of, clamping_note
 from unacorda.query.aggregates.moment_strategies import (
@@ -173,7 +173,7 @@ class Pair:
                 found.append([*cell, uv])
         return [list(column) for column in zip(*found, strict=True)]
 
-    def assumed(self, assume: Assume) -> tuple[Floats, Floats]:
+    def assumed(self, assume: Assumption) -> tuple[Floats, Floats]:
         """Values on [-1, 1] that are assumed, in pairs; without any, spread evenly over both."""
         given = assumed_pairs(assume, self.columns)
         if given is None:
@@ -201,7 +201,7 @@ def refuse_negative(argument: str, side: RatioSide, *, reason: str = "") -> None
         )
 
 
-def assumed_pairs(assume: Assume, columns: tuple[str, ...]) -> tuple[Floats, Floats] | None:
+def assumed_pairs(assume: Assumption, columns: tuple[str, ...]) -> tuple[Floats, Floats] | None:
     """The assumed values of two columns, in pairs; None where there are none of either.
 
     Raises InvalidParameter where there are values of one alone, or not as many of both.
@@ -319,7 +319,7 @@ class Ratio(OfTwo):
 
         return over(low, least if low < 0 else most), over(high, least if high > 0 else most)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
         strategies, one = self.strategies, self._one
         still = strategies.still(noise, one=one)

@@ -25,7 +25,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import Single, expression_of, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
@@ -147,7 +147,7 @@ class Top(Single):
             limits=(0.0, float("inf")),
         )
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of all counts, before any is chosen."""
         del assume
         count = len(self._values())

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
+from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.linear import Clamp, clamping_note
 from unacorda.query.aggregates.moment_strategies import (
@@ -164,7 +164,7 @@ class Variance(Single):
             limits=(0.0, scale * (math.sqrt(most) if self.root else most)),
         )
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
         one = self._width**2
         still, largest = SQUARED.still(noise, one=one), 2 * SQUARED.scale(one)
@@ -183,7 +183,7 @@ class Variance(Single):
             notes=(clamping_note(self.lower, self.upper), *([] if assume else [_EVENLY])),
         )
 
-    def _simulated(self, still: Noisy, assume: Assume, *, laplace: bool) -> float:
+    def _simulated(self, still: Noisy, assume: Assumption, *, laplace: bool) -> float:
         """The error of values on [-1, 1]; where none are assumed, they are spread evenly."""
         values, low = assume.of(self.column), self.clamp.absolute(self.clamp.lower)
         u = np.linspace(-1.0, 1.0, 1_001)
@@ -340,7 +340,7 @@ class _Paired(OfTwo):
         """Both columns in integers."""
         return Pair.of(self.sides, self.expressions)
 
-    def notes(self, assume: Assume | None) -> tuple[str, ...]:
+    def notes(self, assume: Assumption | None) -> tuple[str, ...]:
         """What a reader of its forecast should know."""
         return (*self.clamping, *([] if assume else [_EVENLY_OF_TWO]))
 
@@ -388,7 +388,7 @@ class Covariance(_Paired):
             limits=(-most, most),
         )
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
         still = PAIRED.still(noise, one=self._one)
         first, second = self.pair.halves
@@ -454,7 +454,7 @@ class Correlation(_Paired):
             limits=(-1.0, 1.0),
         )
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
         still = CROSSED.still(noise, one=self._one)
         error = None

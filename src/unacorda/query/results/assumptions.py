@@ -1,75 +1,107 @@
-"""What may be supposed of private data: numbers, or public tables that are like it."""
+"""What may be assumed of private data: numbers, or those of a public table that is like it."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Assume
+from unacorda.query.aggregates.answers import Assumption
 from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.sources import Csv, is_table
+from unacorda.query.plan.relation import PeoplePart
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.sources import is_table
+from unacorda.query.schema.table import plain_type
 
-__all__ = [
-    "Supposed",
-    "are_tables",
-    "check_assumption",
-    "numbers_of",
-    "sources_of",
-]
+__all__ = ["SAMPLE", "Assume", "check_assumption", "sources_of"]
 
-Supposed = Assume | Csv | str | os.PathLike[str] | Mapping[str, Any] | Any
-"""Numbers, or a public table with columns of the same names, or one for each table by name."""
+SAMPLE = 5_000
+"""How many values of a public table stand for all of them."""
 
-
-def are_tables(assuming: Supposed | None) -> bool:
-    """Whether tables are supposed, and not numbers."""
-    return isinstance(assuming, Mapping) or is_table(assuming)
+_WHOLE = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
+_NUMBERS = {*_WHOLE, "INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"}
+"""Types of columns that may hold numbers: those of a CSV file are all texts."""
 
 
-def numbers_of(assuming: Supposed | None) -> Assume | None:
-    """What is supposed without tables."""
-    found: Any = assuming
-    return None if are_tables(assuming) else found  # which is checked where it is used
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assume(Assumption):
+    """What a reader assumes of the data, so that errors that depend on it can be forecast.
 
+    rows: rows in a cell, after bounding, whose value is present; values: for a column as the
+    aggregate names it, public numbers whose law it is assumed to follow. Quantiles need values;
+    means without values are taken at an end of their range. rows_per_person: public numbers of how
+    many rows people have, to say how many of them go; rows_kept: which share of all rows the limits
+    on a person leave, where that is known. Nothing of it touches the private data.
 
-def sources_of(query: Query, assuming: Supposed) -> dict[str, object]:
-    """The tables to try a question out on, by their names in it.
+    table: `from_table` alone sets it. Each question then takes these numbers from the rows of the
+    table that it is about, and is tried out on it with and without the limits on a person's rows.
 
-    A public table of the session stands for itself where none is given. Raises InvalidParameter
-    where one is lacking.
+    >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
+    500
     """
-    names = list(dict.fromkeys(table.name for table in query.rows.tables))
-    listed = ", ".join(f"{name!r}: ..." for name in names)
-    if isinstance(assuming, Mapping):
-        given = dict(assuming)
-        if not set(names) <= set(given):
+
+    table: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_table(cls, table: Any) -> Assume:
+        """Assume that the data is like a public or synthetic table: a file or a frame.
+
+        Raises InvalidParameter for what is no table or has no rows, SourceUnreadable for a file
+        that cannot be read.
+
+        >>> import pandas
+        >>> last_year = pandas.DataFrame({"age": [20, 30, 40], "town": ["A", "B", "B"]})
+        >>> Assume.from_table(last_year).rows
+        3
+        """
+        from unacorda.query.engines.public import PublicTables  # loads DuckDB
+
+        if not is_table(table):
             raise InvalidParameter(
-                "assuming",
-                f"tables for {', '.join(map(repr, given)) or 'nothing'}",
-                expected=f"one for each table of the question: {{{listed}}}; or numbers, as "
-                "unacorda.Assume(rows=500)",
+                "table", table, expected="a file (CSV, Parquet, unacorda.Csv) or a data frame"
             )
-    elif len(names) > 1:
-        raise InvalidParameter(
-            "assuming", "one table", expected=f"one for each table of the question: {{{listed}}}"
-        )
-    else:
-        given = {names[0]: assuming}
-    sources = {name: given[name] for name in names}
+        with closing(PublicTables({"table": table})) as tables:
+            scan = tables.scan("table")
+            ((rows,),) = tables.rows(f"SELECT count(*) FROM {scan}")
+            if not rows:
+                raise InvalidParameter("table", "no rows", expected="a table with rows")
+            values = {}
+            for name, kind in tables.types("table").items():
+                if plain_type(kind) not in _NUMBERS:
+                    continue
+                value = f"TRY_CAST({identifier(name)} AS DOUBLE)"
+                found = tables.rows(
+                    f"SELECT {value} FROM {scan} WHERE isfinite({value}) "
+                    f"ORDER BY hash({identifier(name)}) LIMIT {SAMPLE}"
+                )
+                if found:
+                    values[name] = [x for (x,) in found]
+        return cls(rows=rows, values=values, table=table)
+
+
+def sources_of(query: Query, assuming: Assume) -> dict[str, object]:
+    """The tables to try a question out on, by their names in it; its public ones are themselves.
+
+    Raises InvalidParameter for a question about several private tables, or a part of the people.
+    """
+    numbers = "numbers, as unacorda.Assume(rows=500): a table is for a question about"
+    names = list(dict.fromkeys(table.name for table in query.rows.tables))
+    if len(names) > 1:
+        raise InvalidParameter("assuming", "a table", expected=f"{numbers} one private table")
+    if any(isinstance(step, PeoplePart) for base in query.rows.bases for step in base.steps):
+        raise InvalidParameter("assuming", "a table", expected=f"{numbers} all of the people")
+    sources = {names[0]: assuming.table}
     for step in query.rows.lookups:
         held = step.public.source if isinstance(step.public, Looked) else None
-        sources[step.table] = source = given.get(step.table, held)
-        if not is_table(source) and not isinstance(source, list | tuple):
+        if not is_table(held) and not isinstance(held, list | tuple):
             raise InvalidParameter(
-                "assuming",
-                f"tables for {', '.join(map(repr, given))}",
-                expected=f"also the public table {step.table!r}, as a file or a frame",
+                "assuming", "a table", expected=f"{numbers} public tables that are files or frames"
             )
+        sources[step.table] = held
     return sources
 
 
@@ -81,9 +113,11 @@ def check_assumption(assuming: object, *queries: Query) -> None:
         raise InvalidParameter(
             "assuming",
             assuming,
-            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or a "
-            "public table with the columns of the question, for several tables {name: table}",
+            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or "
+            "unacorda.Assume.from_table(...) of a public table",
         )
+    if assuming.table is not None:
+        return
     known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
     for name in assuming.values:
         if name not in known:

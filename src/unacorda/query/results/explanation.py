@@ -13,8 +13,8 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Assumed, Forecast
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.plan.query import Query
-from unacorda.query.results.assumptions import Supposed, are_tables, numbers_of
-from unacorda.query.results.simulation import Rehearsal, rehearsed
+from unacorda.query.results.assumptions import Assume
+from unacorda.query.results.simulation import SimulatedBias, simulated
 from unacorda.query.results.what_if import Outlook, outlooks_of
 from unacorda.query.results.words import FoundKeys, rows_in_words
 from unacorda.query.schema.units import Person
@@ -38,7 +38,7 @@ class Explanation:
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
     levels: of a question with margins their names, as the release has them in `margin`. about:
     which rows errors are about, where contribution bounds can drop some.
-    rehearsal: what the limits did to public tables, where they were given.
+    bias: what the limits on a person's rows did to a public table, where one was given.
     """
 
     rows: tuple[str, ...]
@@ -50,7 +50,7 @@ class Explanation:
     keys: FoundKeys | None = None
     outlook: Outlook
     beside: Mapping[str, str]
-    rehearsal: Rehearsal | None = None
+    bias: SimulatedBias | None = None
     levels: tuple[str, ...] = ()
     about: str = ""
 
@@ -80,7 +80,7 @@ class Explanation:
             "affordable": self.affordable,
             "keys": None if self.keys is None else self.keys.to_dict(),
             "outlook": self.outlook.to_dict(),
-            "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
+            "bias": None if self.bias is None else self.bias.to_dict(),
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -129,20 +129,19 @@ class Explanation:
             lines += [f"  {text}" for text in _errors(forecast, self.about)]
             lines += [f"  {self.beside[name]}"] if name in self.beside else []
             lines += [f"  {note}" for note in forecast.notes]
-        return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
+        return lines if self.bias is None else [*lines, "", *self.bias.words]
 
 
 def explained(
-    priced: PricedBatch, *, left: Guarantee, assuming: Supposed | None
+    priced: PricedBatch, *, left: Guarantee, assuming: Assume | None
 ) -> list[Explanation]:
     """The explanations of questions with this noise and price."""
     queries, found = priced.together.queries, priced.allocations
-    tried: list[Rehearsal | None] = [None for _ in queries]
-    numbers = numbers_of(assuming)
-    assumed: list[Assumed] = [dict.fromkeys(query.aggregates, numbers) for query in queries]
-    if are_tables(assuming):
-        tried = [rehearsed(q, one, assuming) for q, one in zip(queries, found, strict=True)]
-        assumed = [one.assumed for one in tried if one is not None]
+    assumed: list[Assumed] = [dict.fromkeys(query.aggregates, assuming) for query in queries]
+    biases: list[SimulatedBias | None] = [None for _ in queries]
+    if assuming is not None and assuming.table is not None:
+        tried = [simulated(q, one, assuming) for q, one in zip(queries, found, strict=True)]
+        assumed, biases = [known for known, _ in tried], [bias for _, bias in tried]
     forecasts = [
         {
             name: aggregate.forecast(one.noises[name], one.reach, known[name])
@@ -162,7 +161,7 @@ def explained(
             keys=FoundKeys.of(query, found[place]),
             outlook=outlooks[place],
             beside=_beside(query, forecasts[place]),
-            rehearsal=tried[place],
+            bias=biases[place],
             levels=query.levels,
             about=" on the kept rows" if isinstance(query.unit, Person) else "",
         )
@@ -302,7 +301,7 @@ class Explanations:
 
 
 def explanation_of(
-    priced: PricedBatch, *, left: Guarantee, assuming: Supposed | None
+    priced: PricedBatch, *, left: Guarantee, assuming: Assume | None
 ) -> Explanation | Explanations:
     """The explanation of one question, or of several; left: what the account holds."""
     asked = priced.together
