@@ -18,6 +18,7 @@ from hashlib import shake_256
 from typing import Any
 
 import pytest
+from tests.support.services import admit
 
 from unacorda import bits
 
@@ -67,6 +68,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     _SYSTEM.begin(item.nodeid)
+    admit(item)
 
 
 @pytest.hookimpl(wrapper=True)

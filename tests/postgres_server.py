@@ -27,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+from tests.support.services import check_admitted
 
 __all__ = ["Server", "empty_schema", "server"]
 
@@ -125,9 +126,14 @@ class Server:
             raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")
 
 
-@functools.cache
 def server() -> Server:
-    """The server of this process."""
+    """The server of this process; for tests that are marked `service`."""
+    check_admitted("PostgreSQL")
+    return _server()
+
+
+@functools.cache
+def _server() -> Server:
     return Server()
 
 

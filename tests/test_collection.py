@@ -18,6 +18,7 @@ from tests import postgres_server
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.long
 def test_tests_collect_beside_a_distribution_that_brings_a_package_called_tests(
     tmp_path: Path,
 ) -> None:
@@ -36,6 +37,8 @@ def test_tests_collect_beside_a_distribution_that_brings_a_package_called_tests(
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
+@pytest.mark.service
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root has another user")
 def test_postgresql_starts_where_its_programs_lie_in_a_folder_of_root_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

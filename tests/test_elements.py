@@ -60,6 +60,7 @@ def test_each_element_is_read_as_if_it_were_alone(reader: str, others: tuple[str
             assert found[1] == alone[other], (one, other)
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(list(HOSTILE))))
 def test_lists_are_read_element_by_element(names: list[str]) -> None:
     values = [HOSTILE[name] for name in names]
@@ -83,6 +84,7 @@ def test_what_numbers_are_read_as() -> None:
     ).tolist() == [*(2**63 - 1, -(2**63), 2**63 - 1, 3, 0, 0, 2**63 - 1)]
 
 
+@pytest.mark.long
 @given(st.fractions(), st.integers(0, 3), st.fractions(0, 1))
 def test_whole_numbers_keep_whole_distances(value: Fraction, steps: int, part: Fraction) -> None:
     moved = abs(elements.whole(value + steps * part) - elements.whole(value))
@@ -245,6 +247,7 @@ def test_a_row_of_another_width_is_missing() -> None:
     assert elements.numbers("x", [[[1, 2]], [[3, 4]]]).shape == (2, 1, 2)
 
 
+@pytest.mark.long
 def test_long_lists_are_read_fast() -> None:
     many: list[Any] = [float(number) for number in range(10**5)]
     for last in (1.0, 1, None, 2**70):

@@ -31,6 +31,7 @@ def files() -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
+@pytest.mark.long
 def test_the_former_name_stands_in_one_line_of_the_changelog_and_here() -> None:
     found = {}
     for path in files():

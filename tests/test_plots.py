@@ -98,6 +98,7 @@ def test_coverage_beside_what_was_promised() -> None:
     assert names(coin)[0] == "a coin: 0.5"
 
 
+@pytest.mark.long
 def test_influence_within_its_bounds() -> None:
     grid = np.array([-3.0, 0.0, 3.0])
     curves = {"cut": np.clip(grid, -2, 2), "whole": grid}
@@ -120,6 +121,7 @@ def test_errors_of_a_release() -> None:
     assert names(axes) == ["known beforehand"]
 
 
+@pytest.mark.long
 def test_an_attack_on_log_axes(tmp_path: Path) -> None:
     attack = Attack(scores=np.arange(8.0), truth=np.arange(8) % 2 == 1)
     axes = plots.roc({"attack": attack.roc()}, least=0.01)

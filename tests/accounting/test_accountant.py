@@ -134,6 +134,7 @@ ATOMS = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(st.lists(ATOMS, min_size=1, max_size=3), st.floats(0, 3), st.floats(1e-6, 0.3))
 def test_random_trees_are_sandwiched_by_enumeration(
@@ -253,6 +254,7 @@ STEPS = st.integers(1, 3000)
 SLACK = 1 + 1e-6
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(NOISES, RATES, STEPS, st.floats(1.01, 3), st.sampled_from([1e-9, 1e-5, 1e-2]))
 def test_more_noise_less_sampling_and_fewer_steps_cost_less(
@@ -280,6 +282,7 @@ MIXABLE = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(st.lists(MIXABLE, min_size=2, max_size=3), st.randoms(use_true_random=False))
 def test_order_text_and_listing_do_not_matter(parts: list[Event], order: Any) -> None:

@@ -131,6 +131,7 @@ def test_a_scheme_with_the_wrong_relation_has_its_mend(event: Event) -> None:
             ask()
 
 
+@pytest.mark.long
 def test_what_no_theorem_prices_is_refused() -> None:
     nested = SAMPLED.sampled_with_replacement(size=5, population=10)
     with pytest.raises(UnsupportedEvent):
@@ -202,6 +203,7 @@ def test_a_mass_of_its_own_leaves_the_curve_close(
 # --------------------------------------------------------------------------------------- face
 
 
+@pytest.mark.long
 def test_the_face_is_lazy_and_complete() -> None:
     code = (
         "import sys, unacorda; from unacorda import accounting;"

@@ -96,6 +96,7 @@ def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
             assert "Bound" in document, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
 def test_two_gaussian_steps_by_quadrature(sigma: float) -> None:
     event = Gaussian(noise_multiplier=sigma).randomly_allocated(steps=2)
@@ -113,6 +114,7 @@ def test_two_gaussian_steps_by_quadrature(sigma: float) -> None:
         assert delta(event, epsilon=at) >= max(truth, turned) * (1 - 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("own", "steps"), mostly_slow([(0.5, 2), (1.0, 5), (2.0, 50), (0.5, 200), (4.0, 1000)])
 )
@@ -152,6 +154,7 @@ def test_coins_by_counting_heads(own: float, steps: int) -> None:
                 assert found <= truth * mpmath.mpf("1.01")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("steps", "uses"), mostly_slow([(4, 2), (5, 3)]))
 def test_several_uses_by_every_allocation(steps: int, uses: int) -> None:
     """Coins at every set of steps, all outputs enumerated."""
@@ -219,6 +222,7 @@ def test_moments_by_enumeration() -> None:
     assert renyi_removed(lambda k: moments[k], alpha=300) == math.inf
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", [0.8, 2.0])
 @pytest.mark.parametrize("power", mostly_slow([0.25, 1.0, 3.0, 8.0]))
 def test_negative_moments_by_quadrature(sigma: float, power: float) -> None:
@@ -233,6 +237,7 @@ def test_negative_moments_by_quadrature(sigma: float, power: float) -> None:
     assert truth / power * (1 - 1e-9) <= found <= truth / power * 1.02
 
 
+@pytest.mark.long
 def test_many_steps_approach_the_quadratic_form() -> None:
     """For t large the divergence is near a Var(X)/(2 t), Var(X) = e^{1/sigma^2} - 1."""
     event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=10**6)
@@ -241,6 +246,7 @@ def test_many_steps_approach_the_quadratic_form() -> None:
         assert near * 0.999 <= renyi(event, alpha=alpha) <= near * 1.01
 
 
+@pytest.mark.long
 def test_many_steps_approach_a_normal_law() -> None:
     """For t large R is near N(1, Var(X)/t): delta by the normal law's own integral."""
     event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=10**6)
@@ -252,6 +258,7 @@ def test_many_steps_approach_a_normal_law() -> None:
         assert 0.97 * near <= found <= 1.03 * near
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_profile_against_the_scheme_itself() -> None:
     """Runs of the scheme; the mean of a bounded variable is within Hoeffding's 1e-9 bound."""
@@ -272,6 +279,7 @@ def test_profile_against_the_scheme_itself() -> None:
         assert abs(down - turned) <= slack
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "base",
     mostly_slow(
@@ -357,6 +365,7 @@ def test_numbers_of_any_size(sigma: float, steps: int) -> None:
     assert 0 <= renyi(event, alpha=3) <= 3 / (2 * sigma**2) * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_ends_of_a_curve() -> None:
     curve = curves.approximate(Fraction(1, 2), Fraction(1, 100))
     for remove in (True, False):

@@ -300,6 +300,7 @@ def test_runs_of_clones_bound_the_plain_sum() -> None:
     assert truth * (1 - 1e-10) <= value <= truth * 1.05
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.05, 4), st.integers(2, 10**5), st.floats(0, 2), st.integers(2, 10))
 def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor: int) -> None:
@@ -310,6 +311,7 @@ def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor:
     assert value <= delta_of_shuffled(local * 1.2, count=count, epsilon=epsilon) * 1.5 + 1e-200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("local", "count", "delta"),
     mostly_slow([(0.5, 10**4, 1e-6), (1.0, 10**5, 1e-9), (3.0, 10**6, 1e-6)]),
@@ -430,6 +432,7 @@ def test_blocks_of_places_against_every_place(epsilon: float) -> None:
     assert truth * (1 - 1e-9) <= found <= truth * 1.002
 
 
+@pytest.mark.long
 def test_a_billion_reports_are_priced_at_once() -> None:
     one = delta_of_shuffled(1.0, count=10**9, epsilon=5e-5)
     assert 0 < one < delta_of_shuffled(1.0, count=10**8, epsilon=5e-5)

@@ -54,6 +54,7 @@ def gaussian_epsilon(delta: float) -> Callable[[Event], float]:
     return price
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=25)
 @given(st.floats(1e-2, 50), st.floats(1e-18, 0.2), st.integers(1, 10**9))
 def test_the_least_noise_is_that_of_the_analytic_gaussian(
@@ -73,6 +74,7 @@ def test_the_least_noise_is_that_of_the_analytic_gaussian(
     assert found.evaluations <= 30
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=20)
 @given(st.floats(1e-1, 50), st.floats(1e-18, 0.2), st.floats(20, 1e5))
 def test_the_most_steps_are_the_most(epsilon: float, delta: float, noise: float) -> None:
@@ -267,6 +269,7 @@ def test_grids_have_the_shape_of_their_axes() -> None:
         calibrate_grid(family, target=ZCDP(0.5), over={"steps": [], "parts": [1]})
 
 
+@pytest.mark.long
 def test_a_grid_begins_where_its_neighbour_ended() -> None:
     count = 0
 

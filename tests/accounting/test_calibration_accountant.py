@@ -95,6 +95,7 @@ def test_a_renyi_target() -> None:
     assert accountant.renyi(training(sampled * (1 - 1e-7)), alpha=8) > 0.5
 
 
+@pytest.mark.long
 def test_a_true_positive_rate() -> None:
     target = TruePositiveRate(at_most=0.02, fpr=0.01)
     normal = NormalDist()

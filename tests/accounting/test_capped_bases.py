@@ -69,6 +69,7 @@ def gathered(step: SampledGaussian, high: float, count: int, epsilon: float) -> 
     return float(masses @ np.maximum(-np.expm1(epsilon - sums), 0.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rate", "noise", "h"), [(0.1, 2.0, 0.2), (0.2, 1.5, 0.4)])
 def test_smallest_losses_apart_lie_above(rate: float, noise: float, h: float) -> None:
     step, count, tilt, high = SampledGaussian(rate, 1 / noise), 3, 2.0, 4.5
@@ -85,6 +86,7 @@ def test_smallest_losses_apart_lie_above(rate: float, noise: float, h: float) ->
         assert above < 1.7 * below + 0.01  # three steps on a coarse grid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "h", "tilt"),
     [
@@ -135,6 +137,7 @@ def test_two_stages_meet_one(rate: float, noise: float, count: int, h: float, ti
         assert ends["apart", 1] - ends["apart", -1] <= 0.05 * ends["fine", 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [5_000, 10**6, 10**10])
 def test_powers_about_their_middle(count: int) -> None:
     """Low frequencies of a smooth law: the exact power, far more narrowly than by squaring."""
@@ -152,6 +155,7 @@ def test_powers_about_their_middle(count: int) -> None:
         assert found.errors[k] < 0.2 * plain
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "epsilon"),
     [(1e-9, 0.05, 10**9, 230.0), (3e-9, 0.05, 10**8, 230.0), (1e-6, 0.04, 10**6, 400.0)],

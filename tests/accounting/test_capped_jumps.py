@@ -75,6 +75,7 @@ def between(low: mp.mpf, high: float, mean: mp.mpf) -> mp.mpf:
     return mp.ncdf(mean - low) - mp.ncdf(mean - high)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "epsilon", "reach"),
     mostly_slow(
@@ -102,6 +103,7 @@ def test_two_steps_far_out_against_an_integral(
     assert relative_width(back) < 2e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     [
@@ -122,6 +124,7 @@ def test_numbers_of_jumps_against_contours(
     assert cases.below(known.lower * 0.999) > delta
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     mostly_slow(
@@ -169,6 +172,7 @@ def test_one_jump_against_its_law() -> None:
     assert about(found.upper + 1e-4) < delta
 
 
+@pytest.mark.long
 def test_finer_grids_narrow_the_bounds() -> None:
     cases = cases_of(1e-5, 0.7, 300, 6.0, 1e-50)
     first = cases.above(6.0) - cases.below(6.0)
@@ -189,6 +193,7 @@ def test_a_place_to_begin_at_is_that_of_one_loss() -> None:
     assert abs(100 * mass / mp.mpf("1e-40") - 1) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", mostly_slow([1e-260, 1e-299, Fraction(1, 10**300)], quick=2))
 def test_the_smallest_deltas_are_served(delta: float | Fraction) -> None:
     found = capped.epsilon_interval(steps(0.01, 0.3, 4), delta=delta)

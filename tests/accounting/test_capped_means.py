@@ -72,6 +72,7 @@ def test_epsilon_of_very_many_steps_is_narrow(
         assert found.upper > mean * 0.999
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "epsilon"),
     mostly_slow(

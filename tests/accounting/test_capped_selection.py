@@ -71,6 +71,7 @@ def divergence(one: list[Any], two: list[Any], alpha: Fraction) -> Any:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("event", mostly_slow(tries(ONE), quick=2), ids=str)
 def test_no_price_is_below_enumeration(event: Tries) -> None:
     found = pairs(event)
@@ -87,6 +88,7 @@ def test_no_price_is_below_enumeration(event: Tries) -> None:
         assert farthest(named, epsilon) <= accounting.delta(event, epsilon=epsilon) + 1e-18
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event",
     mostly_slow(

@@ -106,6 +106,7 @@ def by_hits(rate: float, noise: float, count: int, epsilon: float) -> mp.mpf:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise"),
     mostly_slow(
@@ -172,6 +173,7 @@ def test_laws_of_one_step_hold_its_profile(
         assert ends[0] - ends[1] <= 0.02 * float(truth)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "epsilon"),
     [
@@ -193,6 +195,7 @@ def test_two_steps_against_an_integral(rate: float, noise: float, epsilon: float
     assert back.upper >= epsilon * (1 - 1e-11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     mostly_slow(
@@ -218,6 +221,7 @@ def test_faint_noise_against_numbers_of_hits(
     assert by_hits(rate, noise, count, found.lower * 0.9999) > delta
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     [
@@ -263,6 +267,7 @@ def test_several_kinds_of_steps_against_contours(
     assert relative_width(found) < 1e-4
 
 
+@pytest.mark.long
 def test_more_is_never_cheaper() -> None:
     base = capped.epsilon_interval(steps(1e-4, 0.3, 100), delta=1e-6)
     for more in (steps(1.1e-4, 0.3, 100), steps(1e-4, 0.28, 100), steps(1e-4, 0.3, 120)):
@@ -270,6 +275,7 @@ def test_more_is_never_cheaper() -> None:
     assert capped.epsilon_interval(steps(1e-4, 0.3, 100), delta=2e-6).upper < base.lower
 
 
+@pytest.mark.long
 def test_rare_hits_cost_nothing_at_a_large_delta() -> None:
     found = capped.epsilon_interval(steps(1e-7, 0.1, 100), delta=1e-2)
     assert found == Interval(0.0, 0.0)

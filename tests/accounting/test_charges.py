@@ -165,6 +165,7 @@ def test_ten_requests_of_a_tenth_use_up_one_exactly() -> None:
     assert charge(Laplace(noise_multiplier=Fraction("10.001")), PureDP(0.1), PURE) < PureDP(0.1)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.fractions(Fraction(1, 1000), 20), st.fractions(1, 3))
 def test_a_charge_lies_between_the_event_and_the_request(

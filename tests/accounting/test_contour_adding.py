@@ -45,6 +45,7 @@ def moment(q: float, sigma: float, s: Any, ends: tuple[float, float], *, remove:
 CASES = [(0.02, 0.7, 40, 4.0), (0.5, 3.0, 10, 9.0)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 @pytest.mark.parametrize(("q", "sigma", "count", "c"), CASES)
 def test_nodes_are_within_their_errors(

@@ -124,6 +124,7 @@ def test_pure_and_randomised_response_beside_a_gaussian_against_enumeration() ->
         assert found.upper - found.lower < 1e-10 * found.upper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 def test_sampled_pure_beside_a_gaussian_against_enumeration(direction: Directions) -> None:
     events = [PoissonSampled(event=event, rate=0.1) for event, _, _ in PURE_LAWS]
@@ -203,6 +204,7 @@ def laplace_reference(
     return h / MP.pi * total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scales", "sigma", "delta"),
     mostly_slow(
@@ -261,6 +263,7 @@ def sampled_laplace_reference(
         assert n < 2000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 def test_sampled_laplace_compositions_hold_long_arithmetic(direction: Directions) -> None:
     composition: list[tuple[Event, int]] = [

@@ -134,6 +134,7 @@ def test_holds_the_truth_near_the_phase_transition(
     assert held.upper - held.lower < 1e-4 * held.upper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
     mostly_slow(
@@ -187,6 +188,7 @@ def test_the_pieces_of_a_step_make_the_step() -> None:
             assert above == pytest.approx(made.log_m, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta", "epsilon"),
     mostly_slow(
@@ -243,6 +245,7 @@ def pieces_of(parts: Split) -> list[SampledGaussian]:
     return list(found.values())
 
 
+@pytest.mark.long
 def test_the_tail_bound_of_a_piece_is_above_all_later_nodes() -> None:
     parts = split([sampled(0.02, 0.8, 50, 1e-7)], log_delta=math.log(1e-7), aims=[-5.0, -12.0])
     assert parts is not None
@@ -260,6 +263,7 @@ def test_the_tail_bound_of_a_piece_is_above_all_later_nodes() -> None:
         assert bounds[-1] < 0.4 * log.real[-1]
 
 
+@pytest.mark.long
 def test_weights_of_a_cut_are_right_within_their_error() -> None:
     mp = mpmath.mp.clone()
     mp.dps = 40
@@ -301,6 +305,7 @@ def test_other_places_of_the_cut_tell_the_same_delta() -> None:
     assert max(side.lower for side in sides) <= min(side.upper for side in sides)
 
 
+@pytest.mark.long
 def test_jumps_within_a_mixed_composition() -> None:
     """Other factors, and a second part that is split too, keep bounds of each other."""
     first = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.002)
@@ -345,6 +350,7 @@ def draws(number: int, seed: int) -> list[tuple[float, float, int, float]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
     mostly_slow(

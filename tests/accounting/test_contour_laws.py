@@ -263,6 +263,7 @@ def test_truncated_laplace_on_samples_holds_long_sums(bound: float, direction: D
     assert holds(found, [(law, count)], float(left))
 
 
+@pytest.mark.long
 def test_truncated_noise_whole_holds_long_sums() -> None:
     pairs, infinite = cut_pairs(3.0, 40.0)
     steps: list[tuple[Event, int]] = [(TruncatedLaplace(noise_multiplier=3.0, bound=40.0), 600)]
@@ -285,6 +286,7 @@ def ranged(length: float, pieces: int = 400) -> list[tuple[Any, Any]]:
     )
 
 
+@pytest.mark.long
 def test_the_law_of_bounded_range_has_the_largest_profile_of_coins() -> None:
     pairs = ranged(2.0)
     for epsilon in (-1.5, -0.25, 0.0, 0.5, 1.75):
@@ -297,6 +299,7 @@ def test_the_law_of_bounded_range_has_the_largest_profile_of_coins() -> None:
         assert abs(law - best) < 2e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 def test_bounded_range_compositions_hold_long_sums(rate: float, direction: Directions) -> None:
@@ -347,6 +350,7 @@ def test_one_coordinate_of_discrete_laplace_noise_dominates_several(numerator: i
             assert stick(smaller, ratio) <= stick(together, ratio)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", mostly_slow([0.0, 0.25, 0.5, 0.75, 1.0], quick=2))
 def test_the_full_shift_of_a_staircase_is_the_worst(split: float) -> None:
     found = three_points(Staircase(epsilon=0.75, split=split))
@@ -375,6 +379,7 @@ def test_a_staircase_under_a_double_shift() -> None:
             assert abs(mine - stick(staircase(0.75, split, 2), ratio)) < 1e-25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bound", [0.5, pytest.param(0.75, marks=pytest.mark.slow), 2.0])
 def test_the_full_shift_of_truncated_noise_is_the_worst(bound: float) -> None:
     noise = cut_laplace(1.0, bound)

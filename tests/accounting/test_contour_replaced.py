@@ -62,6 +62,7 @@ def normal_above(mu: float, points: int = 200) -> list[tuple[Any, Any]]:
     )
 
 
+@pytest.mark.long
 def test_the_reference_law_has_the_amplified_profile() -> None:
     rate, mu = 0.125, 1.0
     law = symmetric(normal_above(mu, 1500), rate)
@@ -81,6 +82,7 @@ def test_the_reference_law_has_the_amplified_profile() -> None:
         assert at.lower <= exact <= at.upper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "delta"),
     mostly_slow(
@@ -104,6 +106,7 @@ def test_fixed_size_gaussian_holds_long_sums(
     assert holds((found.upper * (1 - 1e-8), found.upper), [(law, count)], delta, part=0.6)
 
 
+@pytest.mark.long
 def test_fixed_size_gaussian_beside_plain_noise() -> None:
     event = Gaussian(noise_multiplier=2.0).fixed_size_sampled(size=16, population=128)
     law = symmetric(normal_above(1.0), 0.125)
@@ -210,6 +213,7 @@ def laplace_above(b: float) -> list[tuple[Any, Any]]:
     return [(top, MP.exp(-top) / 2)] + [(z, q) for z, (_, q) in zip(ends, inner, strict=True)]
 
 
+@pytest.mark.long
 def test_fixed_size_laplace_holds_long_sums() -> None:
     event = Laplace(noise_multiplier=2.0).fixed_size_sampled(size=16, population=128)
     law = symmetric(laplace_above(2.0), 0.125)
@@ -217,6 +221,7 @@ def test_fixed_size_laplace_holds_long_sums() -> None:
     assert holds((found.upper * (1 - 1e-8), found.upper), [(law, 300)], 1e-6)
 
 
+@pytest.mark.long
 def test_fixed_size_bounded_range_and_truncated_noise() -> None:
     """Bounded range doubles; cut noise of a half bound under a whole shift is all shown."""
     event = Exponential(epsilon=0.5).fixed_size_sampled(size=16, population=128)
@@ -261,6 +266,7 @@ def normal(x: Any, mean: Any) -> Any:
     return MP.exp(-((x - mean) ** 2) / 2) / MP.sqrt(2 * MP.pi)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "delta"), [(2.0, 0.0625, 100, 1e-6), (1.0, 0.015625, 400, 1e-5)]
 )
@@ -316,6 +322,7 @@ def test_opposite_units_are_the_worst_replacement_in_the_plane() -> None:
 # ------------------------------------------------------------------------- mixtures of Gaussians
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 def test_gaussian_mixtures_hold_long_sums(rate: float, direction: Directions) -> None:
@@ -410,6 +417,7 @@ def test_the_bound_for_chernoff_is_above_the_cumulant_of_finer_panels(event: Eve
         assert above == pytest.approx(fine.log_m, rel=1e-9)
 
 
+@pytest.mark.long
 def test_replaced_samples_reach_the_accountant() -> None:
     step = Gaussian(noise_multiplier=2.0).fixed_size_sampled(size=10, population=1000)
     found = epsilon_of(step * 500, delta=1e-5, neighbors=ReplaceOne)

@@ -149,6 +149,7 @@ CASES = [
 
 
 # few steps need many terms of the reference
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
     [pytest.param(*case, marks=pytest.mark.slow) if case[2] < 500 else case for case in CASES],
@@ -204,6 +205,7 @@ def test_large_noise_keeps_a_positive_cumulant(sigma: float) -> None:
     assert found.upper - found.lower < 1e-9 * found.upper
 
 
+@pytest.mark.long
 def test_many_steps_keep_their_digits() -> None:
     """A series cut too early erred by 1e-12 a step, which many steps amplified."""
     count = 10**8
@@ -357,6 +359,7 @@ def test_faint_noise_and_many_steps_are_narrow(
         assert -1e-13 <= sign * (truth / delta - 1) <= 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "c", "last"),
     mostly_slow([(0.02, 0.8, 50, 3.0, 60.0), (0.002, 0.08, 40_000, 5e-4, 0.05)]),

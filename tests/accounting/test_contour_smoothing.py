@@ -34,6 +34,7 @@ EQUAL: list[tuple[Event, int]] = [(Laplace(noise_multiplier=10.0), 100)]
 MIXED: list[tuple[Event, int]] = [(Laplace(noise_multiplier=4.0), 6), (Pure(epsilon=0.3), 4)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("events", mostly_slow([FEW, EQUAL, MIXED]), ids=["few", "equal", "mixed"])
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
 def test_epsilon_holds_the_residues(events: list[tuple[Event, int]], delta: float) -> None:
@@ -65,6 +66,7 @@ def test_delta_holds_the_residues(events: list[tuple[Event, int]], share: str) -
     assert found.width <= 2e-3 * found.upper
 
 
+@pytest.mark.long
 def test_pure_mechanisms_hold_their_sums() -> None:
     events: list[tuple[Event, int]] = [
         (Pure(epsilon=Fraction(place, 100)), 1) for place in range(3, 23)
@@ -95,6 +97,7 @@ def test_the_theorem_at_large_variances(noise: int, epsilon: str) -> None:
     assert 2 * near.lower - far.upper <= truth.upper
 
 
+@pytest.mark.long
 def test_many_weak_scales_are_narrow() -> None:
     events: list[tuple[Event, int]] = [
         (Laplace(noise_multiplier=10.0 * 1.015**place), 1) for place in range(200)

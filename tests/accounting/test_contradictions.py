@@ -81,6 +81,7 @@ def test_a_delta_above_one_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -
         accountant.delta(EVENT, epsilon=1)
 
 
+@pytest.mark.long
 def test_it_is_told_also_where_asserts_are_left_out() -> None:
     program = """
 from unacorda.accounting.findings import Meeting
@@ -128,6 +129,7 @@ def _compatible(event: Event, neighbors: Neighbors) -> None:
         accountant.delta_interval(event, epsilon=epsilon, neighbors=neighbors)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event", mostly_slow([ALONE[0], SAMPLED[0], ALONE[6], SAMPLED[12], ALONE[4]], quick=2)
 )

@@ -72,6 +72,7 @@ def test_randomized_response_by_enumeration(rate: float, count: int) -> None:
     assert count > 1 or holds(found, truth)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", mostly_slow(RATES, quick=2))
 def test_geometric_noise_by_enumeration(rate: float) -> None:
     step = math.exp(-0.4)
@@ -101,6 +102,7 @@ def test_gaussian_noise_by_its_formula(rate: float) -> None:
     assert found.upper == pytest.approx(truth, rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", mostly_slow(RATES, quick=2))
 def test_a_sample_is_bounded_by_its_profile_and_no_test_beats_it(rate: float) -> None:
     """One Gaussian step on a sample, whose likelihood ratio rises: thresholds are the best tests.

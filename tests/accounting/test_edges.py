@@ -134,6 +134,7 @@ def test_laws_on_a_ladder_hold_the_profile_of_one_step_between_them(noise: str, 
             assert low <= 1.0 <= high < 1 + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("noise", "rate"), LAWS)
 def test_two_steps_agree_with_a_mean_over_one_of_them(noise: str, rate: str) -> None:
     event = sampled(noise, rate, 2)
@@ -204,6 +205,7 @@ def test_sampled_discrete_noise_agrees_with_the_binomial_sum(
     assert told.lower <= truth(found.upper) <= told.upper
 
 
+@pytest.mark.long
 def test_a_binomial_sum_of_many_copies_agrees_with_one_of_34_digits() -> None:
     count, scale, rate = 10**8, MP.mpf("3000"), MP.mpf("0.4")
     flat = flatten([(drawn_discrete("3000", "0.4", count), 1)])
@@ -229,6 +231,7 @@ def test_a_binomial_sum_of_many_copies_agrees_with_one_of_34_digits() -> None:
         assert sign * (total / MP.mpf("1e-200") - 1) > -1e-12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noise", "rate"), [("1", "1"), ("0.3", "0.2"), ("50", "1e-4"), ("9", "0.9")]
 )
@@ -342,6 +345,7 @@ def test_other_events_are_left_to_other_engines() -> None:
         engine.delta_of(drawn, Fraction(1), neighbors=ReplaceOne)
 
 
+@pytest.mark.long
 def test_the_engines_are_named_in_findings() -> None:
     _, asked = accountant.priced(sampled("0.4618", "1", 326), delta=3.8e-236)
     assert asked[-1].engine == "near the largest loss"

@@ -81,6 +81,7 @@ def test_another_unit_is_refused(cost: Guarantee) -> None:
 COSTS = st.lists(st.fractions(min_value=0, max_value=Fraction(1, 2)), max_size=20)
 
 
+@pytest.mark.long
 @given(COSTS)
 def test_the_filter_is_the_plain_sum_of_fractions(costs: list[Fraction]) -> None:
     account, total = Filter(PureDP(2)), Fraction(0)

@@ -58,6 +58,7 @@ def best_delta(start: Any, price: Callable[[float], Guarantee], *, epsilon: floa
     return value((0,) * len(TENTHS), 0)
 
 
+@pytest.mark.long
 def test_against_zcdp() -> None:
     for epsilon in (0.2, 0.6, 1.0):
         reached = best_delta(

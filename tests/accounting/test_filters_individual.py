@@ -25,6 +25,7 @@ COSTS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(COSTS, st.sampled_from(["1", "0.3", "1e-300", "7e200", "1/3"]))
 def test_sums_are_exact_up_to_the_unit(steps: list[list[float]], limit: str) -> None:
     budget = Fraction(limit)
@@ -190,6 +191,7 @@ def test_gaussian_costs_are_upper_bounds() -> None:
         gaussian_costs([1.0], sigma=0.0)
 
 
+@pytest.mark.long
 def test_a_million_people_take_milliseconds() -> None:
     account = IndividualFilter(limit=ZCDP(1), people=1_000_000)
     costs = np.random.default_rng(1).random(1_000_000) / 3

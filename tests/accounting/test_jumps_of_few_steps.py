@@ -50,6 +50,7 @@ def test_raised_masses_keep_both_laws() -> None:
     assert raised(masses, 0.1, h=h) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "log_delta", "most"),
     mostly_slow(
@@ -76,6 +77,7 @@ def test_contours_meet_jumps_of_few_steps(
     assert epsilon * (1 - 1e-6) <= again.upper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "epsilon", "known"),
     mostly_slow(

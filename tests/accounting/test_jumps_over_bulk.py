@@ -161,6 +161,7 @@ class _Bulk:
 _CASE = (1.03e-9, 0.6155, 360_000_000, 0.0004292)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", mostly_slow([6.6, 7.0]))
 def test_the_profile_of_a_bulk_lies_between_its_sides(place: float) -> None:
     rate, noise, count, epsilon = _CASE

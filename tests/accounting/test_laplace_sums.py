@@ -100,6 +100,7 @@ def test_fast_scales_are_narrow() -> None:
     assert values[1] <= 1e-5 <= values[0]
 
 
+@pytest.mark.long
 def test_delta_of_many_scales_holds_long_arithmetic() -> None:
     scales = scales_between(10.0, 200.0, 400, 3)
     composition = [(Laplace(noise_multiplier=b), 1) for b in scales]
@@ -141,6 +142,7 @@ def test_a_slow_scale_is_bounded_closely_at_single_points() -> None:
     assert np.all(np.exp(levels) <= np.exp(truth) + 5e-5)
 
 
+@pytest.mark.long
 def test_the_tail_integral_sees_what_comes_back() -> None:
     """Scales that hardly differ are in step again and again, far beyond the last node."""
     scales = np.linspace(50.0, 51.0, 40)

@@ -103,6 +103,7 @@ def test_the_published_vertices_of_the_region(count: int, pure: str) -> None:
                 assert place.width <= 1e-9 * float(at) + 1e-10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pure", "count", "total"),
     mostly_slow(
@@ -127,6 +128,7 @@ def test_ever_so_many_mechanisms(count: int) -> None:
     assert found.upper == pytest.approx(limit.upper, rel=10 / math.sqrt(count))
 
 
+@pytest.mark.long
 @given(
     pure=st.fractions(Fraction(1, 10**9), 20),
     count=st.integers(1, 10**12),

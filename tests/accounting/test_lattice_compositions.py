@@ -127,6 +127,7 @@ def test_different_pairs_hold_the_published_sum(pairs: list[tuple[str, str]]) ->
     hold(events, lambda at: murtagh_vadhan(pairs, at))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "events",
     mostly_slow(
@@ -148,6 +149,7 @@ def test_three_losses_hold_the_joint_law(events: list[tuple[Event, int]]) -> Non
     hold(events, lambda at: by_joint_law(events, at))
 
 
+@pytest.mark.long
 def test_equal_responses_are_a_trinomial() -> None:
     e, k, count = mp.mpf(1), 5, 60
     low = mp.exp(-e)
@@ -187,6 +189,7 @@ def test_both_methods_agree_where_both_are_exact() -> None:
         assert found.lower <= other.upper * (1 + 1e-11)
 
 
+@pytest.mark.long
 def test_thirty_six_different_mechanisms() -> None:
     """Two halves of 2^18 sums against the accountant's other engines, and against more of them."""
     draw = random.Random(9)
@@ -204,6 +207,7 @@ def test_thirty_six_different_mechanisms() -> None:
     assert above.upper <= found.upper + 0.036
 
 
+@pytest.mark.long
 def test_too_many_sums_keep_a_valid_bound() -> None:
     draw = random.Random(2)
     losses = [draw.uniform(0.01, 0.2) for _ in range(60)]

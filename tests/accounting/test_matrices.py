@@ -98,6 +98,7 @@ def toeplitz_rows(column: Sequence[Fraction], steps: int) -> list[list[Fraction]
 ENTRIES = st.integers(-6, 6).map(lambda k: Fraction(k, 4))
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
 def test_any_encoder_by_every_pattern_and_sign(
@@ -115,6 +116,7 @@ def test_any_encoder_by_every_pattern_and_sign(
         assert found == largest_squared_column(rows)
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=7),
@@ -281,6 +283,7 @@ def test_plain_events() -> None:
     assert epsilon(silent, delta=1e-6) < 1e-9
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
 def test_the_pair_below_is_one_of_the_patterns(

@@ -105,6 +105,7 @@ def test_the_curve_of_a_composition_holds_what_contours_find(direction: str) -> 
         assert high <= known.upper * (1 + 1e-5)
 
 
+@pytest.mark.long
 def test_samples_of_compositions_cost_less_than_what_was_known() -> None:
     event = (Laplace(noise_multiplier=1.0) + Laplace(noise_multiplier=2.0) * 3).poisson_sampled(
         rate=0.05
@@ -118,6 +119,7 @@ def test_samples_of_compositions_cost_less_than_what_was_known() -> None:
     assert epsilon(alone, delta=1e-6) < epsilon(small, delta=1e-6) < 3 * epsilon(alone, delta=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, pytest.param(ReplaceOne, marks=pytest.mark.slow)])
 def test_samples_in_samples_are_samples_of_the_product(neighbors: object) -> None:
     base = Laplace(noise_multiplier=2.0) + Pure(epsilon=0.2)
@@ -129,6 +131,7 @@ def test_samples_in_samples_are_samples_of_the_product(neighbors: object) -> Non
     )
 
 
+@pytest.mark.long
 def test_nested_samples_of_a_fixed_size() -> None:
     inside = (Laplace(noise_multiplier=4.0) * 2).poisson_sampled(rate=0.5)
     nested = inside.fixed_size_sampled(size=5, population=50) * 4

@@ -133,6 +133,7 @@ def test_truncated_laplace_profile_by_its_density(scale: float, bound: float) ->
         assert upper[0] - lower[0] < 1e-12
 
 
+@pytest.mark.long
 def test_truncated_laplace_prices() -> None:
     event = TruncatedLaplace(noise_multiplier=2, bound=20)
     cost = approx_dp_price(event)
@@ -314,6 +315,7 @@ def actual(size: int, population: int, density: Any) -> tuple[Any, Any]:
     )
 
 
+@pytest.mark.long
 def test_bounds_with_replacement_are_above_a_mechanism() -> None:
     size, population, sigma = 3, 8, 4.0
     event = Gaussian(noise_multiplier=sigma).sampled_with_replacement(
@@ -382,6 +384,7 @@ def test_fixed_size_samples_of_staircase_and_cut_noise() -> None:
     assert profile_bounds(apart, [3.0], neighbors=ReplaceOne)[1][0] == pytest.approx(0.25)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event",
     mostly_slow(

@@ -28,6 +28,7 @@ def classic(rho: float, delta: float, r: float) -> float:
     return v / 2 + math.sqrt((v + r) * math.log((v + r) / (r * delta**2)))
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.floats(1e-9, 1e4), st.floats(1e-30, 0.9), st.floats(1e-6, 1e3))
 def test_the_boundary_solves_its_equation_and_is_below_the_classic(
@@ -75,6 +76,7 @@ def test_the_reading_costs_little_more_than_a_filter_that_stops_there() -> None:
     assert fixed < reading < 1.18 * fixed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", mostly_slow([0.05, 0.3]))
 @pytest.mark.parametrize("delta", [0.2, 0.02])
 def test_the_loss_ever_passes_the_reading_with_probability_below_delta(
@@ -103,6 +105,7 @@ def test_the_loss_ever_passes_the_reading_with_probability_below_delta(
 STOPS = ("when it pays", "at the reading", "never")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", mostly_slow(STOPS, quick=2))
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_stops_because_of_the_reading_gains_nothing(stop: str, seed: int) -> None:

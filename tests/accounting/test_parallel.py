@@ -100,6 +100,7 @@ def test_bad_arguments_are_refused() -> None:
         ParallelComposition(PureDP(0)).spend("A", ZCDP(1))
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.booleans()), max_size=40),
     st.integers(1, 4),
@@ -184,6 +185,7 @@ def test_no_unit_loses_more_than_the_parent_owes(seed: int) -> None:
                 assert excess <= 1e-12 < owed
 
 
+@pytest.mark.long
 def test_a_spend_takes_microseconds_however_many_parts() -> None:
     """Bounds are 30 times what an idle machine needs, so that a busy one passes."""
     coin = random.Random(1)

@@ -85,6 +85,7 @@ pairs_of_laws = st.integers(2, 4).flatmap(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     drawn=st.lists(pairs_of_laws, min_size=2, max_size=4),
@@ -172,6 +173,7 @@ def test_gaussian_sums_against_their_closed_form(delta: float, count: int) -> No
         assert high[0] >= delta if side > 0 else low[0] <= delta
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "delta", "epsilon"),
     mostly_slow(
@@ -272,6 +274,7 @@ def test_discrete_laws_compose_on_their_lattice() -> None:
     assert found.width < 1e-9
 
 
+@pytest.mark.long
 def test_profiles_of_the_callers() -> None:
     lower, upper = profile_bounds(Gaussian(noise_multiplier=4), [0.0])
     by_event = PrivacyLossDistribution.from_event(Gaussian(noise_multiplier=4) * 30)
@@ -295,6 +298,7 @@ def test_profiles_of_the_callers() -> None:
     assert by_samples.delta_interval(2.0).width < 0.01 * expected.upper
 
 
+@pytest.mark.long
 def test_pairs_of_scipy() -> None:
     normal = PrivacyLossDistribution.from_scipy(stats.norm(1, 2), stats.norm(0, 2))
     event = PrivacyLossDistribution.from_event(Gaussian(noise_multiplier=2))
@@ -352,6 +356,7 @@ def test_masses_look_like_the_loss() -> None:
     assert float(np.sum(pmf.losses * pmf.masses)) == pytest.approx(0.5, abs=1e-4)
 
 
+@pytest.mark.long
 def test_edges() -> None:
     loss = PrivacyLossDistribution.from_event(Laplace(noise_multiplier=5) * 10)
     assert loss.epsilon_interval(1.0) == (0.0, 0.0)

@@ -33,6 +33,7 @@ mp = mpmath.MPContext()
 mp.dps = 50
 
 
+@pytest.mark.long
 def test_mass_at_infinity_beside_the_asked_delta() -> None:
     part = Approximate(epsilon=0.2, delta=1e-6)
     event = part * 10 + Laplace(noise_multiplier=10.0) * 10
@@ -50,6 +51,7 @@ def test_mass_at_infinity_beside_the_asked_delta() -> None:
     assert far.width <= 1e-12
 
 
+@pytest.mark.long
 def test_zero_concentrated_costs_are_added_before_they_are_converted() -> None:
     event = ZeroConcentrated(rho=0.01) * 10 + Laplace(noise_multiplier=10) * 20
     found = accountant.epsilon_interval(event, delta=1e-6)
@@ -77,6 +79,7 @@ def test_exponential_mechanisms_have_a_lower_end_that_one_of_them_reaches() -> N
     assert coins.upper < found.upper
 
 
+@pytest.mark.long
 def test_lattices_that_miss_each_other() -> None:
     event = (
         DiscreteLaplace(scale=7, sensitivity=1) * 3
@@ -91,6 +94,7 @@ def test_lattices_that_miss_each_other() -> None:
     assert found.lower <= finest.upper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", mostly_slow([0.0, 1e-12, 1e-9, 1e-3]))
 def test_coins_that_share_no_lattice_against_all_their_sums(delta: float) -> None:
     """Steep tilts make windows so small that coarse lattices would be spread over 10^8 nodes."""
@@ -125,6 +129,7 @@ def test_coins_that_share_no_lattice_against_all_their_sums(delta: float) -> Non
         assert truth(found.lower) >= delta
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event",
     [
@@ -158,6 +163,7 @@ def draws(rho: str, size: int, population: int) -> Event:
     return one.sampled_with_replacement(size=size, population=population)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("event", "delta", "most"),
     mostly_slow(
@@ -179,6 +185,7 @@ def test_of_draws_with_replacement_the_losses_below_0_are_told(
     assert accountant.delta(event, epsilon=found, neighbors=ReplaceOne) <= delta * (1 + 1e-6)
 
 
+@pytest.mark.long
 def test_one_draw_with_replacement_costs_no_less_than_a_pair_of_one_without() -> None:
     one = ZeroConcentrated(rho=Fraction("7.53e-5"))
     found = accountant.epsilon(draws("7.53e-5", 1, 22) * 1502, delta=1e-16, neighbors=ReplaceOne)

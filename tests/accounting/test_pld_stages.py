@@ -92,6 +92,7 @@ def meant(masses: list[float]) -> list[Fraction]:
     return [number / sum(numbers) for number in numbers]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", mostly_slow([0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))])
 )
@@ -214,6 +215,7 @@ def test_a_pmf_on_a_lattice_composed_many_times(count: int, delta: float) -> Non
         assert binomial(count, exact, found.lower - 1e-12 * count) >= delta * (1 - 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sigma", "count"), mostly_slow([(Fraction(1, 2), 40), (Fraction(2), 16), (Fraction(5), 3)])
 )
@@ -337,6 +339,7 @@ def test_fixed_size_samples_against_quadrature() -> None:
     assert upper == pytest.approx(fixed_size_delta(4.0, 0.1, 50, 1.0), rel=3e-4)
 
 
+@pytest.mark.long
 def test_long_compositions_are_summed_in_stages_and_stay_narrow() -> None:
     for count, delta in ((10**5, 1e-6), (10**7, 1e-6)):
         noise = 3.0 * math.sqrt(count)
@@ -362,6 +365,7 @@ def test_searches_end_on_the_safe_side() -> None:
     assert largest_holding(lambda _: 0.0, 0.5, below=3.0) == 0.0
 
 
+@pytest.mark.long
 def test_the_curve_holds_the_best_test_of_five_responses() -> None:
     """Neyman and Pearson: reject where most answers are true, evenly among one number of them."""
     response = RandomizedResponse(epsilon=1.0, categories=2) * 5

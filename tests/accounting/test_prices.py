@@ -194,6 +194,7 @@ SIMPLE = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(SIMPLE, SIMPLE, st.integers(1, 6))
 def test_prices_add(first: Event, second: Event, count: int) -> None:
@@ -206,6 +207,7 @@ def test_prices_add(first: Event, second: Event, count: int) -> None:
     assert zcdp_price(both) >= zcdp_price(first)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.lists(SIMPLE, min_size=1, max_size=3), st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_approx_dp_is_no_better_than_its_ways_and_implied_by_one(

@@ -278,6 +278,7 @@ def test_the_profile_of_a_run_beats_its_divergences() -> None:
         assert ends["private selection"] < 0.8 * ends["Renyi divergences"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_runs_that_may_fail(own: float) -> None:
     """The worst (epsilon, delta) pair, in every order of its four outcomes."""
@@ -309,6 +310,7 @@ def test_failures_of_poisson_runs() -> None:
     assert mass == pytest.approx(1 - math.exp(-2), rel=1e-15)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.floats(-0.999, 50),
@@ -361,6 +363,7 @@ def test_numbers_of_any_size(shape: float, stop: Any) -> None:
     assert math.isfinite(large)
 
 
+@pytest.mark.long
 def test_prices_in_accounts() -> None:
     pure = NegativeBinomialTries(event=Laplace(noise_multiplier=2) * 2, shape=1, stop=0.01)
     spent = price(pure, PureDP).epsilon

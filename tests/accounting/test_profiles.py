@@ -154,6 +154,7 @@ def test_small_deltas_keep_their_digits() -> None:
     assert upper[0] / lower[0] - 1 < 1e-11
 
 
+@pytest.mark.long
 def test_the_exponential_mechanism_has_the_maximum_over_coins() -> None:
     event = Exponential(epsilon=2)
     epsilons = np.linspace(-2.5, 2.5, 21)
@@ -233,6 +234,7 @@ def test_refusals() -> None:
         profile_bounds(Pure(epsilon=1).fixed_size_sampled(size=1, population=9), [1.0])
 
 
+@pytest.mark.long
 def test_functions_of_numpy_and_scipy_have_the_errors_that_are_charged() -> None:
     generator = np.random.default_rng(7)
     small = 10 ** generator.uniform(-12, 1, 500)
@@ -258,6 +260,7 @@ def test_functions_of_numpy_and_scipy_have_the_errors_that_are_charged() -> None
         assert abs(value - truth) <= truth * mp.mpf(2) ** -49
 
 
+@pytest.mark.long
 def test_running_sums_keep_their_error() -> None:
     terms = np.random.default_rng(3).uniform(0, 1, 40_000) ** 8
     sums, error = boxes.running_sum(terms)

@@ -116,6 +116,7 @@ def test_a_long_mass_is_rounded_up() -> None:
         assert truth <= above <= truth * (1 + mpmath.mpf(10) ** -2000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1, 2), Fraction(99, 100)])
 def test_one_unit_replaced_in_a_sample(rate: Fraction) -> None:
     event = Approximate(epsilon=1, delta=ONE_IN_A_MILLION).poisson_sampled(rate=rate)

@@ -109,6 +109,7 @@ def test_sampled_gaussian_at_real_orders_both_ways(sigma: float, q: float, alpha
     assert truth * (1 - mpmath.mpf("1e-15")) <= value <= truth * (1 + mpmath.mpf("1e-9"))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.2, 50), st.floats(1e-7, 0.999), st.floats(1.01, 60), st.floats(1.0, 1.5))
 def test_sampled_gaussian_is_monotone(sigma: float, q: float, alpha: float, factor: float) -> None:
@@ -135,6 +136,7 @@ def test_randomised_response_by_its_outcomes(epsilon: float, categories: int, al
     assert truth <= value <= truth * (1 + mpmath.mpf("1e-14"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [0.5, 3.0])
 @pytest.mark.parametrize("shift", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("alpha", [1.5, pytest.param(4, marks=pytest.mark.slow)])
@@ -236,6 +238,7 @@ def test_sampling_never_costs_and_prices_are_never_beaten(event: Event, alpha: f
     assert renyi(event * 3, alpha=alpha) == pytest.approx(3 * whole, rel=1e-12)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.3, 5), st.floats(0.001, 0.5), st.floats(1.1, 50), st.floats(1.001, 3))
 def test_divergences_grow_with_their_order(

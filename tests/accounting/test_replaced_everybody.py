@@ -98,6 +98,7 @@ def test_everybody_costs_no_less_than_nearly_everybody() -> None:
             assert delta(nearly, epsilon=at, neighbors=AddRemove) < most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opposite", mostly_slow([1.0, 0.5]))
 def test_a_replaced_mixture_is_no_better_than_its_two_sides(opposite: float) -> None:
     """One unit moves up, the other down: the pair's delta by a sum over a fine grid."""

@@ -93,6 +93,7 @@ def test_the_row_that_pulls_apart_attains_it_at_every_epsilon(seed: int) -> None
         assert found.upper[0] <= exact * (1 + 1e-3) + 1e-6  # about the best y, not far above
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noise", "rate"), mostly_slow([(1.0, 0.1), (3.0, 0.01), (0.4, 0.5), (1.0, 1.0)])
 )
@@ -179,6 +180,7 @@ EVENTS: list[Event] = [
 QUICK = (Laplace, TruncatedLaplace, Approximate)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event",
     mostly_slow(
@@ -252,6 +254,7 @@ def test_emptied_contributions_on_samples_of_a_fixed_size_are_enumerated() -> No
     assert largest >= -1e-13  # the lower end is of one of these tables
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", mostly_slow([5, 10]))
 def test_emptying_costs_between_a_poisson_sample_and_replacing(size: int) -> None:
     event = Gaussian(noise_multiplier=2.0).fixed_size_sampled(size=size, population=10) * 5
@@ -275,6 +278,7 @@ def test_relations_agree_where_they_are_the_same() -> None:
     )
 
 
+@pytest.mark.long
 def test_many_hits_of_one_unit_take_seconds() -> None:
     """Each number of hits has a profile of its own; no cost of the whole is below that of one."""
     before = time.process_time()
@@ -289,6 +293,7 @@ def test_many_hits_of_one_unit_take_seconds() -> None:
     assert known < found.upper  # a unit that is hit often costs more than one
 
 
+@pytest.mark.long
 def test_a_part_without_a_known_pair_takes_no_lower_end_from_the_others() -> None:
     noise = Laplace(noise_multiplier=229.8) * 20
     sample = Approximate(epsilon=0.0017, delta=4e-12).fixed_size_sampled(size=7, population=10**8)

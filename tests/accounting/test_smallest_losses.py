@@ -93,6 +93,7 @@ def pairs(seed: int, *, add: bool) -> tuple[Law, Law]:
     return added(base), added(rest)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("add", mostly_slow([False, True]))
 @pytest.mark.parametrize("count", [2, 3])
 def test_finite_laws_lie_between_both_theorems(count: int, *, add: bool) -> None:
@@ -147,6 +148,7 @@ def plain(
     return found[0], found[1]
 
 
+@pytest.mark.long
 def test_sampled_steps_apart_against_plain_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of steps of which few lose more than the smallest: both sides hold plain sums."""
     monkeypatch.setattr(capped_bases, "MANY", 1)

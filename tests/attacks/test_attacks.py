@@ -50,6 +50,7 @@ def test_curves_of_an_attack_by_hand() -> None:
         attack.true_positive_rate(fpr=1.5)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40))
 def test_the_area_is_the_chance_of_the_right_order(people: list[tuple[int, bool]]) -> None:
     scores, truth = (np.array(column) for column in zip(*people, strict=True))

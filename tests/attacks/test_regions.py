@@ -25,6 +25,7 @@ def region(seed: int, runs: int = 600, confidence: float = 0.9) -> ErrorRegion:
     return error_region(MU * kind + drawn.normal(size=runs), kind, confidence=confidence)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_curve_of_the_truth_passes_all_pairs_as_often_as_is_said() -> None:
     """Of a shift of normal noise the best miss rate is known; it is above no pair."""

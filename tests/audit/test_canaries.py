@@ -48,6 +48,7 @@ def test_wrong_labels_are_memorised_by_neighbours_and_not_by_private_fits() -> N
     assert hidden.epsilon <= 1
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise_multiplier", [0.5, 2.0])
 def test_gradients_of_their_own_are_seen_as_far_as_noise_lets(noise_multiplier: float) -> None:

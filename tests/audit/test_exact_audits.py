@@ -115,6 +115,7 @@ def test_both_directions_count() -> None:
     assert exact(law, 0, 1).delta(0.0) == pytest.approx(0.49)
 
 
+@pytest.mark.long
 @given(
     masses=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=7),
     epsilon=st.floats(0, 4),
@@ -156,6 +157,7 @@ def test_epsilon_is_no_less_where_delta_is_nearly_all_of_an_event(seed: int) -> 
     assert truth <= curve.epsilon(delta) <= truth + 1e-11
 
 
+@pytest.mark.long
 def test_divergences_of_other_promises() -> None:
     curve = exact(response(1.0, 2), 0, 1)
     p = math.e / (1 + math.e)

@@ -36,6 +36,7 @@ def test_a_given_threshold_is_counted_by_hand() -> None:
     assert normal.mu == pytest.approx(-stats.norm.ppf(missed) - stats.norm.ppf(alarms), abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", mostly_slow([0.5, 2.0]))
 def test_bounds_above_the_truth_are_as_rare_as_stated(epsilon: float) -> None:
@@ -47,6 +48,7 @@ def test_bounds_above_the_truth_are_as_rare_as_stated(epsilon: float) -> None:
     assert sum(above) <= 123
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_null_data_yield_nothing_more_often_than_stated() -> None:
     drawn = np.random.default_rng(2)

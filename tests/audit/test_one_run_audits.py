@@ -112,6 +112,7 @@ AUDITS: dict[str, Callable[[Any, Any], Bound]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", AUDITS)
 @pytest.mark.parametrize("epsilon", mostly_slow([0.0, 1.0]))
@@ -139,6 +140,7 @@ def test_bounds_above_the_truth_in_thousands_of_runs(name: str, epsilon: float) 
     assert sum(above) <= 800 + 127
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_gaussian_audit_holds_for_normal_noise() -> None:
     # As above, at mu = 1: scores are coins with normal noise.
@@ -152,6 +154,7 @@ def test_the_gaussian_audit_holds_for_normal_noise() -> None:
     assert above <= 96
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_gaussian_audit_holds_where_canaries_share_one_loss() -> None:
     # As above: each canary is told by a flip whose bias all share, 1-GDP for each of them. An audit

@@ -99,6 +99,7 @@ CLAIMS: list[Any] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("claim", mostly_slow(CLAIMS, quick=2), ids=repr)
 def test_sizes_find_half_the_noise(claim: Any) -> None:
@@ -155,6 +156,7 @@ def test_what_is_too_small_to_be_seen_is_told() -> None:
         assert (rate > 0.98) if often else (rate < 0.5)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", mostly_slow(SOUND, quick=2))
 def test_sound_mechanisms_are_left_alone(name: str) -> None:
@@ -164,6 +166,7 @@ def test_sound_mechanisms_are_left_alone(name: str) -> None:
     assert not found.violated, repr(found)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("places", mostly_slow([None, 0, 3]))
 def test_false_alarms_are_as_rare_as_stated(places: int | None) -> None:
@@ -197,6 +200,7 @@ def test_a_score_of_an_output_hangs_on_no_other(width: int) -> None:
         assert score(some).tolist() == [score([one])[0] for one in some]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_an_output_that_is_seldom_of_another_kind_is_no_false_alarm() -> None:
     # Each search is wrong with probability 1e-6; in half one sample alone has the rare kind.
@@ -213,6 +217,7 @@ def test_an_output_that_is_seldom_of_another_kind_is_no_false_alarm() -> None:
         assert not found.violated
 
 
+@pytest.mark.long
 def test_evolution_leaves_a_bad_start() -> None:
     # Only around 7 does the mechanism tell anything.
     drawn = np.random.default_rng(4)

@@ -99,6 +99,7 @@ def test_what_a_tool_does_wrong_is_said(workers: Any, body: str, trouble: str) -
     assert trouble in found[0]
 
 
+@pytest.mark.long
 def test_a_tool_that_takes_too_long_is_ended(workers: Any) -> None:
     worker = workers("import time\ndef ask(case): time.sleep(60)", limit=1.5)
     assert cold(worker).troubles(TRUTH) == ["over the limit of 2 s"]
@@ -155,6 +156,7 @@ def run(*arguments: Any) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_script_measures_unacorda_alone(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
     tables = run("--tools", "unacorda", "--cases", "sampled-1e3", "--quick", "--json", file)
@@ -171,6 +173,7 @@ def test_the_script_measures_unacorda_alone(tmp_path: Path) -> None:
     assert "Nothing." in tables
 
 
+@pytest.mark.long
 def test_the_script_draws_from_the_box(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
     tables = run("--box", 4, "--json", file)

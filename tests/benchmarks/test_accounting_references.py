@@ -43,6 +43,7 @@ def test_gaussians_are_their_closed_form() -> None:
     assert close(gaussian_delta(MP.mpf(1), MP.mpf(str(found.value))), MP.mpf("1e-7"), "1e-18")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["remove", pytest.param("add", marks=pytest.mark.slow)])
 def test_a_sampled_gaussian_beside_a_gaussian_is_an_integral(direction: str) -> None:
     """delta of the two is the mean over the sampled one's loss of the other's delta, shifted."""

@@ -62,6 +62,7 @@ def test_the_root_lists_the_verbs_that_work() -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_page_names_every_verb_option_and_exit_code() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     for verb in VERBS:
@@ -73,11 +74,13 @@ def test_the_page_names_every_verb_option_and_exit_code() -> None:
         assert f"| {int(code)} |" in page
 
 
+@pytest.mark.long
 def test_version(spawn: Run) -> None:
     ran = spawn("--version")
     assert (ran.code, ran.out, ran.err) == (0, f"unacorda {unacorda.__version__}\n", "")
 
 
+@pytest.mark.long
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from unacorda.cli.app import main; main(['--help'])\n"
@@ -112,6 +115,7 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(visits: str) -> None:
     assert "\x1b" not in on_terminal(*grouped, TERM="dumb").out
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "unacorda", "demo"],
@@ -136,6 +140,7 @@ runpy.run_module("unacorda", run_name="__main__")
 """
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     fifo = tmp_path / "keys"
     os.mkfifo(fifo)
@@ -159,6 +164,7 @@ def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     assert b"Interrupted" in err
 
 
+@pytest.mark.long
 def test_a_question_about_a_small_file_loads_no_engine_of_the_accountant(tmp_path: Path) -> None:
     """Nor SciPy: most of the time of a short command were imports."""
     table = tmp_path / "visits.csv"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Run
 
 import unacorda.cli
@@ -14,6 +15,7 @@ import unacorda.cli
 DATA = Path(unacorda.cli.__file__).parent / "data"
 
 
+@pytest.mark.long
 def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
     ran = run("demo")
     assert (ran.code, ran.err) == (0, "")
@@ -30,6 +32,7 @@ def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
         assert words in ran.out
 
 
+@pytest.mark.long
 def test_json_holds_exact_and_private_answers(run: Run) -> None:
     income, delays = json.loads(run("demo", "--json").out)["parts"]
     assert sum(row["people"] for row in income["exact"]) == 1000

@@ -20,6 +20,7 @@ def visits(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_a_look_at_a_file(visits: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", visits, "--unit", "person", "--epsilon", "2000"]) == 0
     said = capsys.readouterr()
@@ -29,6 +30,7 @@ def test_a_look_at_a_file(visits: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "no --ledger" in said.err
 
 
+@pytest.mark.long
 def test_a_page_is_written_whole_and_no_file_is_replaced(
     visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,6 +44,7 @@ def test_a_page_is_written_whole_and_no_file_is_replaced(
     assert main([*verb, "--html", str(tmp_path / "look.txt")]) == 2
 
 
+@pytest.mark.long
 def test_an_account_pays_and_refuses_what_is_too_much(
     visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +78,7 @@ def test_mistakes_are_named(
     assert capsys.readouterr().err.startswith("error: ")
 
 
+@pytest.mark.long
 def test_every_answer_is_recorded_and_verified(
     visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

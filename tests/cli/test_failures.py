@@ -160,6 +160,7 @@ def test_a_file_that_cannot_be_read_ends_with_4(
     assert is_short(ran)
 
 
+@pytest.mark.long
 def test_other_terms_of_the_account_end_with_5(run: Run, visits: str, ledger: str) -> None:
     book = ("--ledger", ledger, "--dataset", "v")
     assert run("query", visits, *BASE, *book, "--budget", "epsilon=2", COUNT).code == 0
@@ -247,6 +248,7 @@ def test_keys_that_look_alike_are_noted(run: Run, visits: str) -> None:
     assert ".py" not in ran.err
 
 
+@pytest.mark.long
 def test_a_hostile_header_steers_no_terminal(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     nasty = ["\x1b[31mred", "[bold]x[/bold]", "a'); DROP TABLE t; --", 'q""uote', "\u202eflip"]
@@ -266,6 +268,7 @@ def test_a_hostile_header_steers_no_terminal(run: Run, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", mostly_slow(["x' OR '1'='1", "'); DROP TABLE t; --", '"', "\\", "; SELECT 1"], quick=2)
 )

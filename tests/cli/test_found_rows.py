@@ -28,6 +28,7 @@ def kept(ledger: str) -> tuple[PureDP | object, list[Entry]]:
         return opened.spent("v"), entries
 
 
+@pytest.mark.long
 def test_a_query_after_a_look_reads_what_the_look_found(run: Run, visits: str, ledger: str) -> None:
     look = ("describe", visits, "--unit", "person", "--epsilon", "1", *book(ledger), "--json")
     assert run(*look).code == 0
@@ -48,6 +49,7 @@ def test_a_query_after_a_look_reads_what_the_look_found(run: Run, visits: str, l
     assert json.loads(entries[-1].limits or "") == {"max_rows": found}
 
 
+@pytest.mark.long
 def test_a_look_and_a_question_with_a_limit_share_one_account(
     run: Run, visits: str, ledger: str
 ) -> None:
@@ -59,6 +61,7 @@ def test_a_look_and_a_question_with_a_limit_share_one_account(
     assert kept(ledger)[0] == PureDP("1.5")
 
 
+@pytest.mark.long
 def test_a_look_after_a_query_reads_what_the_query_found(
     run: Run, visits: str, ledger: str
 ) -> None:
@@ -78,6 +81,7 @@ def test_without_a_ledger_the_search_is_part_of_the_price(run: Run, visits: str)
     assert "a number that was found privately" in ran.err
 
 
+@pytest.mark.long
 def test_an_explanation_pays_for_no_search(run: Run, visits: str, ledger: str) -> None:
     free = run("query", visits, *AUTO, "--explain", COUNT)
     assert free.code == 0, free.err
@@ -97,6 +101,7 @@ def test_an_explanation_pays_for_no_search(run: Run, visits: str, ledger: str) -
     assert kept(ledger)[0] == PureDP(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "code"),
     [
@@ -117,6 +122,7 @@ def test_what_is_refused_pays_for_no_search(
             assert opened.entries("v") == ()
 
 
+@pytest.mark.long
 def test_a_sub_account_that_cannot_pay_leaves_no_search_behind(
     run: Run, visits: str, ledger: str
 ) -> None:
@@ -131,6 +137,7 @@ def test_a_sub_account_that_cannot_pay_leaves_no_search_behind(
             opened.open_sub_account("v", "ana", PureDP("0.5"))
 
 
+@pytest.mark.long
 def test_a_new_account_and_a_sub_account_are_opened_by_one_question(
     run: Run, visits: str, ledger: str
 ) -> None:
@@ -142,6 +149,7 @@ def test_a_new_account_and_a_sub_account_are_opened_by_one_question(
         assert opened.spent("v", "ana") == PureDP("0.9")
 
 
+@pytest.mark.long
 def test_other_kinds_of_budgets_and_limits_on_groups(run: Run, visits: str, ledger: str) -> None:
     asked = ("query", visits, "--unit", "person", "--max-rows", "auto", "--max-groups", "2")
     ran = run(*asked, "--rho", "0.1", *book(ledger, "rho=1"), COUNT)

@@ -25,6 +25,7 @@ def kept(run: Run, visits: str, ledger: str) -> str:
     return ledger
 
 
+@pytest.mark.long
 def test_shows_every_account(run: Run, kept: str) -> None:
     ran = run("ledger", "show", "--ledger", kept)
     assert ran.code == 0
@@ -34,6 +35,7 @@ def test_shows_every_account(run: Run, kept: str) -> None:
     assert "\x1b" not in ran.out
 
 
+@pytest.mark.long
 def test_json_holds_the_chain(run: Run, kept: str) -> None:
     ran = run("ledger", "show", "--ledger", kept, "--dataset", "visits-2025", "--verify", "--json")
     ((account),) = json.loads(ran.out)["accounts"]
@@ -45,6 +47,7 @@ def test_json_holds_the_chain(run: Run, kept: str) -> None:
     assert committed["previous"] == reserved["digest"]
 
 
+@pytest.mark.long
 def test_verify_finds_a_change(run: Run, kept: str) -> None:
     assert run("ledger", "show", "--ledger", kept, "--verify").code == 0
     with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
@@ -56,6 +59,7 @@ def test_verify_finds_a_change(run: Run, kept: str) -> None:
     assert "was changed" in ran.err
 
 
+@pytest.mark.long
 def test_an_entry_without_an_answer_is_told_apart(run: Run, kept: str) -> None:
     with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
         connection.execute("DROP TRIGGER unacorda_entries_no_delete")
@@ -67,11 +71,13 @@ def test_an_entry_without_an_answer_is_told_apart(run: Run, kept: str) -> None:
     assert account["spent"] == "ZCDP(rho=0.1)"
 
 
+@pytest.mark.long
 def test_looking_makes_no_ledger(run: Run, ledger: str) -> None:
     assert run("ledger", "show", "--ledger", ledger).code == 2
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
 
 
+@pytest.mark.long
 def test_unknown_accounts_and_files_that_are_no_ledger(run: Run, kept: str, tmp_path: Path) -> None:
     ran = run("ledger", "show", "--ledger", kept, "--dataset", "nix")
     assert ran.code == 5
@@ -80,6 +86,7 @@ def test_unknown_accounts_and_files_that_are_no_ledger(run: Run, kept: str, tmp_
     assert run("ledger", "show", "--ledger", f"sqlite:///{tmp_path / 'text.db'}").code == 2
 
 
+@pytest.mark.long
 def test_each_question_is_shown_with_its_limits(run: Run, visits: str, ledger: str) -> None:
     book = ("--ledger", ledger, "--dataset", "v", "--budget", "epsilon=3")
     look = run("describe", visits, "--unit", "person", "--epsilon", "1", *book)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.ledger.ledgers import EVENT
+from tests.ledger.ledgers import DURABLE, EVENT
 from tests.postgres_server import empty_schema
 from tests.support.seams import SplitPart, open_ledger
 from tests.tiers import mostly_slow
@@ -34,7 +34,8 @@ def asked(run: Run, visits: str, ledger: str) -> None:
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgres"])
+@pytest.mark.long
+@pytest.mark.parametrize("place", DURABLE)
 def test_an_account_that_was_opened_needs_no_budget_to_ask(
     run: Run, visits: str, ledger: str, place: str
 ) -> None:
@@ -45,6 +46,7 @@ def test_an_account_that_was_opened_needs_no_budget_to_ask(
     assert "left:     ZCDP(rho=0.4, delta=1e-08)" in ran.out
 
 
+@pytest.mark.long
 def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
     opened(run, ledger, "--sub-account", "Ada\x1b[31m=rho=0.2")
     opened(run, ledger, "--sub-account", "bo=rho=0.3,delta=1e-9")  # added
@@ -60,6 +62,7 @@ def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
     assert account["sub_accounts"]["bo"]["spent"] == "ZCDP(rho=0.05)"
 
 
+@pytest.mark.long
 def test_a_question_spends_from_a_sub_account(run: Run, visits: str, ledger: str) -> None:
     ask = (
         "query", visits, "--unit", "person", "--max-rows", "2", "--epsilon", "0.2",
@@ -144,6 +147,7 @@ def test_the_first_opening_needs_a_budget(run: Run, ledger: str) -> None:
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
 
 
+@pytest.mark.long
 def test_what_is_exported_is_verified_like_the_ledger(
     run: Run, visits: str, ledger: str, tmp_path: Path
 ) -> None:
@@ -194,6 +198,7 @@ def test_unknown_accounts_end_with_5(run: Run, ledger: str) -> None:
         assert "no account named 'nix'" in ran.err
 
 
+@pytest.mark.long
 def test_a_history_is_priced_again(run: Run, visits: str, ledger: str) -> None:
     opened(run, ledger)
     for _ in range(2):

@@ -29,6 +29,7 @@ def book(run: Run, visits: str, ledger: str) -> tuple[str, ...]:
     return kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "price", [("--rho", "0.01"), ("--epsilon", "0.1", "--delta", "1e-6"), ("--mu", "0.1")]
 )
@@ -58,6 +59,7 @@ def test_every_kind_of_account_has_its_options(
     assert named in unit_mend(request_, budget)
 
 
+@pytest.mark.long
 def test_missing_bounds_and_keys_name_their_column(run: Run, visits: str) -> None:
     asked = ("query", visits, *PERSON, *CHEAP)
     assert "--bounds age=LOWER:UPPER" in run(*asked, "SELECT AVG(age) AS a FROM visits").err
@@ -99,6 +101,7 @@ def test_a_path_is_told_its_address(run: Run, visits: str, address: str) -> None
         assert f"--ledger sqlite:///{path}." in ran.err
 
 
+@pytest.mark.long
 def test_an_unknown_account_lists_those_there_are(
     run: Run, visits: str, ledger: str, book: tuple[str, ...]
 ) -> None:
@@ -117,6 +120,7 @@ def test_an_unknown_account_lists_those_there_are(
     assert [account["dataset"] for account in found] == ["v"], "looking has opened an account"
 
 
+@pytest.mark.long
 def test_other_terms_are_told_to_ask_with_the_old_ones(
     run: Run, visits: str, book: tuple[str, ...]
 ) -> None:
@@ -126,6 +130,7 @@ def test_other_terms_are_told_to_ask_with_the_old_ones(
     assert "terms it was opened with" in ran.err
 
 
+@pytest.mark.long
 def test_an_explanation_says_when_too_little_is_left(
     run: Run, visits: str, book: tuple[str, ...]
 ) -> None:

@@ -38,6 +38,7 @@ from unacorda.privacy.events import (
 )
 
 
+@pytest.mark.long
 @given(EVENTS)
 def test_what_is_written_is_read_back(event: Event) -> None:
     again = read_event(written(event))
@@ -45,6 +46,7 @@ def test_what_is_written_is_read_back(event: Event) -> None:
     assert again.to_json() == read_event(written(again)).to_json()
 
 
+@pytest.mark.long
 @given(EVENTS)
 def test_class_names_and_blanks_do_not_matter(event: Event) -> None:
     text = written(event)
@@ -247,6 +249,7 @@ def test_any_signs_are_refused(text: str) -> None:
         read_event(text)
 
 
+@pytest.mark.long
 def test_sums_of_hundreds_of_events_are_read() -> None:
     text = " + ".join(f"pure(epsilon={n})" for n in range(1, 401))
     event = read_event(text)

@@ -76,6 +76,7 @@ def drawn(run: Run, tmp_path: Path, *arguments: str, ending: str = "svg") -> dic
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "ending"), [("tradeoff", "pdf"), ("profile", "png")])
 def test_curves_are_certified_from_both_sides(
     run: Run, tmp_path: Path, kind: str, ending: str
@@ -88,6 +89,7 @@ def test_curves_are_certified_from_both_sides(
     assert run("plot", kind, "--output", str(path), EVENTS).out.startswith("Drawn: ")
 
 
+@pytest.mark.long
 def test_what_an_audit_rules_out_is_beside_the_curve(
     run: Run, tmp_path: Path, scores: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_what_an_audit_rules_out_is_beside_the_curve(
     assert other["audited"]["refuted"] is True
 
 
+@pytest.mark.long
 def test_losses_have_a_mean_and_the_epsilon_of_a_delta(run: Run, tmp_path: Path) -> None:
     told = drawn(run, tmp_path, "loss", "--delta", "1e-5", EVENTS)
     losses, masses = told["remove"]["losses"], told["remove"]["masses"]
@@ -117,6 +120,7 @@ def test_losses_have_a_mean_and_the_epsilon_of_a_delta(run: Run, tmp_path: Path)
     assert cut["remove"]["infinity"] == pytest.approx(0.01)
 
 
+@pytest.mark.long
 def test_ratios_of_samples_are_those_of_the_accountant(run: Run, tmp_path: Path) -> None:
     many = "gaussian(noise_multiplier=1) * 100"
     told = drawn(run, tmp_path, "amplification", "--delta", "1e-5", many)
@@ -130,6 +134,7 @@ def test_ratios_of_samples_are_those_of_the_accountant(run: Run, tmp_path: Path)
     assert told["ratio"][place] == pytest.approx(cost / rate / whole)
 
 
+@pytest.mark.long
 def test_what_was_spent_is_that_of_the_ledger(run: Run, tmp_path: Path, ledger: str) -> None:
     told = drawn(run, tmp_path, "budget", "--ledger", ledger)
     (name, shares), (other, none) = told["spent"].items()
@@ -157,6 +162,7 @@ def test_budgets_of_every_kind_are_shown(budget: Any, name: str) -> None:
     assert found.numbers["spent"] == {name: [0, 0]}
 
 
+@pytest.mark.long
 def test_a_release_is_drawn_with_its_intervals(run: Run, tmp_path: Path, release: Path) -> None:
     told = drawn(run, tmp_path, "errors", str(release), "--column", "n")
     rows = json.loads(release.read_text())["rows"]
@@ -167,6 +173,7 @@ def test_a_release_is_drawn_with_its_intervals(run: Run, tmp_path: Path, release
     assert ranks["lower"] == [None, None, None]  # a quantile has none
 
 
+@pytest.mark.long
 def test_an_attack_is_drawn_beside_what_a_promise_allows(
     run: Run, tmp_path: Path, scores: Path
 ) -> None:
@@ -235,6 +242,7 @@ def test_a_picture_needs_a_place(run: Run, tmp_path: Path, output: str) -> None:
     assert "--output" in ran.err
 
 
+@pytest.mark.long
 def test_an_account_that_is_not_there_is_code_five(run: Run, tmp_path: Path, ledger: str) -> None:
     path = str(tmp_path / "a.svg")
     ran = run("plot", "budget", "--ledger", ledger, "--dataset", "calls", "--output", path)

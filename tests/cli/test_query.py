@@ -40,6 +40,7 @@ def test_json_is_the_release_and_stdout_holds_nothing_else(run: Run, visits: str
     assert {"event", "spent", "provenance", "query"} <= set(found)
 
 
+@pytest.mark.long
 def test_lines_of_bins_and_values_say_which_they_are(run: Run, visits: str) -> None:
     select = "SELECT HISTOGRAM(age, [0, 150]) AS h FROM visits"
     ran = run("query", visits, *PERSON, "--epsilon", CHEAP, select)
@@ -65,6 +66,7 @@ def test_max_rows_limits_what_a_person_brings(run: Run, visits: str) -> None:
     assert ran.out.splitlines()[1].strip() == "200 ± 0"
 
 
+@pytest.mark.long
 def test_groups_and_rows_in_each_limit_what_a_person_brings(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("who,place\n" + "".join(f"p,{i % 3}\n" for i in range(12)), encoding="utf-8")
@@ -121,6 +123,7 @@ def test_explain_needs_no_answer_and_spends_nothing(run: Run, visits: str, ledge
     assert set(found["aggregates"]) == {"n", "mean_age"}
 
 
+@pytest.mark.long
 def test_explain_holds_an_account_to_its_terms(run: Run, visits: str, ledger: str) -> None:
     book = ("--ledger", ledger, "--dataset", "v")
     count = "SELECT COUNT(*) AS n FROM visits"
@@ -206,6 +209,7 @@ def test_facts_from_a_file(run: Run, visits: str, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_output_is_written_whole_in_three_formats(run: Run, visits: str, tmp_path: Path) -> None:
     asked = ("query", visits, *PERSON, *FACTS, "--epsilon", CHEAP, COUNTS)
     for ending in ("csv", "json", "parquet"):
@@ -264,6 +268,7 @@ def test_an_answer_that_cannot_be_stored_is_printed(
     assert "No space left on device" in ran.err
 
 
+@pytest.mark.long
 def test_the_budget_outlives_the_process_and_the_third_question_is_refused(
     spawn: Run, visits: str, ledger: str
 ) -> None:
@@ -280,6 +285,7 @@ def test_the_budget_outlives_the_process_and_the_third_question_is_refused(
     assert third.out == ""
 
 
+@pytest.mark.long
 def test_a_question_that_cannot_be_asked_opens_no_account(
     run: Run, visits: str, ledger: str
 ) -> None:
@@ -291,6 +297,7 @@ def test_a_question_that_cannot_be_asked_opens_no_account(
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
 
 
+@pytest.mark.long
 def test_a_public_table_gives_the_keys_of_all_groups(run: Run, visits: str, tmp_path: Path) -> None:
     table = tmp_path / "counties.csv"
     table.write_text("region,county\nN,B\nS,A\n")
@@ -303,6 +310,7 @@ def test_a_public_table_gives_the_keys_of_all_groups(run: Run, visits: str, tmp_
     assert "all group columns" in run(*asked, "--keys", "@counties", sql).err
 
 
+@pytest.mark.long
 def test_a_question_is_tried_out_on_a_public_table(run: Run, visits: str, tmp_path: Path) -> None:
     table = tmp_path / "old.csv"
     table.write_text("person,age\n" + "1,130\n" * 20 + "2,30\n")

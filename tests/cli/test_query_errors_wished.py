@@ -16,6 +16,7 @@ LEVELS = "SELECT county, COUNT(*) AS n FROM visits GROUP BY ROLLUP(county)"
 KEYS = ("--keys", "county=A,B")
 
 
+@pytest.mark.long
 def test_the_least_budgets_reach_the_error(run: Run, visits: str) -> None:
     ran = run("query", visits, *PERSON, "--error", "n=10", "--json", COUNT)
     assert ran.code == 0
@@ -41,6 +42,7 @@ def test_they_are_printed_as_options(run: Run, visits: str) -> None:
     assert "nothing durable" not in ran.err
 
 
+@pytest.mark.long
 def test_a_mean_needs_a_table_to_assume(run: Run, visits: str) -> None:
     mean = "SELECT AVG(age) AS m FROM visits"
     asked = ("query", visits, *PERSON, "--bounds", "age=0:120", "--error", "m=1")
@@ -75,6 +77,7 @@ def test_what_is_no_wish_is_refused(
     assert words in ran.err.replace("\n", " ")
 
 
+@pytest.mark.long
 def test_levels_are_weighted(run: Run, visits: str) -> None:
     errors = {}
     for weights in ("1,1", "1,9", "overall"):
@@ -89,6 +92,7 @@ def test_levels_are_weighted(run: Run, visits: str) -> None:
     assert ran.code == 2
 
 
+@pytest.mark.long
 def test_errors_of_the_finest_level_and_of_all_columns(run: Run, visits: str) -> None:
     asked = ("query", visits, *PERSON, *KEYS)
     ran = run(*asked, "--error", "n=9", "--json", LEVELS)

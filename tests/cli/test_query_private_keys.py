@@ -14,6 +14,7 @@ PERSON = ("--unit", "person", "--max-rows", "2")
 ROOMY = ("--epsilon", "8", "--delta", "1e-3")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["county", "PLACE"])
 def test_keys_are_found_and_the_answer_says_which_appear(run: Run, visits: str, name: str) -> None:
     ran = run("query", visits, *PERSON, *ROOMY, "--private-keys", name, SELECT)

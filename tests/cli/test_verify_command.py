@@ -39,6 +39,7 @@ def test_a_release_holds_and_its_entry_is_found(run: Run, answer: Path, ledger: 
     assert run("verify", str(answer), "--ledger", ledger, "--dataset", "v").code == 0
 
 
+@pytest.mark.long
 def test_json_is_the_report(run: Run, answer: Path, ledger: str) -> None:
     found = json.loads(run("verify", str(answer), "--ledger", ledger, "--json").out)
     assert found["holds"] is True
@@ -52,6 +53,7 @@ def test_the_printed_json_is_a_release_too(run: Run, visits: str, tmp_path: Path
     assert run("verify", str(tmp_path / "printed")).code == 0
 
 
+@pytest.mark.long
 def test_a_change_ends_with_code_1(run: Run, answer: Path, ledger: str) -> None:
     stated = json.loads(answer.read_text())
     stated["query"]["aggregates"]["m"]["weight"] = "9"
@@ -65,6 +67,7 @@ def test_a_change_ends_with_code_1(run: Run, answer: Path, ledger: str) -> None:
     assert "It is not what it says." in run("verify", str(answer)).out
 
 
+@pytest.mark.long
 def test_what_a_file_says_steers_no_terminal(run: Run, answer: Path) -> None:
     stated = json.loads(answer.read_text())
     stated["query"]["steps"] = [{"where": "\x1b[31m nothing"}]
@@ -74,6 +77,7 @@ def test_what_a_file_says_steers_no_terminal(run: Run, answer: Path) -> None:
     assert "\x1b" not in ran.out
 
 
+@pytest.mark.long
 def test_another_ledger_does_not_have_it(
     run: Run, visits: str, answer: Path, tmp_path: Path
 ) -> None:
@@ -88,6 +92,7 @@ def test_another_ledger_does_not_have_it(
     assert "no account named 'v'" in ran.out
 
 
+@pytest.mark.long
 def test_wrong_usage(run: Run, answer: Path, tmp_path: Path) -> None:
     assert run("verify", str(answer), "--dataset", "v").code == 2
     assert run("verify", str(tmp_path / "missing.json")).code == 2

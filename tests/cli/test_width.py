@@ -48,6 +48,7 @@ def test_a_wide_release_comes_in_blocks_with_its_keys_and_every_digit(visits: st
     assert any(re.match(r"A +2024-01-01 +200 ± 0 ", line) for line in lines)
 
 
+@pytest.mark.long
 def test_the_cost_of_an_entry_is_whole(visits: str, ledger: str, run: Run) -> None:
     book = ("--ledger", ledger, "--dataset", "v")
     for price in ("0.125", "0.0625"):
@@ -75,6 +76,7 @@ def test_each_row_of_the_demonstration_is_one_line() -> None:
         assert row.count("±") == 2
 
 
+@pytest.mark.long
 @given(
     cells=st.lists(st.text(alphabet="0123456789 ±", max_size=40), min_size=1, max_size=9),
     repeated=st.integers(0, 2),

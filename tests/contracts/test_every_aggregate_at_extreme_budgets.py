@@ -33,6 +33,7 @@ EVERY += [unacorda.ApproxDP(amount, "1e-6") for amount in AMOUNTS]
 QUICK: set[Guarantee] = {unacorda.PureDP("1e-100"), unacorda.ZCDP("1e-300"), unacorda.PureDP("1e6")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "budget", [b if b in QUICK else pytest.param(b, marks=pytest.mark.slow) for b in EVERY]
 )

@@ -186,6 +186,7 @@ def test_every_audit_asks_its_aggregate(kind: type[Aggregate]) -> None:
     assert [type(found) for found in query.aggregates.values()] == [kind]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow(AUDITED))
 def test_no_search_breaks_an_aggregate(kind: type[Aggregate]) -> None:

@@ -59,6 +59,7 @@ def test_every_estimator_has_an_audit() -> None:
     assert not set(FITS) & set(NOTHING_TOLD)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", mostly_slow(FITS, quick=2))
 def test_no_search_breaks_an_estimator(name: str) -> None:

@@ -373,6 +373,7 @@ def test_no_element_makes_inference_refuse(name: str, names: tuple[str, ...]) ->
             assert same(answered(name, one), answered(name, other)), (hostile, column)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["LinearRegression", "LogisticRegression", "PCA"])
 def test_a_number_in_a_row_is_read_by_itself(name: str) -> None:
     data = FITS[name].pair[0]

@@ -81,6 +81,7 @@ def test_every_model_that_fits_tables_has_an_audit() -> None:
     assert fits_tables() == {name for name in DOORS if name[0].isupper()}
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", mostly_slow(DOORS))

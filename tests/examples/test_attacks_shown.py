@@ -40,12 +40,14 @@ def test_columns_are_found_without_noise_and_not_with_much() -> None:
     assert example["share_right"](1, bits=SeededBits(1)) < 0.65
 
 
+@pytest.mark.long
 def test_few_films_are_enough() -> None:
     example = names_of("attacks/ratings.py")
     assert example["share_found"](6, 0.0) >= 0.95
     assert example["share_found"](2, 6.0) <= 0.1
 
 
+@pytest.mark.long
 def test_noise_hides_who_was_in_the_study() -> None:
     example = names_of("attacks/genomes.py")
     found = example["attacks"](bits=SeededBits(1))

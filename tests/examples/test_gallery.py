@@ -41,6 +41,7 @@ def test_every_kind_of_picture_is_shown(gallery: dict[str, Any]) -> None:
         assert f"`plots.{name}`" in PAGE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHOWN)
 def test_drawn_anew_it_says_the_same(gallery: dict[str, Any], tmp_path: Path, name: str) -> None:
     kept = DOCS / "gallery" / f"{name}.svg"

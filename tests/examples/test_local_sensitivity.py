@@ -18,6 +18,7 @@ def example() -> dict[str, Any]:
     return names_of(EXAMPLE)
 
 
+@pytest.mark.long
 def test_it_runs() -> None:
     lines = lines_of(EXAMPLE)
     assert "data (1, 2, 2): 0: 0.063, 1: 0.170, 2: 0.462" in lines[0]
@@ -46,6 +47,7 @@ def test_the_tells_are_what_one_law_has_and_the_other_has_not(example: dict[str,
         assert math.isclose(found, 1 - math.tanh(0.5), rel_tol=1e-9)
 
 
+@pytest.mark.long
 def test_the_worst_pair_is_the_worst(example: dict[str, Any]) -> None:
     delta, one, other = example["worst"](example["at_local_sensitivity"], 10.0)
     assert math.isclose(delta, 1 - math.tanh(1 / 8), rel_tol=1e-9)  # scale 4 beside scale 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tests.examples.running import lines_of, names_of
 
 from unacorda.bits import SeededBits
@@ -13,6 +14,7 @@ from unacorda.bits import SeededBits
 EXAMPLE = "median_income.py"
 
 
+@pytest.mark.long
 def test_it_runs() -> None:
     assert len(lines_of(EXAMPLE)) == 6
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from tests.examples.running import lines_of, names_of
 
 from unacorda.bits import SeededBits
@@ -14,6 +15,7 @@ from unacorda.bits import SeededBits
 EXAMPLE = "page_visits.py"
 
 
+@pytest.mark.long
 def test_it_runs() -> None:
     assert len(lines_of(EXAMPLE)) == 4
 

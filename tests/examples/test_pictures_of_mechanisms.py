@@ -38,6 +38,7 @@ def drawn(path: Path) -> tuple[list[str], list[list[float]]]:
     return texts, lines
 
 
+@pytest.mark.long
 def test_every_picture_is_shown(pictures: dict[str, Any]) -> None:
     assert sorted(pictures["PICTURES"]) == SHOWN
     assert {path.stem for path in PAGES.glob("*.svg")} == set(SHOWN)

@@ -62,6 +62,7 @@ def test_the_errors_of_descent_are_those_of_many_runs() -> None:
     assert np.abs(ends.std(axis=0) / privacy - 1).max() < 0.15
 
 
+@pytest.mark.long
 def test_coverage_of_a_few_fits(tmp_path: Path) -> None:
     example = names_of("coverage.py")
     drawn, bits = np.random.default_rng(4), SeededBits(4)

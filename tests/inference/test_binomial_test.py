@@ -61,6 +61,7 @@ def test_p_values_are_exact() -> None:
     assert tested.p_value(0.4) == pytest.approx(2 * truth, rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("budget", "share"),
@@ -89,6 +90,7 @@ def test_levels_and_intervals_hold(budget: Guarantee, share: float) -> None:
     assert sum(low <= share <= high for low, high in intervals) >= 165
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_promised_power_is_measured_power() -> None:
     # 1,000 tests: a rate off by 0.08 from its probability has p < 1e-6.

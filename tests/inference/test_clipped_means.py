@@ -38,6 +38,7 @@ def test_bounds_without_much_noise_are_the_powers_of_two_around(
     assert inference.find_bounds(x, budget=LOUD, bits=SeededBits(1)) == (lower, upper)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "budget", mostly_slow([GDP(1), PureDP(1), ApproxDP(1, 1e-6)], quick=2), ids=repr
@@ -49,6 +50,7 @@ def test_noise_alone_seldom_widens_the_bounds(budget: Guarantee) -> None:
     assert sum(bounds != (8.0, 16.0) for bounds in found) <= 17
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("bounds", [(None, None), (-1e9, 1e9)])
 def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
@@ -68,6 +70,7 @@ def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
     assert np.median([e.privacy_error for e in estimates]) < 0.05  # of a deviation of 3
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("people", "budget", "runs"),
@@ -110,6 +113,7 @@ def test_the_bounds_that_values_were_clipped_to_are_told() -> None:
     assert whole.bounds == (0, 4)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("people", "budget"), [(40, GDP(1)), (100, PureDP(1)), (500, PureDP(1)), (1000, PureDP(1))]
@@ -128,6 +132,7 @@ def test_intervals_hold_where_noise_hides_many_or_all(people: int, budget: Guara
         assert np.median([e.standard_error for e in estimates]) < 1.3  # 0.95 by sampling
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_hold_where_quartiles_miss_a_third_of_the_people() -> None:
     # Of zeros and ones both quartiles may be zeros, and a clip to there would keep no one.

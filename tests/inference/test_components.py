@@ -66,6 +66,7 @@ def test_no_two_rows_are_farther_apart_than_is_claimed(
         assert farthest >= claimed * (1 - 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [GDP(1), PureDP(1)], ids=repr)
 @pytest.mark.parametrize("center", [True, False])
 def test_sums_of_neighbours_are_within_the_sensitivity_of_the_noise(
@@ -132,6 +133,7 @@ def test_without_noise_it_is_scikit_learns() -> None:
     assert ours.get_feature_names_out().tolist() == ["pca0", "pca1"]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("budget", "n"),

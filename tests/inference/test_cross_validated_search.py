@@ -87,6 +87,7 @@ def test_everybody_judges_once_a_run_and_is_in_all_other_fits(folds: int, n: int
             assert budget.mu_squared * folds == fitted.run_budget_.mu_squared
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", mostly_slow([0.2, 0.5, 0.7]))
 @pytest.mark.parametrize("budget", [RenyiDP(8, 2), ApproxDP(1, 1e-6)], ids=repr)
 def test_the_runs_and_the_last_fit_are_within_the_budget(budget: Guarantee, share: float) -> None:
@@ -162,6 +163,7 @@ def test_a_penalty_is_chosen_and_the_last_fit_has_everybody() -> None:
     assert fitted.predict(x[:5]).shape == (5,)
 
 
+@pytest.mark.long
 def test_classifiers_are_scored_by_their_accuracy() -> None:
     drawn = np.random.default_rng(7)
     x = drawn.normal(size=(20_000, 2))

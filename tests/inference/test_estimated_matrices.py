@@ -36,6 +36,7 @@ def test_first_and_second_moments_move_no_farther_than_is_said(p: int, factor: f
     assert farthest >= 0.7 * told  # and it is not far from that
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", [GDP(1), PureDP(4), ApproxDP(2, 1e-6)], ids=repr)
 def test_intervals_cover_the_entries(budget: Guarantee) -> None:

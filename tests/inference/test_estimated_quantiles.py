@@ -55,6 +55,7 @@ def losses_on_the_grid(monkeypatch: pytest.MonkeyPatch, x: list[int], rank: floa
     return [-float(score) for score in scores[pieces]]
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(values, st.data())
 def test_replacing_one_person_moves_no_loss_by_more_than_one(
@@ -107,6 +108,7 @@ DESIGNS: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], Callable[[
 }
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("design", "q", "budget"),
@@ -124,6 +126,7 @@ def test_intervals_cover_the_quantile(design: str, q: float, budget: Guarantee) 
     assert covered(estimates, truth(q)) >= 170
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_cover_where_the_budget_is_far_too_small() -> None:
     # As above: the mechanism picks an empty stretch there, and the errors must say so.
@@ -137,6 +140,7 @@ def test_intervals_cover_where_the_budget_is_far_too_small() -> None:
     assert covered(estimates, math.log(10)) >= 170
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_interquartile_ranges_cover_theirs() -> None:
     # As above.
@@ -227,6 +231,7 @@ def _held(name: str, share: float | None, *, people: int, budget: Guarantee, run
     return held
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.75, None])
 def test_intervals_of_whole_numbers_hold(share: float | None) -> None:
@@ -289,6 +294,7 @@ def test_no_value_of_a_list_changes_the_grid() -> None:
         assert any(answer != round(answer) for answer in answers)
 
 
+@pytest.mark.long
 def test_the_share_of_the_interval_is_the_callers() -> None:
     x = np.random.default_rng(14).normal(50, 10, 2000)
 

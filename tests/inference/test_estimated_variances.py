@@ -34,6 +34,7 @@ def covered(estimates: list[Estimate], truth: float) -> int:
     return sum(lower <= truth <= upper for lower, upper in (e.interval() for e in estimates))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", mostly_slow([PureDP(1), GDP(1)]), ids=repr)
 def test_intervals_cover_the_variance_and_its_root(budget: Guarantee) -> None:

@@ -136,6 +136,7 @@ def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> N
     check(estimator)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
 def test_a_seed_in_place_of_bits_is_named(estimator: Any) -> None:
     x = np.random.default_rng(1).normal(size=(400, 2))
@@ -144,6 +145,7 @@ def test_a_seed_in_place_of_bits_is_named(estimator: Any) -> None:
         seeded.fit(x, (x[:, 0] > 0).astype(int))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
 def test_arrays_of_the_caller_are_left_alone(estimator: Any) -> None:
     x = np.random.default_rng(1).normal(size=(400, 2))

@@ -61,6 +61,7 @@ class Liar:
         return np.where(target > 3, math.inf, 1e9 * target)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
 @pytest.mark.parametrize("name", mostly_slow(["liar", *REGRESSIONS, "ranges"], quick=2))
 def test_no_two_people_are_farther_apart_than_a_release_says(
@@ -164,6 +165,7 @@ def test_the_event_says_every_release(monkeypatch: pytest.MonkeyPatch, budget: G
     assert rho * 0.999 < accounting.rho(model.event_, neighbors=ReplaceOne) <= rho
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @ALL
 def test_intervals_cover(name: str) -> None:
@@ -318,6 +320,7 @@ def test_outliers_widen_least_squares_and_not_the_robust_line() -> None:
     assert (widths[1] < widths[0] / 2).all()
 
 
+@pytest.mark.long
 def test_tukey_lets_far_outliers_be() -> None:
     x, y = drawn_rows("tukey", 20_000, seed=3)
     y[:2000] = 50.0
@@ -453,6 +456,7 @@ def test_losses_that_look_at_other_rows_are_refused(of: str, change: Any) -> Non
         REGRESSIONS["huber"].make(loss=Meddling(1.0)).fit(np.zeros((100, 1)), np.zeros(100))
 
 
+@pytest.mark.long
 def test_labels_of_any_kind_are_those_that_were_named() -> None:
     x, y = drawn_rows("logistic", 3000, seed=4)
     words = np.where(y > 0, "yes", "no")
@@ -490,6 +494,7 @@ def test_it_works_in_a_pipeline_and_keeps_the_callers_arrays() -> None:
     np.testing.assert_array_equal(x, before)
 
 
+@pytest.mark.long
 def test_means_need_no_scikit_learn_and_models_say_which_extra() -> None:
     code = """
 import sys

@@ -210,6 +210,7 @@ def test_who_selects_and_who_fits_are_each_within_the_budget(
         assert not within(events.compose(part, count=4), budget)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", mostly_slow([ApproxDP(1, 1e-6), RenyiDP(8, 2)]), ids=repr)
 def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
@@ -233,6 +234,7 @@ def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
         assert not within(events.compose(run), search.run_budget_)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", mostly_slow([ApproxDP(1, 1e-6), RenyiDP(8, 2)]), ids=repr)
 def test_folds_and_the_last_fit_are_each_within_their_budgets(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch

@@ -159,6 +159,7 @@ def test_what_judges_say_is_from_zero_to_one_and_its_noise_is_the_runs(
         assert accounting.rho(event, neighbors=ReplaceOne) <= float(budget.mu_squared) / 2
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_as_many_fits_are_made_as_the_law_says() -> None:
     # Geometric of mean 5, deviation 4.5: the mean of 200 is within 3.4 and 6.6 but for p < 1e-6.
@@ -202,6 +203,7 @@ def test_a_penalty_is_chosen_under_approximate_privacy() -> None:
     assert ridge.budget == ApproxDP(1, 1e-6)
 
 
+@pytest.mark.long
 def test_budgets_of_a_pipeline_are_shared_out_as_they_were() -> None:
     x, y = people(20_000, seed=7)
     inside = make_pipeline(
@@ -220,6 +222,7 @@ def test_budgets_of_a_pipeline_are_shared_out_as_they_were() -> None:
     assert fitted.predict_proba(x[:4]).shape == (4, 2)
 
 
+@pytest.mark.long
 def test_the_number_of_features_is_chosen() -> None:
     x, y = people(20_000, seed=8)
     line = LinearRegression(budget=BUDGET, feature_bounds=(-3, 3), target_bounds=(-20, 20))

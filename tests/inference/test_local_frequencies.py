@@ -69,6 +69,7 @@ def test_two_noisy_categories_differ_by_what_is_claimed(monkeypatch: pytest.Monk
     assert rows.argmax(axis=1).tolist() == [0, 1, 4, 4, 0]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", mostly_slow([PureDP(0.5), PureDP(3), GDP(1)]), ids=repr)
 @pytest.mark.parametrize("k", [3, 20])

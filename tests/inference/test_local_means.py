@@ -79,6 +79,7 @@ def share_covered(budget: Guarantee, *, n: int, surveys: int, seed: int) -> floa
     return covered / surveys
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "budget", mostly_slow([PureDP(0.5), PureDP(2), PureDP(8), GDP(1)]), ids=repr

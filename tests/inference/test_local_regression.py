@@ -96,6 +96,7 @@ def test_noisy_vectors_are_cut_to_their_ball_exactly(monkeypatch: pytest.MonkeyP
     assert reports.event.noise_multiplier == 2
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", [PureDP(3), GDP(3)], ids=repr)
 def test_reports_are_unbiased(budget: Guarantee) -> None:
@@ -213,6 +214,7 @@ def test_intervals_cover(budget: Guarantee, linear: bool) -> None:
     assert covered > 0.95 - 0.07
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_are_about_as_large_as_they_are_said_to_be() -> None:
     drawn, bits = np.random.default_rng(8), SeededBits(8)
@@ -229,6 +231,7 @@ def test_errors_are_about_as_large_as_they_are_said_to_be() -> None:
     assert 0.2 < np.mean(np.square(off)) < 3
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_correlated_features_cost_a_root_less_than_unwhitened_ones_would() -> None:
     # Of 0.9, so that a second moment is 0.1 in one direction. Without whitening the error of a

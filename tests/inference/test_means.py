@@ -21,6 +21,7 @@ from unacorda.privacy.guarantees import Guarantee
 BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), GDP(1), RenyiDP(8, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("square", "power"), [(83 / 50, 2), (1 / 2, 1)])
 def test_the_square_moves_a_pair_no_farther_than_its_first_number(
     square: float, power: int
@@ -67,6 +68,7 @@ def covered(estimates: list[Estimate], truth: float, confidence: float) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", mostly_slow([PureDP(1), GDP(0.5)]), ids=repr)
 @pytest.mark.parametrize("n", [200, 2000])
@@ -80,6 +82,7 @@ def test_intervals_cover_the_mean(budget: Guarantee, n: int) -> None:
     assert 534 <= covered(estimates, 100 * 2 / 7, 0.95) <= 597
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_cover_a_proportion() -> None:
     # As above.

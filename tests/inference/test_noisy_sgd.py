@@ -98,6 +98,7 @@ def test_everybody_is_in_a_batch_by_a_coin_of_her_own(rate: Fraction) -> None:
         assert len({round(size) for size in sizes}) > 10
 
 
+@pytest.mark.long
 def test_the_noise_is_what_the_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Gaussian] = []
     real = Gaussian.release_exact
@@ -153,6 +154,7 @@ def renyi_of_a_step(noise: float, rate: float, alpha: float) -> float:
     return float(whole) / (alpha - 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [0.05, 0.3, 1.0])
 def test_renyi_budgets_are_kept_and_used(rate: float) -> None:
     noise = noise_for(RenyiDP(4, 1), sampling_rate=Fraction(str(rate)), steps=30)
@@ -199,6 +201,7 @@ def test_clipped_scores_do_not_vanish_at_the_truth_and_weighted_ones_do() -> Non
     assert np.abs(mean_score(x, y, clip=0.5)).max() > 50
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_clipping_bends_coefficients_and_more_people_do_not_mend_it() -> None:
     for n in (10_000, 60_000):
@@ -222,6 +225,7 @@ def test_clipping_bends_coefficients_and_more_people_do_not_mend_it() -> None:
         assert (np.abs(told - TRUTH) < 6 * error).all()
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow(["squared", "huber", "poisson"], quick=2))
 def test_a_wide_clip_finds_the_coefficients(kind: str) -> None:

@@ -109,6 +109,7 @@ def of_design(kind: str, name: str, *, n: int, fits: int, **more: float) -> Outc
     return tried(makes[kind], draw, references[kind], fits=fits, seed=len(name) + n)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("kind", "name"),

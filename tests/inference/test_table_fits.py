@@ -97,6 +97,7 @@ def parameters(model: Any) -> Any:
     return np.concatenate([np.ravel(model.intercept_), np.ravel(model.coef_)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "neighbors"),
     mostly_slow([*((name, AddRemove) for name in MODELS), ("linear", ReplaceOne)]),
@@ -112,6 +113,7 @@ def test_without_noise_a_table_gives_what_arrays_give(name: str, neighbors: Neig
     assert ours.n_iter_ == theirs.n_iter_
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(MODELS))
 def test_noise_is_as_large_as_it_is_said_to_be(name: str) -> None:
     target, made = MODELS[name]
@@ -124,6 +126,7 @@ def test_noise_is_as_large_as_it_is_said_to_be(name: str) -> None:
     assert (model.privacy_error_ < model.sampling_error_).all()
 
 
+@pytest.mark.long
 def test_ranges_that_nothing_declares_are_found() -> None:
     ours = from_table(inference.LinearRegression(budget=GDP(2)), "wage")
     assert np.isfinite(ours.conf_int()).all()
@@ -154,6 +157,7 @@ def test_what_looks_at_rows_one_by_one_is_refused(model: Any) -> None:
     assert session.spent == GDP(0)
 
 
+@pytest.mark.long
 def test_missing_numbers_make_a_row_count_nowhere() -> None:
     drawn = np.random.default_rng(2)
     age, wage = X[:, 0].copy(), WAGE.copy()
@@ -169,6 +173,7 @@ def test_missing_numbers_make_a_row_count_nowhere() -> None:
     assert ours.diagnostics_["rows"] == pytest.approx(there.sum(), abs=1)
 
 
+@pytest.mark.long
 def test_declared_bounds_stand_in_for_those_of_the_model() -> None:
     columns = {
         "age": unacorda.Bounds(10, 70),
@@ -213,6 +218,7 @@ class Unwritten(Own):
         return np.clip(np.arctan(prediction - target), -8, 8)
 
 
+@pytest.mark.long
 def test_a_loss_of_ones_own_is_written_as_sql() -> None:
     given: dict[str, Any] = {
         "budget": QUIET,

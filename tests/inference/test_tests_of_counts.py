@@ -47,6 +47,7 @@ def proportions(rng: np.random.Generator, budget: Guarantee, effect: float) -> f
 Ask = Callable[[np.random.Generator, Guarantee, float], float]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("ask", [fit, independence, proportions])
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def signs(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
 EVERY = [one, two, several, ranks, few_ranks, signs]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("ask", EVERY)
 @pytest.mark.parametrize(
@@ -95,6 +96,7 @@ def _size(design: str, budget: Guarantee, *, runs: int) -> int:
     return refused
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("design", ["the few vary most", "one varies more"])
 def test_unequal_variances_do_not_raise_the_size_of_an_analysis_of_variance(design: str) -> None:
@@ -122,6 +124,7 @@ def test_false_hypotheses_are_refused(ask: Ask) -> None:
 values = st.lists(st.integers(-3, 3), min_size=2, max_size=7)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(values, st.data())
 def test_a_replaced_person_moves_signed_ranks_by_2n_at_most(
@@ -143,6 +146,7 @@ def test_and_2n_is_reached() -> None:
     assert moved == 2 * 4
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(values, values, st.data())
 def test_a_replaced_person_moves_pairs_by_the_other_group_at_most(

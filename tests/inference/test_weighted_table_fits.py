@@ -30,6 +30,7 @@ def from_table(model: Any, target: str, weights: Any, *, table: Any = TABLE, **m
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(MODELS))
 def test_without_noise_a_table_gives_what_weighted_arrays_give(name: str) -> None:
     target, made = MODELS[name]
@@ -44,6 +45,7 @@ def test_without_noise_a_table_gives_what_weighted_arrays_give(name: str) -> Non
         assert model.diagnostics_["rows"] == pytest.approx(WEIGHTS.sum(), rel=1e-6)
 
 
+@pytest.mark.long
 def test_odd_weights_count_as_those_of_arrays_do() -> None:
     odd = [math.nan, math.inf, -math.inf, -1.0, 7.0, 1e308, 5e-324, 1e-200]
     weights = WEIGHTS.copy()
@@ -57,6 +59,7 @@ def test_odd_weights_count_as_those_of_arrays_do() -> None:
         assert ours.diagnostics_["rows"] == pytest.approx(theirs.diagnostics_["rows"], rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_condition_is_a_weight_that_leaves_rows_out() -> None:
     target, made = MODELS["linear"]
     fits = []
@@ -75,6 +78,7 @@ def test_a_condition_is_a_weight_that_leaves_rows_out() -> None:
     assert fits[0].diagnostics_["rows"] == pytest.approx(fits[1].diagnostics_["rows"], rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(MODELS))
 def test_without_any_weight_intervals_are_infinite(name: str) -> None:
     target, made = MODELS[name]

@@ -15,6 +15,7 @@ from unacorda import learning
 from unacorda.errors import MissingExtra
 
 
+@pytest.mark.long
 def test_importing_it_does_not_import_torch() -> None:
     code = "import sys, unacorda.learning; print('torch' in sys.modules)"
     done = subprocess.run(

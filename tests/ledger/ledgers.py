@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.postgres_server import empty_schema
 from tests.support.seams import Ledger, Reservation
 
@@ -16,7 +17,7 @@ from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["DURABLE", "EVENT", "KINDS", "TERMS", "address", "reserve"]
 
-DURABLE = ("sqlite", "postgres")
+DURABLE = ("sqlite", pytest.param("postgres", marks=pytest.mark.service))
 KINDS = ("memory", *DURABLE)
 TERMS = {"unit": "person", "neighbors": "AddRemove"}
 EVENT = Laplace(noise_multiplier=Fraction(10, 3))

@@ -34,6 +34,7 @@ def crashes(kind: str, url: str | None, folder: Path, *rest: object) -> dict[str
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", DURABLE)
 @pytest.mark.parametrize(("kills", "seed"), [(30, 1), pytest.param(400, 2, marks=pytest.mark.slow)])
 def test_writers_killed_at_random_lose_and_double_nothing(
@@ -44,6 +45,7 @@ def test_writers_killed_at_random_lose_and_double_nothing(
     assert found["reserved"] >= found["answered"] >= found["released"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", DURABLE)
 @pytest.mark.parametrize("places", [15, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_writer_killed_at_any_step_leaves_a_whole_ledger(
@@ -57,16 +59,20 @@ def test_a_writer_killed_at_any_step_leaves_a_whole_ledger(
     assert found["reserved"] > found["answered"] >= found["released"] >= found["lived"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "steps"),
     mostly_slow(
         [
             ("sqlite", [300, 600, 1500]),
-            ("postgres", [1500, 3000, 6000]),  # its driver is written in Python
+            # Its driver is written in Python.
+            pytest.param("postgres", [1500, 3000, 6000], marks=pytest.mark.service),
             pytest.param(
                 "sqlite", [*range(0, 1000, 25), *range(1000, 13_000, 200)], marks=pytest.mark.slow
             ),
-            pytest.param("postgres", [*range(0, 15_000, 250)], marks=pytest.mark.slow),
+            pytest.param(
+                "postgres", [*range(0, 15_000, 250)], marks=[pytest.mark.slow, pytest.mark.service]
+            ),
         ]
     ),
 )

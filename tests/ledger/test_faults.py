@@ -143,6 +143,7 @@ def after(act: Callable[..., Any], then: Callable[[], None]) -> Callable[..., An
     return both
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("way", [before, after])
 @pytest.mark.parametrize("moment", ["account", "last", "append"])
 def test_a_connection_cut_within_a_transaction_spends_nothing(
@@ -162,6 +163,7 @@ def test_a_connection_cut_within_a_transaction_spends_nothing(
     assert kept.verify("visits") == 3
 
 
+@pytest.mark.service
 def test_connections_cut_between_calls_are_made_anew(kept: Ledger) -> None:
     reservation = reserve(kept, TENTH)
     cut_connections()
@@ -169,6 +171,7 @@ def test_connections_cut_between_calls_are_made_anew(kept: Ledger) -> None:
     assert kept.verify("visits") == 2
 
 
+@pytest.mark.service
 def test_a_server_that_crashes_keeps_what_it_acknowledged(kept: Ledger) -> None:
     for _ in range(3):
         reserve(kept, TENTH)
@@ -182,6 +185,7 @@ def test_a_server_that_crashes_keeps_what_it_acknowledged(kept: Ledger) -> None:
     assert kept.verify("visits") == 4
 
 
+@pytest.mark.service
 def test_a_row_that_another_holds_is_waited_for_and_then_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -202,6 +206,7 @@ def test_a_row_that_another_holds_is_waited_for_and_then_an_error(
         assert ledger.verify("visits") == 1
 
 
+@pytest.mark.service
 def test_a_server_that_may_forget_is_refused(kept: Ledger) -> None:
     behind("ALTER SYSTEM SET fsync = off")
     try:
@@ -217,6 +222,7 @@ def test_a_server_that_may_forget_is_refused(kept: Ledger) -> None:
             pass
 
 
+@pytest.mark.service
 def test_commits_wait_for_the_disk_whatever_the_role_says() -> None:
     behind("ALTER ROLE postgres SET synchronous_commit = off")
     behind("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")
@@ -234,6 +240,7 @@ def test_commits_wait_for_the_disk_whatever_the_role_says() -> None:
         behind("ALTER ROLE postgres RESET ALL")
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("statement", ["UPDATE {} SET {} = {}", "DELETE FROM {}", "TRUNCATE {}"])
 @pytest.mark.parametrize(
     ("table", "column"),
@@ -256,6 +263,7 @@ def test_the_server_refuses_to_change_lines(table: str, column: str, statement: 
         assert ledger.verify("visits") == 1
 
 
+@pytest.mark.service
 def test_verify_finds_what_was_changed_by_force_there_too() -> None:
     url = empty_schema()
     table = f"{url.rpartition('%3D')[2]}.unacorda_entries"

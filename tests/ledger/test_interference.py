@@ -200,6 +200,7 @@ def test_a_trigger_that_takes_an_entry_away_again_is_noticed(place: Place) -> No
         reserve(place.ledger, TENTH)
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     "change",
     [
@@ -215,6 +216,7 @@ def test_a_trigger_that_changes_an_entry_is_noticed(there: Place, change: str) -
         reserve(there.ledger, TENTH)
 
 
+@pytest.mark.service
 def test_a_trigger_that_waits_for_the_end_of_the_transaction_is_noticed(there: Place) -> None:
     there.unguard()
     there.run(
@@ -228,6 +230,7 @@ def test_a_trigger_that_waits_for_the_end_of_the_transaction_is_noticed(there: P
         reserve(there.ledger, TENTH)
 
 
+@pytest.mark.service
 def test_a_trigger_that_is_put_off_by_another_one_is_noticed(there: Place) -> None:
     """It takes the entry away while the transaction ends, after the last look within."""
     there.unguard()
@@ -244,6 +247,7 @@ def test_a_trigger_that_is_put_off_by_another_one_is_noticed(there: Place) -> No
             reserve(ledger, TENTH)
 
 
+@pytest.mark.service
 def test_a_trigger_does_not_take_the_wait_for_the_disk_away(there: Place) -> None:
     there.trigger("SET LOCAL synchronous_commit = off; RETURN NEW;")
     with contextlib.closing(server().connect()) as look:
@@ -253,12 +257,14 @@ def test_a_trigger_does_not_take_the_wait_for_the_disk_away(there: Place) -> Non
             assert look.execute(where).fetchone() == (True,)
 
 
+@pytest.mark.service
 def test_a_rule_that_does_something_else_is_noticed(there: Place) -> None:
     there.run("CREATE RULE meddles AS ON INSERT TO unacorda_entries DO INSTEAD NOTHING")
     with pytest.raises(LedgerMismatch, match="not kept as it was written"):
         reserve(there.ledger, TENTH)
 
 
+@pytest.mark.service
 def test_a_swallowed_account_is_noticed(there: Place) -> None:
     there.run("CREATE RULE meddles AS ON INSERT TO unacorda_accounts DO INSTEAD NOTHING")
     with pytest.raises((LedgerMismatch, LedgerFailed)):
@@ -278,6 +284,7 @@ def as_reader(place: Place, name: str) -> str:
     return place.url.replace("postgres@", f"{name}@")
 
 
+@pytest.mark.service
 def test_row_security_hides_no_entry(there: Place) -> None:
     """It made `spent` 0: an error now, not an empty account."""
     url = as_reader(there, f"writer_{there.schema}")
@@ -298,6 +305,7 @@ def test_row_security_hides_no_entry(there: Place) -> None:
         reserve(another, TENTH)
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     "statements",
     [
@@ -321,6 +329,7 @@ def test_tables_that_became_something_else_are_refused(
             call()
 
 
+@pytest.mark.service
 def test_a_schema_of_any_name_holds_a_ledger() -> None:
     name = """Led"ger's é"""
     quoted = '"' + name.replace('"', '""') + '"'
@@ -334,6 +343,7 @@ def test_a_schema_of_any_name_holds_a_ledger() -> None:
             reserve(ledger, TENTH)
 
 
+@pytest.mark.service
 def test_a_ledger_stays_in_its_schema_whatever_the_role_says(there: Place) -> None:
     elsewhere = empty_schema().rpartition("%3D")[2]
     role = f"mover_{there.schema}"
@@ -355,6 +365,7 @@ def test_a_ledger_stays_in_its_schema_whatever_the_role_says(there: Place) -> No
 # ---- settings ----------------------------------------------------------------------------------
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("way", ["role", "address"])
 def test_no_setting_of_a_role_or_an_address_changes_a_ledger(way: str) -> None:
     url = empty_schema()

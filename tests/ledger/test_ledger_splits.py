@@ -347,6 +347,7 @@ def test_two_of_one_name_are_found() -> None:
         verify_entries(ledger.account("visits"), entries)
 
 
+@pytest.mark.service
 def test_what_was_changed_behind_its_back_is_not_built_upon() -> None:
     url = empty_schema()
     name = url.rpartition("%3D")[2]

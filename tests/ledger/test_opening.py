@@ -94,6 +94,7 @@ raise SystemExit(code)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize(("durable", "status"), mostly_slow([(False, 7), (True, 0)]))
 def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, status: int) -> None:
@@ -139,6 +140,7 @@ assert ledger.verify("visits") == 2 * (3 * 12 + 8 * 2)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("kind", mostly_slow(DURABLE))
 def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: str) -> None:
@@ -189,6 +191,7 @@ assert forked == [0] * 4 and ledger.remaining("visits") == PureDP(1)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("kind", mostly_slow(DURABLE))
 def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path, kind: str) -> None:

@@ -79,6 +79,7 @@ def cuts(image: Image) -> Iterator[int]:
                 yield boundary + inside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tail", mostly_slow(["missing", "zeros", "noise"], quick=2))
 def test_what_was_acknowledged_survives_any_loss_of_what_came_after(
     image: Image, tmp_path: Path, tail: str
@@ -102,6 +103,7 @@ def test_what_was_acknowledged_survives_any_loss_of_what_came_after(
     assert tail != "missing" or set(found) == set(range(ENTRIES + 1))
 
 
+@pytest.mark.long
 def test_power_lost_while_the_log_is_copied_into_the_file(image: Image, tmp_path: Path) -> None:
     chance = random.Random(6)
     old = image.file.ljust(len(image.after), b"\0")

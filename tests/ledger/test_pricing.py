@@ -66,6 +66,7 @@ def test_all_standing_questions_count_and_what_was_called_off_does_not() -> None
     assert reprice(ledger, "visits", delta=0).fixed == pytest.approx(0.375)
 
 
+@pytest.mark.long
 def test_the_relation_is_the_accounts() -> None:
     sampled = Gaussian(noise_multiplier=2).poisson_sampled(rate=0.1)
     one, other = (
@@ -91,6 +92,7 @@ def test_the_odometer_reads_the_better_prices_of_events() -> None:
     assert found.epsilon > reprice(ledger, "visits", delta=1e-6).fixed  # type: ignore[operator]
 
 
+@pytest.mark.long
 def test_a_few_pure_questions_cost_their_sum() -> None:
     ledger = with_history(PureDP(1), *[(Pure(epsilon=0.125), PureDP("0.125"))] * 2)
     assert odometer(ledger, "visits", delta=1e-9).epsilon == pytest.approx(0.25, rel=1e-15)

@@ -50,6 +50,7 @@ def spend_until_refused(url: str, attempts: int) -> int:
     return granted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_never_overspend(tmp_path: Path, processes: int) -> None:
     url = f"sqlite:///{tmp_path}/budget.db"  # a new file: they also race to make it
@@ -61,6 +62,7 @@ def test_processes_never_overspend(tmp_path: Path, processes: int) -> None:
     assert ledger.verify("visits") == 20
 
 
+@pytest.mark.long
 def test_a_crash_between_reserve_and_commit_keeps_the_charge(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/budget.db"
     code = f"""

@@ -47,6 +47,7 @@ def test_events_say_exactly_what_is_released() -> None:
     )
 
 
+@pytest.mark.long
 @given(
     scale=st.fractions(min_value=Fraction(1, 10**12), max_value=10**12),
     sensitivity=st.fractions(min_value=Fraction(1, 10**12), max_value=10**12),

@@ -60,6 +60,7 @@ def bounded(norm: Norm, bound: int, unit_log2: int = 0) -> dict[str, Any]:
     return {norm: bound * Fraction(2) ** unit_log2, "unit_log2": unit_log2}
 
 
+@pytest.mark.long
 @given(values=matrices(), norm=NORMS, bound=BOUNDS, unit=st.integers(-30, 30))
 @example(np.array([[2.0**31, -(2.0**31)]]), "l2", 2**31 - 1, 0)
 @example(np.array([[math.inf] * 4, [math.nan] * 4]), "l1", 1, 5)
@@ -98,6 +99,7 @@ def test_many_columns(norm: Norm, columns: int, bound: int) -> None:
                 assert size(row, norm) > 0.99 * most(bound, norm)
 
 
+@pytest.mark.long
 @given(values=matrices(rows=20), norm=NORMS, bound=BOUNDS)
 def test_what_becomes_of_a_row_depends_on_it_alone(
     values: NDArray[np.float64], norm: Norm, bound: int
@@ -170,6 +172,7 @@ def by_user(rows: list[tuple[int, tuple[float, float]]], terms: dict[str, Any]) 
     return dict(zip(names, clipped.tolist(), strict=True))
 
 
+@pytest.mark.long
 @given(rows=ROWS, norm=NORMS, bound=BOUNDS, unit=st.integers(-20, 4))
 @example([(0, (-(2.0**62), -2.0)), (0, (-1.0, 2.0**62)), (0, (0.0, 2.0**62))], "l1", 2, 0)
 def test_a_user_is_her_rows_added_and_clipped(
@@ -186,6 +189,7 @@ def test_a_user_is_her_rows_added_and_clipped(
         assert clipped == clip(np.array([ended]), norm, bound).tolist()[0]
 
 
+@pytest.mark.long
 @given(rows=ROWS, norm=NORMS, bound=BOUNDS, seed=st.integers(0, 2**32))
 def test_neighbours_are_within_the_sensitivity_in_any_order(
     rows: list[tuple[int, tuple[float, float]]], norm: Norm, bound: int, seed: int

@@ -113,6 +113,7 @@ def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
         assert exceeds(wrong.event, pairs, epsilons=epsilons)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("epsilon", mostly_slow([0.3, 1.0, 3.0]))
 def test_the_exponential_mechanism_meets_its_curve_and_touches_it(

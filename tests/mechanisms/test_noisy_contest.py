@@ -84,6 +84,7 @@ def test_the_order_is_that_of_the_ideal_values(noise: Noise, kind: str, weightin
                 assert told == order[:count]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES)
 def test_refining_everything_changes_nothing(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = SeededBits(5).words(60) * 2.0**-60
@@ -119,6 +120,7 @@ def test_the_largest_scores_are_counted_from(count: int) -> None:
             assert contest._largest(scores, count)[()] == np.sort(scores)[-count]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", mostly_slow(NOISES, quick=2))
 def test_the_float_noise_is_as_exact_as_the_cut_assumes(noise: Noise) -> None:
     words = np.concatenate([SeededBits(8).words(1500), SeededBits(9).words(1500) >> np.uint64(20)])
@@ -259,6 +261,7 @@ def test_one_that_stands_for_many_has_the_largest_of_their_noises() -> None:
                 assert [e.index for e in told] == sorted(range(8), key=lambda k: -found[k])
 
 
+@pytest.mark.long
 def test_refining_those_that_stand_for_many_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -287,6 +290,7 @@ def test_refining_those_that_stand_for_many_changes_nothing(
     assert [told(seed) for seed in range(30)] == fast
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("copies", mostly_slow([1, 2, 1000, 2**40, 2**53], quick=2))
 def test_the_float_of_the_largest_is_as_exact_as_the_cut_assumes(copies: int) -> None:
     drawn = np.concatenate(

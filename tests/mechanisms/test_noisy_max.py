@@ -111,6 +111,7 @@ def test_gaps_have_the_exact_law() -> None:
     assert accepted(seen, law(3.6)) < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_long_rows_have_the_law_of_the_exponential_mechanism() -> None:
     # Five thousand candidates in five groups of equal score.

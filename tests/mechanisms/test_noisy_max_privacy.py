@@ -60,6 +60,7 @@ def loss_ends(
 # ---- the guarantees, exactly
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("noise", mostly_slow(["laplace", "gumbel", "exponential"]))
 @pytest.mark.parametrize("epsilon", [0.5, 2])
@@ -111,6 +112,7 @@ def test_the_order_of_two_costs_what_its_event_says(noise: Any, monotone: bool) 
         assert nearest > 0.6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 def test_gaps_cost_nothing_more(monotone: bool) -> None:
     # Exponential noise: the theorem of docs/proofs/noisy_max.md, section 3, for k = 1 and 2.
@@ -185,6 +187,7 @@ def permute_and_flip(scores: Sequence[float]) -> list[mpf]:
     return found
 
 
+@pytest.mark.long
 def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism() -> None:
     better = 0
     generator = np.random.default_rng(4)
@@ -222,6 +225,7 @@ def test_the_scales_are_those_of_the_theorems() -> None:
 # ---- the checks catch what is wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", mostly_slow(["laplace", "exponential", "gumbel"]))
 def test_half_the_scale_loses_twice_epsilon_on_general_scores(noise: str) -> None:
     half = 1.0  # for epsilon = 1: enough where scores are monotone, and only there

@@ -105,6 +105,7 @@ def test_rounded_laplace_replays(ratio: Fraction) -> None:
         assert floor == agreed(offset + s * low, offset + s * high)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ratio", mostly_slow(RATIOS, quick=2))
 @pytest.mark.parametrize("size", mostly_slow([SIZE, SIZE - 1]))
 def test_rounded_gaussian_replays(ratio: Fraction, size: int) -> None:
@@ -159,6 +160,7 @@ def test_the_guide_and_the_search_agree(monkeypatch: pytest.MonkeyPatch) -> None
     assert (guided == discrete_gaussian(sigma=150, size=3000, bits=SeededBits(36))).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ratio", mostly_slow([*RATIOS, VAST], quick=2))
 def test_refining_every_draw_changes_none(ratio: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     def everything(seed: int) -> list[list[float]]:

@@ -39,6 +39,7 @@ FLOATS: list[tuple[Callable[..., Any], str]] = [
 BIG = 2**126 + 2**70 + 12345
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", mostly_slow([Fraction(1, 3), Fraction(10), Fraction(10**6)]))
 @pytest.mark.parametrize(("release", "name", "law"), INTEGERS)

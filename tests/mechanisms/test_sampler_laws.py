@@ -63,6 +63,7 @@ def test_a_sampler_has_its_law_in_many_draws(law: str, scale: Fraction) -> None:
     assert chi_square_p(abs(draws), tail(scale * Fraction(201, 200)), width=width) < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", mostly_slow(SCALES[:5], quick=2))
 @pytest.mark.parametrize("law", LAWS)

@@ -79,6 +79,7 @@ def test_the_worst_scores_nearly_reach_the_bound_of_two(
     assert bound == 0 or reached > 0.7 * (1 - confidence)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
 def test_no_scores_are_worse(noise: Any, seed: int) -> None:
@@ -95,6 +96,7 @@ def test_no_scores_are_worse(noise: Any, seed: int) -> None:
             assert missed(scores, two.noise, bound, count=2) <= 1 - confidence
 
 
+@pytest.mark.long
 def test_bounds_of_one_law_are_one_number() -> None:
     for confidence in (0.3, 0.95, 1 - 1e-12, Fraction(10**50 - 1, 10**50)):
         for candidates in (1, 2, 10, 10**6, 10**12):
@@ -149,6 +151,7 @@ def test_points_of_the_best_stretch_count() -> None:
             coarse.loss_bound(0.9, width=other)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow([Exponential, PermuteAndFlip]))
 def test_a_thousand_candidates_fail_as_often_as_the_bound_says(kind: Any) -> None:
@@ -195,6 +198,7 @@ def tree_missed(scores: Sequence[float], sigma: float, branching: int, bound: fl
     return float(chances[lost].sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("confidence", mostly_slow([0.5, 0.9, 0.99]))
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_the_worst_tree_nearly_reaches_the_bound(levels: int, confidence: float) -> None:

@@ -73,6 +73,7 @@ BASES = [(0, 0, 0, 0), (3, -2, 4, 0), (-9, 9, -9, 9), (30, 30, -30, 1)]
 # ---- the guarantee, exactly
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("sensitivity", mostly_slow([1, 3, Fraction(5, 2)]))
@@ -113,6 +114,7 @@ def test_gaps_cost_nothing_more(count: int, monotone: bool) -> None:
             assert max(-low, high) <= 3 + SLACK
 
 
+@pytest.mark.long
 def test_moves_shorter_than_the_sensitivity_cost_no_more() -> None:
     mechanism = Sparse(epsilon=2, count=2, sensitivity=3, threshold=0, grid_log2=0)
     steps = [mechanism.comparison.level + value for value in (2, -4, 1, 0)]
@@ -144,6 +146,7 @@ def test_long_streams_touch_epsilon_and_never_pass_it(count: int, monotone: bool
         assert loss > mpf("0.999")
 
 
+@pytest.mark.long
 def test_a_monotone_run_with_general_noise_has_bounded_range() -> None:
     run = Sparse(
         epsilon=2, count=1, sensitivity=1, threshold=0, monotone=True, refresh=True, grid_log2=0
@@ -283,6 +286,7 @@ def test_too_small_a_distance_is_seen() -> None:
 # ---- from real values to steps
 
 
+@pytest.mark.long
 def test_steps_move_no_farther_than_the_distance() -> None:
     rng = np.random.default_rng(3)
     for sensitivity, grid in [(0.1, -3), (0.3, -10), (1, 0), (2.5, 0), (1, 3), (7, 2), (1e-3, -30)]:

@@ -88,6 +88,7 @@ def worst_delta(
     return worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_neighbours_keep_the_guarantee_and_touch_it(
@@ -110,6 +111,7 @@ def laplace(threshold: float, epsilon: float, step: float) -> Callable[[float], 
     return lambda gap: float(stats.laplace.sf((threshold - gap / step) * epsilon))
 
 
+@pytest.mark.long
 def test_folklore_thresholds_do_not_keep_it() -> None:
     epsilon, delta = 3.0, 1e-3
     numbers: Any = {"epsilon": epsilon, "sensitivity": 3.0, "monotone": False}
@@ -134,6 +136,7 @@ def test_no_laplace_threshold_releases_more_often(epsilon: Any, delta: Any) -> N
         assert float(mechanism.probability(gap)) >= rule(gap) * (1 - 1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_releases_have_the_probability() -> None:
     mechanism = StableSelection(epsilon=1, delta=0.05, sensitivity=0.5)

@@ -35,6 +35,7 @@ def exact(values: list[float], low: int, high: int, unit: int) -> int:
     return total
 
 
+@pytest.mark.long
 @given(values=st.lists(FLOATS, max_size=30), bounds=BOUNDS, unit=st.integers(-12, 12))
 def test_the_sum_is_its_definition(values: list[float], bounds: list[int], unit: int) -> None:
     lower, upper = bounds
@@ -44,6 +45,7 @@ def test_the_sum_is_its_definition(values: list[float], bounds: list[int], unit:
     assert type(total) is int
 
 
+@pytest.mark.long
 @given(
     values=st.lists(FLOATS, min_size=1, max_size=20),
     other=FLOATS,
@@ -91,6 +93,7 @@ def test_sums_that_floats_get_wrong() -> None:
     assert fixed_point_sum(cancelling, lower=-(2**60), upper=2**60, unit_log2=0) == 1
 
 
+@pytest.mark.long
 @given(
     values=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=10),
     unsigned=st.lists(st.integers(0, 2**64 - 1), max_size=10),

@@ -216,6 +216,7 @@ def test_the_trace_is_the_walk(branching: int, size: int) -> None:
         assert place == trace.choice < size
 
 
+@pytest.mark.long
 def test_little_noise_finds_the_best_wherever_it_is() -> None:
     for branching, shuffle in itertools.product((2, 4, 8, 16), (False, True)):
         walk = TreeSelection(

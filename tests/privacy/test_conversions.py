@@ -94,6 +94,7 @@ def test_renyi_of_randomised_response(epsilon: float, alpha: float) -> None:
     assert c.renyi_from_pure(c.pure_from_renyi(value, alpha=alpha), alpha=alpha) <= value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "alpha"), [(0.1, 2.0), (1.0, 1.5), (2.0, 8.0), (1e-4, 3.0)])
 def test_renyi_of_laplace_by_quadrature(epsilon: float, alpha: float) -> None:
     e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
@@ -108,6 +109,7 @@ def test_renyi_of_laplace_by_quadrature(epsilon: float, alpha: float) -> None:
     assert value <= c.renyi_from_pure(epsilon, alpha=alpha)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", mostly_slow([0.01, 0.5, 1.0, 4.0, 20.0]))
 @pytest.mark.parametrize(
     ("forth", "back", "part"),
@@ -156,6 +158,7 @@ def test_no_pair_of_bounded_range_needs_more_than_the_symmetric_one(epsilon: flo
     assert needed(-epsilon / 2) >= mu * (1 - 1e-14)
 
 
+@pytest.mark.long
 def test_hazard_inequality_of_the_proof() -> None:
     def hazard(x: Any) -> Any:
         return mpmath.npdf(x) / mpmath.ncdf(-x)
@@ -251,6 +254,7 @@ def test_zcdp_epsilon_is_the_infimum_over_orders(rho: float, delta: float) -> No
     assert value <= rho + 2 * math.sqrt(rho * float(tail))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rho", "delta"), mostly_slow([(1e-4, 1e-3), (0.05, 0.1), (0.5, 1e-3), (30.0, 0.3)], quick=2)
 )
@@ -366,6 +370,7 @@ def test_refuses_wrong_numbers_and_says_its_source(name: str) -> None:
             assert caught.value.argument == chosen
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.floats(1e-6, 50), st.floats(1e-6, 50), st.floats(1e-12, 0.3))
 def test_monotone(small: float, large: float, delta: float) -> None:
@@ -377,6 +382,7 @@ def test_monotone(small: float, large: float, delta: float) -> None:
     assert c.gdp_from_approx_dp(small, delta=delta) <= c.gdp_from_approx_dp(large, delta=delta)
 
 
+@pytest.mark.long
 def test_threads_do_not_share_their_precision() -> None:
     expected = [c.gdp_from_approx_dp(1 + k / 7, delta=1e-9) for k in range(12)]
     results: list[list[float]] = [[] for _ in range(4)]

@@ -96,6 +96,7 @@ def read(value: Any) -> Any:
     return number.as_integer_ratio()
 
 
+@pytest.mark.long
 @given(EVENTS, EVENTS)
 def test_events_are_equal_where_their_exact_numbers_are(a: Event, b: Event) -> None:
     assert (a == b) is (read(a) == read(b)) is (b == a)

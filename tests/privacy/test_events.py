@@ -100,6 +100,7 @@ def _deeper(inner: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
 EVENTS = st.recursive(SIMPLE, _deeper, max_leaves=6)
 
 
+@pytest.mark.long
 @given(EVENTS)
 def test_json_round_trip_is_exact(event: Event) -> None:
     again = from_json(event.to_json())
@@ -109,6 +110,7 @@ def test_json_round_trip_is_exact(event: Event) -> None:
     assert pickle.loads(pickle.dumps(event)) == event
 
 
+@pytest.mark.long
 @given(EVENTS, EVENTS, EVENTS)
 def test_composition_forgets_grouping_and_order(a: Event, b: Event, c: Event) -> None:
     assert (a + b) + c == a + (b + c) == compose([c, b, a]) == sum([b, c, a])

@@ -111,6 +111,7 @@ def test_renyi_triangle_holds_on_coins(
         assert renyi_of_coins(p, r, mpmath.mpf(alpha)) <= float(bound) * (1 + 1e-12) + 1e-25
 
 
+@pytest.mark.long
 @settings(max_examples=50, deadline=None)
 @given(st.floats(1e-6, 10), st.floats(1e-6, 10), st.floats(1.1, 50))
 def test_two_steps_of_zcdp_are_the_best_stretch_of_renyi(
@@ -154,6 +155,7 @@ def test_there_and_back_between_relations_never_gains(epsilon: float, delta: flo
     )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=30), st.floats(1e-12, 0.5))
 def test_advanced_composition_lies_above_the_zcdp_route(

@@ -158,6 +158,7 @@ def test_scalars_are_numbers_not_below_zero() -> None:
             PureDP(1) / wrong
 
 
+@pytest.mark.long
 @given(ANY)
 def test_json_round_trip_is_exact(guarantee: Guarantee) -> None:
     assert guarantee_from_json(guarantee.to_json()) == guarantee
@@ -210,6 +211,7 @@ def test_text_is_readable(guarantee: Guarantee, text: str) -> None:
     assert repr(guarantee) == str(guarantee) == text
 
 
+@pytest.mark.long
 @given(ANY, st.integers(1, 50))
 def test_a_part_taken_often_enough_is_the_whole(guarantee: Guarantee, parts: int) -> None:
     total: Any = sum([guarantee / parts] * parts)

@@ -20,6 +20,7 @@ SIZES = st.fractions(min_value=Fraction(1, 10**6), max_value=30, max_denominator
 DELTAS = st.sampled_from([Fraction(1, 10**12), Fraction("1e-6"), Fraction(1, 10)])
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(SIZES, DELTAS)
 def test_the_largest_within_implies_its_target_and_a_larger_does_not(
@@ -39,6 +40,7 @@ def test_the_largest_within_implies_its_target_and_a_larger_does_not(
         assert not larger.implies(target)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(SIZES, DELTAS)
 def test_there_and_back_changes_the_last_digits_only(size: Fraction, delta: Fraction) -> None:

@@ -26,6 +26,7 @@ STEP = Fraction(1, 2**80)
 NUMBERS = st.fractions(min_value=0, max_value=10**6)
 
 
+@pytest.mark.long
 @given(NUMBERS)
 def test_grid(value: Fraction) -> None:
     assert grid_down(value) <= value <= grid_up(value)
@@ -34,6 +35,7 @@ def test_grid(value: Fraction) -> None:
     assert grid_up(grid_down(value)) == grid_down(value)
 
 
+@pytest.mark.long
 @given(st.lists(NUMBERS, max_size=9))
 def test_sums_on_the_grid(values: list[Fraction]) -> None:
     assert grid_sum_up(values) == sum(map(grid_up, values))
@@ -49,6 +51,7 @@ def test_roots_of_squares_that_are_no_floats(exponent: int) -> None:
     assert root_near(square) in (above, below)
 
 
+@pytest.mark.long
 @given(NUMBERS)
 def test_roots(square: Fraction) -> None:
     above, below = root_up(square), root_down(square)
@@ -56,6 +59,7 @@ def test_roots(square: Fraction) -> None:
     assert above in (below, math.nextafter(below, math.inf))
 
 
+@pytest.mark.long
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
 def test_floats(value: Fraction) -> None:
     assert Fraction(float_down(mpf(value))) <= value <= Fraction(float_up(mpf(value)))

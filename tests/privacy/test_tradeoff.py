@@ -47,6 +47,7 @@ def curve(request: pytest.FixtureRequest) -> TradeoffCurve:
     return curve_of(request.param)
 
 
+@pytest.mark.long
 def test_curves_fall_are_convex_and_lie_below_the_diagonal(curve: TradeoffCurve) -> None:
     rates = [k / 40 for k in range(41)]
     values = [curve.beta(alpha=rate) for rate in rates]
@@ -60,6 +61,7 @@ def test_curves_fall_are_convex_and_lie_below_the_diagonal(curve: TradeoffCurve)
         assert two <= (one + three) / 2 + 1e-14
 
 
+@pytest.mark.long
 def test_a_curve_is_its_own_inverse(curve: TradeoffCurve) -> None:
     for rate in (1e-6, 0.01, 0.2, 0.4):
         missed = curve.beta(alpha=rate)
@@ -190,6 +192,7 @@ def test_bayes_risk_of_gaussian_is_that_of_the_best_threshold(mu: float, prior: 
     assert curve.bayes_risk(prior=0.5) == pytest.approx((1 - curve.advantage) / 2, rel=1e-12)
 
 
+@pytest.mark.long
 def test_the_upper_side_comes_from_what_is_attained() -> None:
     grid = [k / 50 for k in range(400)]
     exact = TradeoffCurve.of_guarantee(GDP(1))
@@ -205,6 +208,7 @@ def test_the_upper_side_comes_from_what_is_attained() -> None:
     assert curve.advantage == pytest.approx(exact.advantage, rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guarantee", [ZCDP(0.5), RenyiDP(8, 4)])
 def test_concentrated_kinds_allow_more_than_the_gaussian_that_keeps_them(
     guarantee: Guarantee,

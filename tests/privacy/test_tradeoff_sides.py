@@ -43,6 +43,7 @@ def least_misses(p: Law, q: Law, rate: Fraction) -> Fraction:
     return max(1 - profile(p, q, t) - t * rate for t in places)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from([Fraction(0), Fraction(1, 1000), Fraction(1, 20), Fraction(1)]))
 def test_the_curve_of_a_finite_pair_lies_between(data: st.DataObject, loose: Fraction) -> None:
@@ -65,6 +66,7 @@ def test_the_curve_of_a_finite_pair_lies_between(data: st.DataObject, loose: Fra
         assert found.lower <= truth <= found.upper <= 1 - rate + Fraction(1, 10**15)
 
 
+@pytest.mark.long
 def test_a_close_profile_gives_a_close_curve() -> None:
     """Between two places delta lies above chords: the error is that of second order."""
     exact = TradeoffCurve.of_guarantee(GDP(1))

@@ -79,9 +79,12 @@ def without_java() -> str | None:
 OTHERS = (
     pytest.param(
         "spark",
-        marks=pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+        marks=[
+            pytest.mark.service,
+            pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+        ],
     ),
-    "postgresql",
+    pytest.param("postgresql", marks=pytest.mark.service),
 )
 """The engines beside DuckDB."""
 

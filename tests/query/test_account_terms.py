@@ -97,6 +97,7 @@ def test_limits_are_no_terms(case: str, ledger: str) -> None:
     opened(ledger, other, tables).close()
 
 
+@pytest.mark.long
 def test_each_question_is_charged_for_its_own_limits_and_notes_them(ledger: str) -> None:
     units = {
         Person("id", max_rows=1): {"max_rows": 1},
@@ -150,6 +151,7 @@ def _other(entry: Any) -> dict[str, Any]:
     return {**fields, "limits": '{"max_rows":3}'}
 
 
+@pytest.mark.long
 def test_a_split_goes_on_under_other_limits(ledger: str) -> None:
     frame = pd.DataFrame({"id": [i // 3 for i in range(300)], "k": [i % 2 for i in range(300)]})
     asked: dict[str, Any] = {"keys": [0, 1], "budget": PureDP("0.5"), "name": "by k"}
@@ -177,6 +179,7 @@ def test_an_analyst_has_one_limit_over_all_limits_on_rows(ledger: str) -> None:
             assert session.remaining == PureDP(left) + PureDP("0.7")
 
 
+@pytest.mark.long
 def test_a_fit_notes_its_limits(ledger: str) -> None:
     frame = pd.DataFrame({"id": range(400), "x": [i % 20 for i in range(400)], "y": [1.0] * 400})
     model = unacorda.inference.LinearRegression(budget=unacorda.GDP(5))

@@ -16,6 +16,7 @@ import unacorda
 from unacorda.bits import SeededBits
 
 
+@pytest.mark.long
 def test_rankings_of_several_columns_are_each_their_own() -> None:
     """Four columns, two quantiles each, some of them on one grid."""
     x = np.random.default_rng(8).normal(0, 1, 20_000)

@@ -40,6 +40,7 @@ def _clamped(kind: str) -> tuple[Floats, Floats]:
     return np.clip(x, *X_BOUNDS), np.clip(y, *Y_BOUNDS)
 
 
+@pytest.mark.long
 def test_almost_without_noise_they_are_those_of_rows_where_both_are_present() -> None:
     x, y = RAGGED
     held = np.array([[30.0, 2.0], [50.0, 119.0], [100.0, 60.0], [20.0, 0.0]] * 50).T
@@ -61,6 +62,7 @@ def test_a_column_with_itself_has_its_variance_and_correlation_one() -> None:
     assert found.upper[0] == 1.0
 
 
+@pytest.mark.long
 def test_extreme_ranges_and_no_rows_are_answered() -> None:
     huge, tiny = (-(2**500), 2**500), (0, "1e-150")
     for x in ([], [None], [7.0], [1e-150, 0.0, 1e300] * 40):
@@ -71,6 +73,7 @@ def test_extreme_ranges_and_no_rows_are_answered() -> None:
             assert found.lower[0] <= found.upper[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), mostly_slow(typical_first(PAIRS, BUDGETS)))
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 14% for 2,000 draws: 5.7 standard deviations at a kurtosis of 6, the most there is.
@@ -132,6 +135,7 @@ def test_intervals_are_hardly_wider_than_their_errors_say() -> None:
         assert np.median(ratio) < 1.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("laplace", mostly_slow([True, False]))
 def test_they_err_much_less_than_noisy_moments_with_a_share_each(*, laplace: bool) -> None:
     """Against sums of 1, u, v, u v (and squares) about the middle, to first order."""

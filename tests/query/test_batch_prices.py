@@ -177,6 +177,7 @@ def test_no_batch_costs_more_than_its_request(
     check_price(batch, weights, request_)
 
 
+@pytest.mark.long
 def test_the_independent_price_finds_a_batch_that_spends_a_tenth_more() -> None:
     for names in ([("mean", 1)] * 12, [("mean", 2)] * 6 + [("count", 1)] * 8):
         request = unacorda.ApproxDP(1, "1e-3")
@@ -192,6 +193,7 @@ def test_the_independent_price_finds_a_batch_that_spends_a_tenth_more() -> None:
         assert profile(event, 1.0) <= 1e-3 < profile(louder, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon_", "delta", "gain"), [("1", "1e-6", 1.15), ("3", "1e-3", 1.1)])
 def test_ten_medians_gain_from_the_exact_price(epsilon_: str, delta: str, gain: float) -> None:
     """Beside the better of the two sums: of pure epsilons, of squared mus."""
@@ -214,6 +216,7 @@ def test_what_gains_nothing_spends_no_delta() -> None:
         assert charge(event, request, unacorda.ApproxDP(5, 0.1)) == unacorda.ApproxDP(1, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "event",
     mostly_slow(

@@ -294,6 +294,7 @@ def test_a_ledger_that_fails_gives_no_answer() -> None:
         assert session.spent == PureDP(1)
 
 
+@pytest.mark.long
 def test_every_release_of_a_batch_is_verified_by_itself(session: unacorda.Session) -> None:
     batch = session.evaluate(
         questions(session), budget=PureDP(3), keys={"sex": ["M", "F"]}, weights={"all": 4}

@@ -83,6 +83,7 @@ def test_exactly_the_lesser_of_k_and_n_rows_are_kept(k: int) -> None:
             assert found == {person: min(k, rows) for person, rows in owned.items()}
 
 
+@pytest.mark.long
 def test_the_number_is_exact_where_floats_are_coarse() -> None:
     """Many rows and many kept: the arithmetic of the choice is in doubles."""
     sizes = [(99_991, 49_999), (100_000, 99_999), (65_537, 65_536), (70_000, 1), (70_001, 69_999)]
@@ -169,6 +170,7 @@ def test_different_people_choose_apart() -> None:
     assert low / 1.3 < ratio < high * 1.3
 
 
+@pytest.mark.long
 def test_computing_again_gives_the_same_rows() -> None:
     columns = heavy_table(300, seed=9)
     with session_of(columns) as first, session_of(columns) as second:
@@ -178,6 +180,7 @@ def test_computing_again_gives_the_same_rows() -> None:
         assert Counter(kept(first, salt=1)) != Counter(kept(first, salt=2))
 
 
+@pytest.mark.long
 def test_threads_and_order_of_the_table_do_not_matter() -> None:
     columns = heavy_table(3_000, seed=11)
     order = np.random.default_rng(1).permutation(len(columns["id"]))
@@ -253,6 +256,7 @@ def test_two_people_never_merge(kind: str) -> None:
         assert tallies.sums == ([len(people)],)
 
 
+@pytest.mark.long
 def test_uuids_and_several_columns_tell_people_apart(tmp_path: Path) -> None:
     ids = [uuid.UUID(int=value) for value in (1, 2, 2**127)]
     with duckdb.connect(tmp_path / "t.duckdb") as connection:
@@ -287,6 +291,7 @@ def collated(tmp_path: Path) -> str:
     return f"{tmp_path / 'c.duckdb'}::t"
 
 
+@pytest.mark.long
 def test_a_collation_of_the_source_merges_no_people(collated: str) -> None:
     """Of two people that were one to the window and two to the hash, too many rows stayed."""
     with unacorda.Session(

@@ -137,6 +137,7 @@ class Rewrite:
         return left if k is None else self.sample(left, k, self.hash(person, None, None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", mostly_slow(LIMITS, quick=2), ids=str)
 def test_the_rows_that_stay_are_those_of_a_plain_rewrite(limits: Limits) -> None:
     lines = table(40, seed=len(str(limits)))
@@ -179,6 +180,7 @@ def test_no_person_passes_a_limit_and_none_loses_more_than_it_asks(limits: Limit
                         assert copies == min(r, own[REGIONS[cell]])
 
 
+@pytest.mark.long
 def test_each_group_is_chosen_as_often_and_people_choose_apart() -> None:
     """Of 5 groups one stays: over people and salts each the same number of times (p > 1e-7)."""
     people = 400
@@ -194,6 +196,7 @@ def test_each_group_is_chosen_as_often_and_people_choose_apart() -> None:
     assert stats.chisquare(pairs.ravel()).pvalue > 1e-7
 
 
+@pytest.mark.long
 def test_which_group_is_chosen_tells_nothing_of_which_rows() -> None:
     """Of 2 groups one stays, of 2 rows in it one: all four equally often (p > 1e-7)."""
     lines = [(i, region, x) for i in range(500) for region in ("a", "b") for x in (0.0, 1.0)]
@@ -226,6 +229,7 @@ def test_two_people_never_share_a_limit(people: list[Any]) -> None:
             assert groups == dict.fromkeys(people, 2)
 
 
+@pytest.mark.long
 def test_rows_of_others_do_not_matter_nor_does_their_order() -> None:
     lines = table(100, seed=9)
     limits = {"max_rows": 5, "max_groups": 2, "max_rows_per_group": 3}

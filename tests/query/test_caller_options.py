@@ -79,6 +79,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("account", mostly_slow(ACCOUNTS, quick=3), ids=str)
 def test_budgets_of_another_unit_are_refused_with_a_conversion_that_works(
     account: Guarantee,

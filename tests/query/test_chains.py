@@ -95,6 +95,7 @@ def pvalue(seen: dict[Any, int], chances: dict[Any, float]) -> float:
     return float(stats.chisquare(f, np.array(e) * sum(f) / sum(e)).pvalue)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(4)], ids=str)
 @pytest.mark.parametrize(
@@ -124,6 +125,7 @@ def test_chains_have_their_law(
         assert pvalue(seen, law(counts, UNEVEN, total, rate * 3)) < 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_chains_of_points_with_more_slots_have_their_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """2,000 draws; chi-square, false alarm 1e-8. The law of points that are alike is another."""
@@ -145,6 +147,7 @@ def test_chains_of_points_with_more_slots_have_their_law(monkeypatch: pytest.Mon
     assert pvalue(seen, law(counts, UNEVEN, 6, rate)) < 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_question_draws_from_the_law_about_a_noisy_count(
     monkeypatch: pytest.MonkeyPatch,
@@ -228,6 +231,7 @@ def test_a_row_that_is_replaced_counts_twice() -> None:
     assert chain_moves(Reach.within(**limits, replaced=True)).l2_squared == 16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scale", "total", "rate"),
     mostly_slow(
@@ -272,6 +276,7 @@ def test_no_proposal_is_too_rare(
     assert len(chances) < 200
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", mostly_slow([unacorda.PureDP(1), unacorda.GDP("0.6")]), ids=str)
 def test_errors_of_chains_are_as_promised(budget: Any) -> None:

@@ -61,6 +61,7 @@ def generous(tmp_path_factory: pytest.TempPathFactory) -> Description:
     return look(tmp_path_factory.mktemp("look"), unacorda.PureDP(1000))
 
 
+@pytest.mark.long
 def test_kinds_are_voted_on_by_people(generous: Description) -> None:
     kinds = {column.name: (column.kind, column.source) for column in generous.columns}
     assert kinds == {
@@ -123,6 +124,7 @@ def test_no_part_of_a_pure_budget_is_left_over(
         assert session.remaining == unacorda.PureDP(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [unacorda.PureDP(1), unacorda.ZCDP("0.1")], ids=str)
 def test_it_stays_within_its_budget_and_every_step_is_told(
     budget: unacorda.PureDP | unacorda.ZCDP, tmp_path: Path
@@ -166,6 +168,7 @@ def test_with_a_delta_common_values_of_text_are_found(
     assert "rarer ones are missing" in str(found)
 
 
+@pytest.mark.long
 def test_the_same_noise_gives_the_same_look(tmp_path: Path) -> None:
     one, other = (look(tmp_path, unacorda.PureDP(1)) for _ in range(2))
     assert one == other
@@ -207,6 +210,7 @@ def test_values_that_were_found_do_not_break_the_text() -> None:
         assert not any(line.startswith("spent nothing") for line in text.splitlines())
 
 
+@pytest.mark.long
 def test_columns_may_have_any_name() -> None:
     names = ["n", "n_se", "n_", "people", 'a"b']
     frame = pd.DataFrame({"value": range(60)} | {name: ["a", "b", "c"] * 20 for name in names})
@@ -276,6 +280,7 @@ def test_the_page_stands_alone_and_names_cannot_break_out_of_it() -> None:
     assert "url(" not in html
 
 
+@pytest.mark.long
 def test_it_is_plain_values_and_plain_text(generous: Description) -> None:
     plain = json.loads(generous.to_json())
     assert [column["name"] for column in plain["columns"]] == [c.name for c in generous.columns]
@@ -294,6 +299,7 @@ def test_columns_of_other_types_and_single_rows_are_described() -> None:
     assert [(c.name, c.kind) for c in found.columns] == [("x", "number"), ("tags", "other")]
 
 
+@pytest.mark.long
 def test_bars_of_whole_numbers_hold_as_many_of_them_each() -> None:
     month, day = (
         [1 + place % 12 for place in range(1_240)],
@@ -321,6 +327,7 @@ def test_bars_of_whole_numbers_hold_as_many_of_them_each() -> None:
     assert sum(round(bar.count.value) for bar in bars["born"]) == 1_240
 
 
+@pytest.mark.long
 def test_missing_values_are_shown_apart_from_the_lowest_bar() -> None:
     frame = people()
     frame["age"] = frame["age"].astype("Int64").mask(frame.index % 5 == 0)

@@ -158,6 +158,7 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         opened_on("postgresql://analyst:secret@nowhere/db", {"t": "public.visits"})
 
 
+@pytest.mark.long
 def test_other_engines_are_imported_only_where_they_are_used() -> None:
     code = (
         "import sys, unacorda, pyarrow as pa\n"

@@ -56,6 +56,7 @@ def heavy(cells: int) -> dict[str, Any]:
 OFTEN = {"PureDP", "ZCDP", "ApproxDP, normal", "GDP, little noise"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [pytest.param(one, marks=() if one in OFTEN else pytest.mark.slow) for one in BUDGETS],
@@ -106,6 +107,7 @@ def test_the_bounded_answer_is_the_one_that_is_meant() -> None:
     assert rms(asked.errors("rows", unbounded)) > 2 * promised
 
 
+@pytest.mark.long
 def test_replacement_and_single_rows_are_promised_as_much() -> None:
     for unit in (unacorda.Row(), unacorda.Row(neighbors=unacorda.ReplaceOne)):
         asked = ask(
@@ -189,6 +191,7 @@ def assert_promises_hold(values: Sequence[float], *, budget: Any, times: int, ce
 QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "budget",
     [unacorda.PureDP("4.75"), pytest.param(unacorda.ZCDP("0.95"), marks=pytest.mark.slow)],
@@ -205,12 +208,14 @@ def test_means_and_quantiles_err_as_promised_under_their_own_law(name: str, budg
     assert_promises_hold(CELL_VALUES[name], budget=budget, times=1, cells=CELLS)
 
 
+@pytest.mark.long
 def test_an_assumed_law_may_be_shorter_than_the_cell() -> None:
     assert_promises_hold(
         CELL_VALUES["three rows"], budget=unacorda.PureDP("4.75"), times=4, cells=CELLS
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param("three rows", marks=pytest.mark.slow), "sixty rows", "two clusters"]
 )
@@ -230,6 +235,7 @@ def test_means_with_little_noise_err_as_promised(name: str) -> None:
         assert rms(asked.errors("mean", truth)) == pytest.approx(promised, rel=0.05)
 
 
+@pytest.mark.long
 def test_the_table_of_a_mean_holds_at_the_end_of_its_range() -> None:
     """`explain` without assumptions shows deviation / n, which is near where n is large."""
     asked = ask(
@@ -244,6 +250,7 @@ def test_the_table_of_a_mean_holds_at_the_end_of_its_range() -> None:
     assert rms(asked.errors("answer", 100.0)) == pytest.approx(error, rel=0.1)
 
 
+@pytest.mark.long
 def test_a_rank_error_is_passed_as_rarely_as_promised() -> None:
     """95% of draws are within it: a bound, so that it may only be better; 4,000 draws."""
     values = [float(v) for v in range(101)]

@@ -52,6 +52,7 @@ def test_untyped_text_says_how_it_is_read(session: unacorda.Session) -> None:
     )
 
 
+@pytest.mark.long
 def test_an_assumption_is_named_where_an_error_rests_on_it(session: unacorda.Session) -> None:
     query = session.table("visits").agg(
         m=unacorda.mean("age", 0, 100), p=unacorda.median("age", 0, 100)

@@ -51,6 +51,7 @@ def refused_or_read(text: str) -> None:
             reader()
 
 
+@pytest.mark.long
 @seed(30)
 @settings(max_examples=400, deadline=None, database=None)
 @given(words=st.lists(st.sampled_from(_WORDS.split()), max_size=14))
@@ -67,6 +68,7 @@ def test_much_mutated_sql_raises_only_our_errors(words: list[str]) -> None:
     refused_or_read(" ".join(words))
 
 
+@pytest.mark.long
 @seed(32)
 @settings(max_examples=300, deadline=None, database=None)
 @given(text=st.text(max_size=40))
@@ -120,6 +122,7 @@ _NAMES = st.one_of(
 )
 
 
+@pytest.mark.long
 @seed(33)
 @settings(max_examples=100, deadline=None, database=None)
 @given(name=_NAMES, content=st.text(st.characters(exclude_categories=["Cs"]), max_size=12))

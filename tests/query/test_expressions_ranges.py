@@ -49,6 +49,7 @@ _UNARY: dict[str, tuple[Callable[[Range], Range], Callable[[float], float]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(_BINARY))
 @seed(40)
 @settings(max_examples=300, deadline=None, database=None)
@@ -64,6 +65,7 @@ def test_results_of_two_numbers_lie_in_the_range(
         assert bound(a, b).contains(value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(_UNARY, quick=2))
 @seed(41)
 @settings(max_examples=200, deadline=None, database=None)

@@ -181,6 +181,7 @@ def same(found: _Cell, expected: _Cell) -> bool:
     return found == expected and type(found) is type(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", mostly_slow(["number", "truth", "word"]))
 @seed(50)
 @settings(max_examples=60, deadline=None, database=None)

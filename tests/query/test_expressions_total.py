@@ -68,6 +68,7 @@ def check(connections: _Connections, kind: Kind, text: str) -> None:
         evaluate(connection, found)
 
 
+@pytest.mark.long
 @seed(20)
 @settings(_RELAXED, max_examples=120)
 @given(drawn=expressions(levels=4))
@@ -215,6 +216,7 @@ def test_the_deepest_expressions_still_run(connections: _Connections, name: str)
         evaluate(connection, found)
 
 
+@pytest.mark.long
 def test_literals_reach_the_engine_exactly(connections: _Connections) -> None:
     numbers = random.Random(5)
     values = [0.1, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2.0**53]

@@ -59,6 +59,7 @@ def asked(source: Any, name: str, *, instants: bool) -> list[str]:
     return failures
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", mostly_slow(COLUMNS, quick=2))
 def test_every_function_answers_at_both_ends_of_a_column_of_a_frame(case: str) -> None:
     values, instants = COLUMNS[case]

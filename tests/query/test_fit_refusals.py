@@ -65,6 +65,7 @@ MODELS: Mapping[str, Callable[[GDP], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "mu"),
     mostly_slow(
@@ -85,6 +86,7 @@ def test_of_too_few_people_a_fit_says_that_it_cannot_tell(made: str, rows: int, 
     assert np.isinf(model.conf_int()).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", ["linear", "logistic", "poisson"])
 def test_so_it_is_with_weights(made: str) -> None:
     with opened(people(3)) as session:
@@ -138,6 +140,7 @@ def test_columns_of_text_on_either_side_of_tables_put_together_are_refused() -> 
         assert session.spent == GDP(0)
 
 
+@pytest.mark.long
 def test_text_that_is_said_to_hold_numbers_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     people(2_000).to_csv(path, index=False)

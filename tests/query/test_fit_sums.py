@@ -70,6 +70,7 @@ def radius(wish: Wished) -> float:
     return noise_of(wish, reach).standard_deviation
 
 
+@pytest.mark.long
 def test_no_row_is_worth_more_than_its_length() -> None:
     reached = [0.0] * len(WISHES)
     for numbers in each([[(1, x, y)] for x, y in ROWS]):
@@ -83,6 +84,7 @@ def test_no_row_is_worth_more_than_its_length() -> None:
 SIZES = [1e-320, 1e-163, 1e-155, 1e-100, 1e-40, 1.0, 1e60, -1e100]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bound", ["1e-40", "1e100"])
 @pytest.mark.parametrize("squared", [False, True])
 def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> None:
@@ -157,6 +159,7 @@ UNITS: dict[str, Callable[[Neighbors], Unit]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne], ids=str)
 @pytest.mark.parametrize("unit", UNITS)
 def test_nobody_moves_the_sums_farther_than_the_noise_is_for(

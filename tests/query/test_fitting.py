@@ -66,6 +66,7 @@ def piped(session: unacorda.Session, *steps: Any) -> Any:
 BUDGETS = [GDP(1), ZCDP("0.5"), ApproxDP(1, 1e-6), RenyiDP(8, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_the_whole_fit_is_charged_once_and_costs_no_more(
     budget: Guarantee, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +107,7 @@ MODELS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_a_table_outlives_the_session_and_holds_no_row(name: str) -> None:
     target = "late" if name == "logistic" else "wage"
@@ -336,6 +338,7 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(
         assert session.spent == GDP(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [0, 50])
 def test_of_too_few_people_by_the_released_number_nothing_is_told(rows: int) -> None:
     with opened(GDP("0.5"), TABLE.head(rows)) as session:
@@ -346,6 +349,7 @@ def test_of_too_few_people_by_the_released_number_nothing_is_told(rows: int) -> 
     assert "cannot tell errors" in str(model.summary())
 
 
+@pytest.mark.long
 def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
     with opened(GDP(2)) as session:
         query = session.table("t").where("age < 50").derive(years="age - 20")
@@ -360,6 +364,7 @@ def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
         assert session.spent == GDP.from_squared(2)
 
 
+@pytest.mark.long
 def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[tuple[str, bool]] = []
     scans: list[str] = []
@@ -386,6 +391,7 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
 UNITS = [unacorda.Row(), unacorda.Person("who", max_rows=2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_rows_that_are_kept_or_computed_again_give_the_same_fit(
     unit: Any, monkeypatch: pytest.MonkeyPatch
@@ -409,6 +415,7 @@ def test_rows_that_are_kept_or_computed_again_give_the_same_fit(
     assert kept == ["rows1", "rows2"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeded", [True, False])
 def test_a_seeded_fit_can_be_repeated_and_another_not(*, seeded: bool) -> None:
     found = []

@@ -229,6 +229,7 @@ def test_a_name_from_elsewhere_is_refused_and_nothing_is_spent(
     assert world.state() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_its_own_questions_pass(world: World, target: str) -> None:
     session = world.within[target]
@@ -242,6 +243,7 @@ def test_its_own_questions_pass(world: World, target: str) -> None:
         world.analyst.explain(own(world.root), budget=TENTH)
 
 
+@pytest.mark.long
 def test_no_door_is_left_out() -> None:
     """Whatever a session offers is asked from elsewhere above, or takes no question."""
     public = {
@@ -262,6 +264,7 @@ def test_no_door_is_left_out() -> None:
         world.close()
 
 
+@pytest.mark.long
 def test_an_engine_runs_nothing_that_its_session_did_not_admit() -> None:
     """What forgets to ask whether a question was begun here has nothing that could be run."""
     world = World()

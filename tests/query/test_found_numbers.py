@@ -108,6 +108,7 @@ def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
         assert any("found privately" in line for line in release.provenance)
 
 
+@pytest.mark.long
 def test_a_first_look_names_what_the_search_cost() -> None:
     unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(2), most=50))
     table = rows_table().append_column("x", pa.array([1.0] * rows_table().num_rows))
@@ -126,6 +127,7 @@ def test_a_first_look_names_what_the_search_cost() -> None:
     assert f"spent {look.spent}; left" in str(look)
 
 
+@pytest.mark.long
 def test_several_tables_share_the_search() -> None:
     unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.ZCDP(1), most=50))
     with unacorda.Session(

@@ -72,6 +72,7 @@ _TYPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 12))]
 )

@@ -154,6 +154,7 @@ def test_short_numbers_have_more_slots_and_all_have_half_as_many_again_as_points
     assert len(alike.slots) == alike.steps + 2
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     st.fractions(-1000, 1000, max_denominator=1000),

@@ -47,6 +47,7 @@ def lines(data: dict[str, Any], aggregate: Any, *, keys: Any = None, **options: 
 # ---- places --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_places_are_those_of_bisection() -> None:
     source = random.Random(3)
     connection = duckdb.connect()

@@ -122,6 +122,7 @@ def texts_of(source: Any, caplog: pytest.LogCaptureFixture) -> list[str]:
     return [*shown, *heard]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", mostly_slow(HOSTILE, quick=3))
 def test_no_text_tells_hostile_data_from_bland(case: str, caplog: pytest.LogCaptureFixture) -> None:
     shown = texts_of(HOSTILE[case], caplog)
@@ -129,6 +130,7 @@ def test_no_text_tells_hostile_data_from_bland(case: str, caplog: pytest.LogCapt
     assert not any("Smith" in text for text in shown)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case", mostly_slow([name for name in HOSTILE if name != "a long field"], quick=4)
 )
@@ -309,6 +311,7 @@ def test_lines_that_cannot_be_read_are_left_out(case: str, packed: bool, tmp_pat
         assert exact(session, query)["x"] == [sum(values)]
 
 
+@pytest.mark.long
 def test_the_same_lines_give_the_same_table_however_many_threads_read(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     lines = [f"{i},{i % 7}{'' if i % 1_000 else chr(34)}" for i in range(200_000)]

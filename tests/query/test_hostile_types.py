@@ -278,6 +278,7 @@ def check_files(name: str, folder: Path, units: Sequence[Any] = UNITS, **layout:
     check(files[0], files[1:] if units is UNITS else files[1:2], units=units)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["text", "TIMESTAMP_MILLIS", "DECIMAL(38,2) in 16 bytes"])
 def test_no_value_of_a_parquet_file_decides_what_happens(case: str, tmp_path: Path) -> None:
     check_files(case, tmp_path, UNITS[:1])
@@ -652,6 +653,7 @@ def check_frames(library: str, case: str, units: Sequence[Any] = UNITS) -> None:
     check(source(plain), sources if units is UNITS else sources[:1], units=units)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("library", "case"),
     [

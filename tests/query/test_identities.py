@@ -77,6 +77,7 @@ def test_people_are_who_the_expression_says(ids: Any, expected: dict[Any, int]) 
         assert people(session) == dict.fromkeys(expected, 1)
 
 
+@pytest.mark.long
 def test_it_is_the_same_as_a_column_made_beforehand() -> None:
     table: dict[str, Any] = {
         "name": [f"{'aAbB'[i % 4]}{i % 7}" for i in range(200)],
@@ -150,6 +151,7 @@ def test_what_names_nobody_is_refused_at_once(ids: Any, said: str) -> None:
         session_of(ids, columns={"half": unacorda.Bounds(0, 1)})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(("ids", "expression"), [("integer", "who * 2"), ("text", "UPPER(who)")])
 def test_no_neighbour_moves_an_answer_further(

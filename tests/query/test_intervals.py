@@ -55,6 +55,7 @@ def of_kind(covered: NDArray[np.bool_], index: int) -> NDArray[np.bool_]:
     return covered[index * CELLS : (index + 1) * CELLS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow([*BUDGETS, "with delta"]))
 def test_counts_and_sums_are_covered(name: str) -> None:
     cells = 8_000
@@ -101,6 +102,7 @@ MEANS: dict[str, Sequence[float]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(BUDGETS))
 def test_means_are_covered(name: str) -> None:
     """Small cells and large ones, empty ones, means in the middle and at an end."""
@@ -131,6 +133,7 @@ def _ends(asked: Asked) -> tuple[Sequence[float | None], Sequence[float | None]]
     return asked.release.answers["answer"].lower, asked.release.answers["answer"].upper
 
 
+@pytest.mark.long
 def test_means_are_not_covered_much_too_often() -> None:
     """Fieller's set is exact where the mean is not at an end: 95% of 16,000, to within 6 sigma."""
     asked = ask(
@@ -159,6 +162,7 @@ def exact_quantile(values: Sequence[float], q: Fraction) -> float:
     return float(held[max(math.ceil(q * len(held)) - 1, 0)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(["Laplace", "discrete normal", "normal"]))
 def test_quantiles_are_covered(name: str) -> None:
     """Also where the values are not on the grid of 40 steps, and where n is small."""
@@ -180,6 +184,7 @@ def test_quantiles_are_covered(name: str) -> None:
             assert_covers(of_kind(covered, index), what=(kind, q))
 
 
+@pytest.mark.long
 def test_a_quantile_s_interval_is_narrow_where_rows_are_many() -> None:
     values = [float(x) for x in np.linspace(0, 100, 2_000)]
     asked = ask(
@@ -193,6 +198,7 @@ def test_a_quantile_s_interval_is_narrow_where_rows_are_many() -> None:
     assert (high - low).max() < 10
 
 
+@pytest.mark.long
 def test_intervals_that_are_too_narrow_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aimed at the quantile itself instead of beside it, the two draws leave it out too often."""
     right = ranks.draw_places

@@ -80,6 +80,7 @@ def counted(session: unacorda.Session, query: Query) -> dict[str, list[Any]]:
     return exact(session, query.agg(n=unacorda.count(), s=unacorda.sum("weight", 0, 10)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("kind", mostly_slow(VALUES, quick=2))
 def test_a_join_with_a_public_table(kind: str, outer: bool) -> None:
@@ -115,6 +116,7 @@ def test_a_join_with_a_public_table(kind: str, outer: bool) -> None:
                     assert query.rows.most == max([1, *shared]) >= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outer", [False, True])
 def test_several_columns_of_other_names_and_readings(tmp_path: Path, outer: bool) -> None:
     """Of text files, where a key may be a number on one side."""

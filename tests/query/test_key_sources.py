@@ -78,6 +78,7 @@ def test_keys_that_look_alike_warn() -> None:
         assert exact(session, query.agg(n=unacorda.count()))["n"] == [1, 0]
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_keys_are_joined() -> None:
     names = [f"key {n}" for n in range(100_000)]
     with opened(pl.DataFrame({"k": names + names[:7]})) as session:
@@ -115,6 +116,7 @@ def regions(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return tmp_path / "r.csv" if request.param == "path" else str(tmp_path / "r.csv")
 
 
+@pytest.mark.long
 def test_a_whole_public_table_gives_the_keys_of_several_columns(regions: Any) -> None:
     with opened(ROWS) as session:
         query = session.table("t").group_by("region", "county", keys=regions)

@@ -81,6 +81,7 @@ def test_whatever_the_engine_raises_leaves_as_one_constant_sentence(
     assert not hasattr(caught.value, "__notes__")
 
 
+@pytest.mark.long
 def test_too_little_memory_leaves_as_the_same_sentence(tmp_path: Path) -> None:
     """Hundreds of thousands of long ids do not fit into 10 MB; the folder for spilling is gone."""
     path = tmp_path / "t.csv"
@@ -149,6 +150,7 @@ def test_exact_numbers_have_no_text() -> None:
             assert "424242" not in shown
 
 
+@pytest.mark.long
 def test_no_path_warns_prints_or_logs(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_no_path_warns_prints_or_logs(
     assert not any("Smith" in text for text in [*shown, *logged])
 
 
+@pytest.mark.long
 def test_refusals_depend_on_budgets_alone() -> None:
     messages = set()
     for frame in (FRAME, FRAME.clear(), pl.concat([FRAME] * 50)):

@@ -114,6 +114,7 @@ def test_a_cube_adds_up_in_every_direction() -> None:
     assert math.isclose(found["all", None, None, None], by_x, abs_tol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_error_promised_is_the_error_measured() -> None:
     """400 releases: a variance within 30% of the promised one at every level (z > 5)."""
@@ -255,6 +256,7 @@ def test_overall_is_the_least_error_of_all_linear_answers(name: Any, keys: Any) 
     assert bound * (1 - 1e-9) <= whole <= bound * 1.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("laplace", mostly_slow([False, True]))
 @pytest.mark.parametrize("name", ["rollup", "cube"])
 def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:

@@ -28,6 +28,7 @@ def asked(session: unacorda.Session, *columns: str, **options: Any) -> Any:
     return query.agg(n=unacorda.count(), s=unacorda.sum("x", 0, 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_a_rollup_over_found_keys_adds_up_and_is_verified(budget: Any) -> None:
     unit = unacorda.Person("id", max_rows=1)

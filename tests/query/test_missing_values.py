@@ -84,6 +84,7 @@ def test_rows_without_a_value_move_no_aggregate_of_it(name: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_rows_without_a_value_move_no_fit() -> None:
     found = []
     for missing in (0, 300):
@@ -158,6 +159,7 @@ def statements(session: unacorda.Session) -> list[str]:
     return recorded
 
 
+@pytest.mark.long
 def test_the_greater_and_the_lesser_are_taken_of_values_that_are_there() -> None:
     with opened(table(missing=100)) as session:
         asked = statements(session)

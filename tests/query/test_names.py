@@ -96,6 +96,7 @@ def exact(session: unacorda.Session, query: Query) -> list[tuple[int, ...]]:
     return list(counted(session, query)["sums"].values())
 
 
+@pytest.mark.long
 def test_a_reference_in_other_capitals_means_the_one_column(shared: unacorda.Session) -> None:
     table, other = shared.table("t"), shared.table("other")
     for query, same in (
@@ -185,6 +186,7 @@ def test_tables_with_two_such_columns_are_not_opened(
         )
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("engine", OTHERS)
 def test_other_engines_open_no_such_tables_either(engine: str, tmp_path: Path) -> None:
     """Names are compared alike on all engines, also where one would tell them apart."""
@@ -198,6 +200,7 @@ def test_other_engines_open_no_such_tables_either(engine: str, tmp_path: Path) -
         unacorda.Session({"t": source}, unit=unit, budget=BUDGET, engine=given)
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("engine", ["duckdb", *OTHERS])
 def test_derived_names_are_refused_on_every_engine(engine: str) -> None:
     with (

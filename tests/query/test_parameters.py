@@ -95,6 +95,7 @@ def test_what_holds_itself_comes_to_an_end() -> None:
     assert "unstated" in told(loop)
 
 
+@pytest.mark.long
 def test_the_ledger_notes_the_same_digest_for_the_same_fit() -> None:
     table = {"x": np.linspace(0, 1, 20), "y": np.zeros(20)}
     digests = []

@@ -99,6 +99,7 @@ def test_declared_columns_stay_public_where_all_keys_are_private() -> None:
         assert named(session, asked.agg(n=unacorda.count())) == [("a", False), ("a", True)]
 
 
+@pytest.mark.long
 def test_people_are_bound_before_keys_are_found() -> None:
     lines = [(who, key) for who in range(30) for key in range(100)]  # everybody has every key
     table = pl.DataFrame(lines, schema=["id", "key"], orient="row")
@@ -222,6 +223,7 @@ def test_parts_of_a_budget_follow_weights() -> None:
     assert price.additive[0] == Fraction(1, 2)
 
 
+@pytest.mark.long
 def test_questions_asked_together_share_the_delta() -> None:
     budget = ApproxDP(3, "1e-6")
     with opened(frame({"a": MANY, "b": 1}), unit=person(), budget=budget) as session:

@@ -25,6 +25,7 @@ from unacorda.privacy.guarantees import ZCDP, ApproxDP
 SECRET = "kuru, Ms Smith"
 
 
+@pytest.mark.long
 def test_suppressed_keys_leave_no_trace() -> None:
     rare = frame({"a": MANY, SECRET: 1})
     plain = frame({"a": MANY})
@@ -70,6 +71,7 @@ def test_only_chosen_keys_are_read_off_the_engine(monkeypatch: pytest.MonkeyPatc
     assert read == [[("a",)]]
 
 
+@pytest.mark.long
 def test_the_order_of_rows_is_without_effect() -> None:
     table = frame({"b": MANY, "a": MANY, "c": 2})
     found = []
@@ -80,6 +82,7 @@ def test_the_order_of_rows_is_without_effect() -> None:
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.long
 def test_no_key_at_all_is_an_empty_table() -> None:
     for table in (frame({"a": 1}), frame({"a": 1}).head(0)):
         with opened(table, unit=person(), budget=ROOMY) as session:

@@ -67,6 +67,7 @@ def test_conditions_that_are_not_known_are_left_out_of_shares_and_not_counted() 
     assert one_answer(x, x, count_if("x IS NULL OR x = 5")).values[0] == 120
 
 
+@pytest.mark.long
 def test_no_rows_are_answered() -> None:
     for x in ([], [None], [0.0]):
         for make in AGGREGATES.values():
@@ -75,6 +76,7 @@ def test_no_rows_are_answered() -> None:
             assert math.isfinite(found.standard_errors[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), typical_first(PAIRS, BUDGETS))
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 12% for 3,000 draws: 5.8 standard deviations at a kurtosis of 6, the most there is.

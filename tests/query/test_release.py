@@ -47,6 +47,7 @@ def released(epsilon: float = 1, **aggregates: Any) -> Release:
         return session.evaluate(query, budget=PureDP(epsilon))
 
 
+@pytest.mark.long
 def test_every_format_holds_the_same_table() -> None:
     release = released()
     rows = release.to_dicts()

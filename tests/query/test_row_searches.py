@@ -95,6 +95,7 @@ def test_the_same_search_under_another_budget_is_read(other: Person, tmp_path: P
         assert '"epsilon": "1/10"' in json.dumps(json.loads(look.to_json())["query"]["search"])
 
 
+@pytest.mark.long
 def test_another_end_and_other_tables_are_another_search(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/b.db"
     opened(at).close()
@@ -108,6 +109,7 @@ def test_another_end_and_other_tables_are_another_search(tmp_path: Path) -> None
         assert session.spent == PureDP("0.3")
 
 
+@pytest.mark.long
 def test_a_first_look_at_what_was_found_before_is_verified(tmp_path: Path) -> None:
     frame = FRAME.assign(x=1.0)
     at = f"sqlite:///{tmp_path}/b.db"
@@ -130,6 +132,7 @@ with unacorda.Session(
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", mostly_slow([3, 8], quick=1))
 def test_processes_that_open_at_once_pay_once(at: str, count: int) -> None:
     command = [sys.executable, "-c", OPEN, at]
@@ -150,6 +153,7 @@ def test_processes_that_open_at_once_pay_once(at: str, count: int) -> None:
         assert ledger.verify("d") == 2
 
 
+@pytest.mark.long
 def test_threads_that_open_at_once_pay_once(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/b.db"
     opened(at, Person("id", max_rows=1)).close()
@@ -169,6 +173,7 @@ def test_threads_that_open_at_once_pay_once(tmp_path: Path) -> None:
         assert ledger.spent("d") == PureDP("0.1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", mostly_slow(["run", "commit"]))
 def test_a_search_that_dies_is_paid_for_and_found_again(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

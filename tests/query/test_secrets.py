@@ -144,6 +144,7 @@ def test_an_engine_of_sqlalchemy_is_not_repeated() -> None:
         assert SECRET not in hold(caught.value)
 
 
+@pytest.mark.service
 def test_host_port_and_database_are_named() -> None:
     with pytest.raises(LedgerFailed) as caught:
         open_ledger(f"postgresql://u:{SECRET}@localhost:1/budgets")

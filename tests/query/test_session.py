@@ -87,6 +87,7 @@ def test_ten_tenths_are_the_whole(unit: str, question: str) -> None:
         assert session.spent == budget
 
 
+@pytest.mark.long
 def test_ten_tenths_of_both_epsilon_and_delta_are_the_whole() -> None:
     with opened(FRAME, unit=WIDE, budget=ApproxDP(1, "1e-5")) as session:
         for _ in range(10):
@@ -94,6 +95,7 @@ def test_ten_tenths_of_both_epsilon_and_delta_are_the_whole() -> None:
         assert session.spent == ApproxDP(1, "1e-5")
 
 
+@pytest.mark.long
 def test_parts_of_what_remains_are_spent_to_the_end() -> None:
     with opened(FRAME, unit=PERSON, budget=ZCDP("1/3", delta="1e-6")) as session:
         query = everything(session)
@@ -198,6 +200,7 @@ def test_explaining_is_free_and_says_what_evaluating_does() -> None:
 # ---- noise ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_seed_fixes_every_number_and_no_seed_none() -> None:
     found = []
     for seed in (5, 5, 6, None, None):
@@ -227,6 +230,7 @@ def test_with_enough_budget_the_answers_are_the_exact_ones() -> None:
 # ---- threads and lifetimes -----------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("durable", [False, True])
 def test_ten_threads_never_overspend(durable: bool, tmp_path: Path) -> None:
     options = {"ledger": f"sqlite:///{tmp_path / 'b.db'}", "dataset": "d"} if durable else {}

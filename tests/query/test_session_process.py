@@ -41,6 +41,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_a_forked_child_may_look_but_not_spend_from_memory() -> None:
     done = run(
         """
@@ -71,6 +72,7 @@ def test_a_forked_child_may_look_but_not_spend_from_memory() -> None:
     assert (done.stdout, done.returncode) == ("0 True\n", 0), done.stderr
 
 
+@pytest.mark.long
 def test_a_forked_child_answers_selects_of_its_own_and_ends_as_it_should() -> None:
     """What evaluates released tables is not handed down: a child with it ended in an abort."""
     done = run(
@@ -105,6 +107,7 @@ def test_a_forked_child_answers_selects_of_its_own_and_ends_as_it_should() -> No
     assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
 
 
+@pytest.mark.long
 def test_seeded_noise_is_refused_by_a_ledger_that_remembers(tmp_path: Path) -> None:
     ledger = f"sqlite:///{tmp_path / 'budget.db'}"
     with opened(FRAME, ledger=ledger, dataset="d") as session:
@@ -117,6 +120,7 @@ def test_seeded_noise_is_refused_by_a_ledger_that_remembers(tmp_path: Path) -> N
         assert session.evaluate(query(session), budget=PURE(0.5)).reproducible
 
 
+@pytest.mark.long
 def test_a_crash_while_the_engine_runs_stays_spent(tmp_path: Path) -> None:
     ledger = f"sqlite:///{tmp_path / 'budget.db'}"
     done = run(

@@ -18,6 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import PureDP
 
 
+@pytest.mark.long
 def test_order_and_limit_arrange_the_release_and_cost_nothing() -> None:
     text = "SELECT county, COUNT(*) AS n, AVG(age) AS m FROM t GROUP BY county"
     with session() as one:
@@ -54,6 +55,7 @@ def test_missing_keys_come_where_the_select_says() -> None:
         assert release.groups == ("c",)
 
 
+@pytest.mark.long
 def test_keys_may_be_named_as_the_select_names_the_column() -> None:
     text = """WITH a AS (SELECT county AS area, FLOOR(age / 10) AS age FROM t)
               SELECT area, FLOOR(age / 2) AS Age, COUNT(*) AS n FROM a GROUP BY 1, 2"""
@@ -71,6 +73,7 @@ def test_keys_may_be_named_as_the_select_names_the_column() -> None:
         one.sql(text, budget=BUDGET, keys={"area": ["A"], "county": ["B"], "Age": [1]})
 
 
+@pytest.mark.long
 def test_having_and_offset_choose_among_released_rows_by_released_values() -> None:
     text = "SELECT county AS c, COUNT(*) AS n, AVG(age) AS m FROM t GROUP BY county"
     with session() as one:
@@ -203,6 +206,7 @@ def test_the_interval_and_the_error_of_a_ratio_hold() -> None:
     assert 0.85 < spread / promised < 1.15
 
 
+@pytest.mark.long
 def test_lines_may_be_arranged_where_keys_are_found_privately() -> None:
     text = """SELECT county AS c, "Group by" AS g, COUNT(*) AS n, SUM(age) / COUNT(*) AS r FROM t
               GROUP BY county, "Group by" HAVING n > 3 ORDER BY g DESC, n"""

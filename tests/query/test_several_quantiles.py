@@ -234,6 +234,7 @@ def _pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
     return float(stats.chisquare(f, e * f.sum() / e.sum()).pvalue)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of bins of 1, 8 and 64 places among which 83 rows are spread: 20,000 draws, by bins.
@@ -309,6 +310,7 @@ def test_no_plan_is_worse_than_one_by_one(*, squares: bool) -> None:
         assert plan.variance(squares=squares) <= 1.0001 * _alone(quantiles, squares=squares)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
     """400 cells of 2,000 rows: the error in ranks by its root mean square, to within 15 %.
@@ -354,6 +356,7 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     assert found[wanted[2]] == [7]
 
 
+@pytest.mark.long
 def test_equal_rows_go_to_both_sides_in_proportion() -> None:
     """60 % of the rows at one point, 35 % below: the first quartile is below, not at the point."""
     counts = np.zeros((100, 101), dtype=np.int64)
@@ -379,6 +382,7 @@ def session(budget: Any) -> unacorda.Session:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "budget",
     [unacorda.PureDP(5), unacorda.ApproxDP(5, 1e-6), unacorda.GDP(2), unacorda.PureDP(1e-3)],
@@ -488,6 +492,7 @@ def test_where_groups_share_people_cuts_are_paid_for_group_by_group(share: Any) 
     )
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_cover_quantiles_and_their_range() -> None:
     """300 cells of 400 rows: each interval by at least 95 %, false alarm below 1e-7 a check."""
@@ -522,6 +527,7 @@ def test_intervals_cover_quantiles_and_their_range() -> None:
         assert not asked.covered(name, truth + 60).any()
 
 
+@pytest.mark.long
 def test_intervals_may_be_asked_of_nothing_and_with_next_to_no_budget() -> None:
     table = {"id": [1], "cell": [0], "x": [5.0]}
     for budget in (unacorda.PureDP(1), unacorda.PureDP("1e-12")):

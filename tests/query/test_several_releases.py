@@ -49,6 +49,7 @@ def told(text: str) -> dict[str, str]:
     return {check.name: check.outcome for check in verify_record(text).checks}
 
 
+@pytest.mark.long
 def test_charges_of_two_questions_are_added() -> None:
     one, other, both = releases(unacorda.PureDP(1), unacorda.PureDP(2), unacorda.PureDP(3))
     assert told(record(one, other, spent=both)) == {"0": "ok", "1": "ok", "spent": "ok"}
@@ -141,6 +142,7 @@ def test_a_look_tells_what_was_paid_before_and_for_itself(
     assert found[check] == "differs"
 
 
+@pytest.mark.long
 def test_searches_are_in_the_ledger_too(looked: dict[str, Any]) -> None:
     found = verify_record(json.dumps(looked), ledger=open_ledger(None))
     names = [check.name for check in found.checks if check.outcome == "differs"]

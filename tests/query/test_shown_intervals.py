@@ -67,6 +67,7 @@ def releases(make: Callable[[], Any], *, rows: int, epsilon: float) -> list[unac
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mostly_slow(AT_AN_END, quick=6))
 @pytest.mark.parametrize(("rows", "epsilon"), mostly_slow([(300, 1), (20, 0.05)]))
 def test_estimates_lie_in_their_intervals_and_those_in_what_is_possible(
@@ -99,6 +100,7 @@ def test_estimates_lie_in_their_intervals_and_those_in_what_is_possible(
     assert any(clamping) or name == "correlation", "no noise of this size shows clamping"
 
 
+@pytest.mark.long
 def test_a_mean_of_nobody_is_no_usable_answer() -> None:
     found = [
         str(release)
@@ -107,6 +109,7 @@ def test_a_mean_of_nobody_is_no_usable_answer() -> None:
     assert sum(NOTHING in text for text in found) > len(found) / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [
@@ -132,11 +135,13 @@ def test_a_quantile_whose_interval_is_its_whole_range_is_no_usable_answer(
     assert unknown > len(SEEDS)
 
 
+@pytest.mark.long
 def test_a_quantile_without_an_interval_is_shown() -> None:
     for release in releases(lambda: unacorda.median("high", 0, 100), rows=20, epsilon=1e-6):
         assert NOTHING not in str(release)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("low", "high"),
     mostly_slow([(5, 5.000001), (1e9, 1e9 + 1), (0, 1e-9), (99_999, 100_000)], quick=2),
@@ -190,6 +195,7 @@ def test_errors_are_about_the_kept_rows_where_rows_can_be_dropped() -> None:
     assert "kept rows" not in texts[1]
 
 
+@pytest.mark.long
 def test_a_first_look_shows_no_mean_outside_its_range() -> None:
     texts = []
     for seed in range(12):

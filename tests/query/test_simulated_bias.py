@@ -53,6 +53,7 @@ def tried(session: unacorda.Session, query: Any, **options: Any) -> SimulatedBia
     return found
 
 
+@pytest.mark.long
 def test_what_limits_on_rows_cut_is_told(session: unacorda.Session) -> None:
     query = session.table("t").agg(
         n=unacorda.count(),
@@ -98,6 +99,7 @@ def test_rows_that_are_protected_have_no_limits() -> None:
     assert told.forecasts["m"].assumed_rows == 300
 
 
+@pytest.mark.long
 def test_lines_are_told_one_by_one_where_they_are_few(session: unacorda.Session) -> None:
     table = session.table("t")
     few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=unacorda.count())).words
@@ -108,6 +110,7 @@ def test_lines_are_told_one_by_one_where_they_are_few(session: unacorda.Session)
     assert "in the mean of 150 lines" in many[1]
 
 
+@pytest.mark.long
 def test_keys_are_found_as_they_would_be(session: unacorda.Session) -> None:
     query = session.table("t").group_by("sex", keys=unacorda.private_keys()).agg(n=unacorda.count())
     found = tried(session, query, budget=unacorda.ApproxDP(8, "0.001"))
@@ -119,6 +122,7 @@ def test_keys_are_found_as_they_would_be(session: unacorda.Session) -> None:
     assert "nothing to compare" in none.words[-1]
 
 
+@pytest.mark.long
 def test_public_tables_of_the_session_and_margins(session: unacorda.Session) -> None:
     start = session.table("t").join("towns", on="sex")
     found = tried(session, start.group_by("letter", margins="rollup").agg(n=unacorda.count()))
@@ -126,6 +130,7 @@ def test_public_tables_of_the_session_and_margins(session: unacorda.Session) -> 
     assert found.columns["n"].unlimited == pytest.approx((300, free["F"], free["M"]))
 
 
+@pytest.mark.long
 def test_each_question_of_a_batch_is_tried_out(session: unacorda.Session) -> None:
     table = session.table("t")
     queries = [
@@ -140,6 +145,7 @@ def test_each_question_of_a_batch_is_tried_out(session: unacorda.Session) -> Non
     assert json.loads(json.dumps(told.to_dict()))["questions"]["0"]["bias"]["columns"]["n"]
 
 
+@pytest.mark.long
 def test_types_may_differ_and_columns_may_not_lack(
     session: unacorda.Session, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.query.engines_alike import without_java
 
 pytestmark = [
+    pytest.mark.service,
     pytest.mark.slow,
     pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
 ]

@@ -29,6 +29,7 @@ import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged
 
 pytestmark = [
+    pytest.mark.service,
     pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
     pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
 ]

@@ -24,7 +24,10 @@ from tests.tiers import mostly_slow
 import unacorda
 from unacorda.errors import SourceChanged
 
-with_spark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
+with_spark = [
+    pytest.mark.service,
+    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+]
 ENGINES = ["duckdb", pytest.param("spark", marks=with_spark)]
 JOINS = [(on, how) for on in ("zip", "at") for how in ("inner", "left")]
 CASES = [

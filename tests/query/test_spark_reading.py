@@ -35,7 +35,10 @@ from unacorda.errors import (
     UnsupportedConstruct,
 )
 
-pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+]
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -19,7 +19,10 @@ from tests.support.seams import Person, Query, quietly
 import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable
 
-pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+]
 
 
 WIDE = pa.decimal128(38, 0)

@@ -11,7 +11,10 @@ from tests.query import expressions_alike
 from tests.query.engines_alike import local, without_java
 from tests.support.seams import quietly
 
-pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+]
 
 
 def test_every_expression_has_the_same_value() -> None:

@@ -50,6 +50,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_more_than_fits_is_answered_exactly_and_is_not_on_the_disk_in_clear(table: Path) -> None:
     unit = unacorda.Person("id", max_rows=3)
     with unacorda.Session(

@@ -75,6 +75,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DURABLE)
 @pytest.mark.parametrize("when", mostly_slow(["between", "reserved"]))
 def test_a_killed_process_is_followed_by_one_that_goes_on(
@@ -108,6 +109,7 @@ def test_a_killed_process_is_followed_by_one_that_goes_on(
     ledger.close()
 
 
+@pytest.mark.long
 def test_two_sessions_on_one_split_have_the_same_parts_and_one_debt(
     table: Path, tmp_path: Path
 ) -> None:
@@ -151,6 +153,7 @@ def salt_of(text: str) -> str:
     return salt
 
 
+@pytest.mark.long
 def test_a_name_stands_for_these_parts_of_these_data(table: Path, tmp_path: Path) -> None:
     place = address("sqlite", tmp_path)
     with opened(table, place) as session:
@@ -192,6 +195,7 @@ def test_a_file_that_changes_under_a_session_is_not_split(table: Path, tmp_path:
             parts_of(session)
 
 
+@pytest.mark.long
 def test_frames_go_on_by_their_name_alone(tmp_path: Path) -> None:
     import pandas as pd
 
@@ -203,6 +207,7 @@ def test_frames_go_on_by_their_name_alone(tmp_path: Path) -> None:
             assert session.spent == unacorda.PureDP(count)
 
 
+@pytest.mark.long
 def test_a_replaced_person_counts_twice_after_a_crash_too(table: Path, tmp_path: Path) -> None:
     place = address("sqlite", tmp_path)
     unit = unacorda.Person("id", max_rows=9, neighbors=unacorda.ReplaceOne)

@@ -93,6 +93,7 @@ def test_every_part_is_as_likely() -> None:
         assert all(abs(count - 750) < 160 for count in counts)  # 6.7 standard deviations
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", mostly_slow(range(20), quick=3))
 def test_one_person_changes_few_parts(seed: int) -> None:
     """Nobody else is bound to another part for her, in any table."""
@@ -157,6 +158,7 @@ def test_what_one_question_costs_the_parent(
             assert all(0.99 * b <= a <= b for a, b in spent)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", mostly_slow([1, 2]))
 def test_the_parent_owes_the_largest_spends(most: int) -> None:
     source = random.Random(most)
@@ -240,6 +242,7 @@ def test_questions_stay_in_their_part() -> None:
             session.split("part", keys=["a"], max_parts=2, budget=unacorda.PureDP(1))
 
 
+@pytest.mark.long
 def test_releases_of_parts_are_verified(tmp_path: Path) -> None:
     place = f"sqlite:///{tmp_path / 'budget.db'}"
     with opened(ledger=place, dataset="d") as session:
@@ -260,6 +263,7 @@ def test_releases_of_parts_are_verified(tmp_path: Path) -> None:
         assert session.spent == unacorda.PureDP(4)
 
 
+@pytest.mark.long
 def test_parts_may_be_asked_from_several_threads() -> None:
     with opened(bits=unacorda.SeededBits(4)) as session:
         parts = session.split("part", keys=PARTS, max_parts=2, budget=unacorda.PureDP(50))

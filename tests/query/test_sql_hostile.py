@@ -68,6 +68,7 @@ def answered(session: Session, text: str) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_random_selects_are_answered_or_refused(nasty: Session) -> None:
     found: list[bool] = []
 
@@ -89,6 +90,7 @@ def test_many_random_selects_are_answered_or_refused(nasty: Session, text: str) 
     answered(nasty, text)
 
 
+@pytest.mark.long
 @seed(63)
 @settings(_RELAXED, max_examples=150)
 @given(words=st.lists(st.sampled_from(_WORDS.split()), max_size=16))
@@ -138,6 +140,7 @@ def test_nesting_ends_soon_in_an_answer_or_a_refusal(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.long
 def test_as_many_steps_as_can_be_written_are_answered(nasty: Session) -> None:
     chain = ["a0 AS (SELECT *, x + 1 AS c0 FROM nasty WHERE x > 0)"]
     chain += [
@@ -152,6 +155,7 @@ def test_as_many_steps_as_can_be_written_are_answered(nasty: Session) -> None:
     assert answered(nasty, f"SELECT COUNT(w98) FROM (SELECT {wide} FROM nasty)")
 
 
+@pytest.mark.long
 def test_the_file_is_not_touched(nasty: Session, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     for text in (f"COPY nasty TO '{target}'", f"SELECT COUNT(*) FROM '{target}'"):

@@ -158,6 +158,7 @@ def test_keys_may_be_found() -> None:
         assert ("region, county", "S", "c") in found.keys
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "keys", "words"),
     [

@@ -136,6 +136,7 @@ def test_keys_that_do_not_fit_are_told_at_the_group(text: str, keys: Any, part: 
     assert marked(caught.value) == part
 
 
+@pytest.mark.long
 def test_what_is_wanted_is_told_in_sql() -> None:
     joined = refused("SELECT COUNT(*) AS n FROM t JOIN other USING (age)")
     assert joined.argument == "JOIN"

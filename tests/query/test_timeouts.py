@@ -99,6 +99,7 @@ def test_what_takes_too_long_fails_as_anything_else_and_is_paid_for(
         assert session.spent != unacorda.ApproxDP(0, 0)
 
 
+@pytest.mark.long
 def test_the_engine_is_interrupted_and_the_session_goes_on(failure: str) -> None:
     with opened(timeout=0.5) as session:
         engine: Any = session._engine
@@ -174,6 +175,7 @@ def _endless_postgres(asking: Any) -> None:
 ENDLESS = {"spark": _endless_spark, "postgresql": _endless_postgres}
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("engine", OTHERS)
 def test_other_engines_are_interrupted_too(engine: str, failure: str) -> None:
     import pyarrow as pa

@@ -76,6 +76,7 @@ def totals_by_hand(table: pa.Table, column: str, made: Total, *, person: bool) -
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("column", mostly_slow(["x", "whole"]))
 @pytest.mark.parametrize("person", [True, False])
 def test_ladders_hold_the_exact_integers_of_every_rung(column: str, *, person: bool) -> None:
@@ -196,6 +197,7 @@ def test_levels_have_the_law_of_the_search(share: Any) -> None:
     assert stats.chisquare(seen, wrong / wrong.sum() * seen.sum()).pvalue < 1e-7
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() -> None:
     """Given the level: 20,000 cells of one law. False alarm below 1e-7."""
@@ -263,6 +265,7 @@ def opened(table: Any, **options: Any) -> unacorda.Session:
     return unacorda.Session({"t": table}, **settings | options)
 
 
+@pytest.mark.long
 def test_the_release_shows_the_levels_beside_the_sum() -> None:
     table = pa.table(repeated([3.0] * 300, cells=2))
     with opened(table, budget=unacorda.PureDP(40)) as session:

@@ -77,6 +77,7 @@ def test_extreme_ranges_are_answered(lower: Any, upper: Any, scale: float) -> No
     assert all(math.isfinite(v) for v in (found.lower[0], found.upper[0], *found.limits))
 
 
+@pytest.mark.long
 def test_no_rows_and_one_row_are_answered() -> None:
     for values in ([], [None, None], [7.0]):
         for ddof in (0, 1):
@@ -161,6 +162,7 @@ def test_standard_errors_and_intervals_are_no_larger_than_they_need_be() -> None
     assert np.median(widths / errors) < 2 * 1.96 * 1.04
 
 
+@pytest.mark.long
 def test_the_table_of_errors_holds_for_values_spread_evenly() -> None:
     values = [float(x) for x in np.linspace(0, 100, 100)]
     for budget in BUDGETS.values():

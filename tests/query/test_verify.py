@@ -41,6 +41,7 @@ BUDGETS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("budget", "request_"), mostly_slow(BUDGETS, quick=2))
 def test_a_release_holds_under_every_account(budget: Guarantee, request_: Guarantee | None) -> None:
     found = Release.verify(released(budget, request_).to_json())
@@ -50,6 +51,7 @@ def test_a_release_holds_under_every_account(budget: Guarantee, request_: Guaran
     assert set(outcomes.values()) == {"ok"}
 
 
+@pytest.mark.long
 def test_post_processing_holds() -> None:
     assert Release.verify(released(unacorda.PureDP(1)).clamped().to_json()).holds
     with session_of(unacorda.PureDP(1)) as session:
@@ -62,6 +64,7 @@ def test_post_processing_holds() -> None:
     assert found.holds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "limits",
     mostly_slow(
@@ -81,6 +84,7 @@ def test_every_unit_holds(limits: dict[str, Any]) -> None:
     assert Release.verify(release.to_json()).holds
 
 
+@pytest.mark.long
 def test_the_file_tells_nothing_of_columns_that_were_not_asked_about() -> None:
     assert "unused" not in released(unacorda.PureDP(1)).to_json()
 
@@ -189,6 +193,7 @@ def test_what_differs_is_named(path: tuple[Any, ...], value: Any, said: list[str
 # ---- ledgers
 
 
+@pytest.mark.long
 def test_a_durable_ledger_has_the_entry(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'budget.db'}"
     texts = [

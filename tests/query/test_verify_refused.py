@@ -139,6 +139,7 @@ def check_anything_somewhere(path: tuple[Any, ...], value: Any) -> None:
         assert str(found)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(path=st.sampled_from(list(leaves(STATED))), value=JSON)
 @example(path=("query", "steps"), value=None)

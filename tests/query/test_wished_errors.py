@@ -52,6 +52,7 @@ def question(session: unacorda.Session) -> Any:
     )
 
 
+@pytest.mark.long
 def test_a_suggested_budget_reaches_its_errors_and_little_less_does_not(
     session: unacorda.Session, budget: Any
 ) -> None:
@@ -222,6 +223,7 @@ def test_a_select_gets_a_budget_of_any_kind_the_account_takes() -> None:
         session.suggest_budget("SELECT COUNT(*) AS n FROM t", error=5, kind=unacorda.ZCDP)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
 def test_the_finest_level_of_tables_that_add_up_errs_as_wished(
     session: unacorda.Session, margins: Any

@@ -85,6 +85,7 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
         assert 0.75 * wished[name] < found < 1.25 * wished[name], name
 
 
+@pytest.mark.long
 def test_a_suggested_budget_is_for_rows_that_count(session: unacorda.Session) -> None:
     query = question(session, m=unacorda.mean("age", 0, 120))
     found = session.suggest_budget(query, error=1, kind=PureDP, assuming=Assume.from_table(PUBLIC))
@@ -98,6 +99,7 @@ def test_a_suggested_budget_is_for_rows_that_count(session: unacorda.Session) ->
     assert not any(session.spent.additive)
 
 
+@pytest.mark.long
 def test_rows_are_counted_after_people_are_bound() -> None:
     frame = pd.DataFrame({"id": [0] * 900 + [*range(1, 101)], "x": 5.0})
     with unacorda.Session(
@@ -109,6 +111,7 @@ def test_rows_are_counted_after_people_are_bound() -> None:
         assert "rows per person: 89.7% of the rows go" in str(told)
 
 
+@pytest.mark.long
 def test_private_keys_are_those_that_all_of_the_budget_would_find() -> None:
     frame = pd.DataFrame({"id": range(1_000), "x": 5.0, "town": ["A"] * 500 + ["B"] * 500})
     rare = pd.DataFrame({"id": range(10**4, 10**4 + 50), "x": 5.0, "town": map(str, range(50))})
@@ -128,6 +131,7 @@ def test_private_keys_are_those_that_all_of_the_budget_would_find() -> None:
         assert told.standard_error("m") == pytest.approx(0.1, rel=0.03)
 
 
+@pytest.mark.long
 def test_what_no_row_tells_of_is_refused(session: unacorda.Session) -> None:
     query = question(session, m=unacorda.mean("age", 0, 120), n=unacorda.count())
     empty = PUBLIC.assign(age=np.nan)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.seams import ended, quietly
+from tests.support.services import check_admitted
 
 __all__ = ["local_spark"]
 
@@ -32,11 +33,12 @@ _UNUSED_MODULE = "jdk.incubator.vector"  # Spark asks for it and does without
 def local_spark(
     *, memory: str, threads: int | None, settings: Mapping[str, str] | None = None
 ) -> Any:
-    """The Spark session of this process, started where there is none.
+    """The Spark session of this process, started where there is none; for tests marked `service`.
 
     memory: of its machine, as Java writes it; threads: None for all cores; settings: further ones.
     All are those of the first start. A new Java process is started where the last one is gone.
     """
+    check_admitted("Spark")
     with quietly():
         from pyspark import sql
     with _LOCK, quietly():

@@ -77,6 +77,7 @@ def test_levels_of_neighbours_differ_by_no_more_than_their_share() -> None:
     assert 0.3 < worst <= 0.5 + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("neighbors", mostly_slow([unacorda.AddRemove, unacorda.ReplaceOne]))
 def test_levels_and_sums_have_their_laws(neighbors: Any) -> None:
@@ -114,6 +115,7 @@ def test_people_above_the_level_are_counted_from_above(confidence: float) -> Non
 # ---- errors
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_found_level_beats_the_target_and_the_race() -> None:
     values, bits = skewed(10_000), SeededBits(4)

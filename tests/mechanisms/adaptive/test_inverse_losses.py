@@ -202,6 +202,7 @@ def squared(kept: tuple[float, ...], low: Fraction, high: Fraction, added: int) 
     return least, max(at_the_ends(share) for share in shares)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(("lower", "upper"), mostly_slow([(0, 3), (-2, 0), (-1, 1)]))
 def test_losses_of_variances(lower: int, upper: int, neighbors: Neighbors) -> None:
@@ -455,6 +456,7 @@ def _without(table: tuple[float, ...], other: tuple[float, ...]) -> list[float]:
     return rest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize("epsilon", mostly_slow([0.5, 20, 100]))
 def test_losses_end_at_a_public_number(epsilon: float, neighbors: Neighbors) -> None:

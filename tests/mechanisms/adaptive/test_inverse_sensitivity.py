@@ -67,6 +67,7 @@ def law(found: InverseSensitivity, table: Any, factor: float) -> np.ndarray[Any,
     return np.array([told[(k,)] for k in range(len(losses))])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 @pytest.mark.parametrize(
@@ -94,6 +95,7 @@ def test_answers_have_the_exact_law(statistic: Any, table: Any, selection: Any) 
     assert accepted(0.75) < 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_run_of_many_points_wins_as_often_as_its_points_together() -> None:
     # Five records at 1 of [0, 3], 2^20 points a unit: 2^20 points of loss 5 below, 2^21 of loss 6
@@ -165,6 +167,7 @@ def test_neighbours_are_as_close_as_the_event_says(
     assert widest(2 * float(found.factor)) > 1.05 * epsilon
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 def test_the_median_of_a_vast_range_is_close(selection: Any) -> None:
     # 10,000 lognormal values in a range of 10^9, epsilon 1: relative error below 3e-4.
@@ -195,6 +198,7 @@ def test_whole_numbers_that_many_share_are_told_exactly() -> None:
         assert abs(told - truth) <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_losses_of_ones_own_have_the_same_law(selection: Any) -> None:
     table = [2, 2, 5, 9, 9]

@@ -53,6 +53,7 @@ def losses(x: Sets, ratios: Sequence[Any] = RATIOS) -> list[int]:
     return [int(loss) for loss in item_set_losses(**pairs(x), grid=GRID, ratios=ratios)]
 
 
+@pytest.mark.long
 def test_a_flow_is_the_least_of_all_removals() -> None:
     for x in data_sets(3):
         for ratio in (Fraction(1, 3), Fraction(1), Fraction(2), Fraction(3, 2)):
@@ -98,6 +99,7 @@ def test_one_item_a_person_loses_nothing_with_enough_ratios() -> None:
         assert found.tolist() == exact.tolist()
 
 
+@pytest.mark.long
 def test_a_person_with_everything_does_not_decide() -> None:
     rng = np.random.default_rng(3)
     people, items = rng.integers(0, 3000, 8000), rng.integers(0, 400, 8000)

@@ -225,6 +225,7 @@ def pairs_of(
     return [(laws[x], laws[y]) for x in everything for y in step(x) if y in laws and x < y]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("statistic", mostly_slow([Median(**ENDS), InterquartileRange(**ENDS)]))
 def test_the_law_on_all_neighbours_keeps_the_promise(statistic: Any, neighbors: Neighbors) -> None:
@@ -285,6 +286,7 @@ def test_a_moving_centre_breaks_the_promise() -> None:
             assert exceeds(made.event, [(laws[0], laws[1])], epsilons=(1.0,)) == caught
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_answers_and_refusals_have_their_chance_and_their_noise() -> None:
     made = ProposeTestRelease(proposed=2, epsilon=2, delta=1e-3, grid_log2=0)

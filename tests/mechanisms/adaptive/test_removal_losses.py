@@ -94,6 +94,7 @@ def test_another_person_in_ones_place_moves_all_losses_one_way(statistic: Any) -
             assert moves <= {0, 1} or moves <= {0, -1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 def test_the_public_checker_passes_losses_and_catches_wrong_ones(neighbors: Any) -> None:
     def checked(loss: Callable[[list[Any]], Any]) -> bool:
@@ -116,6 +117,7 @@ def test_the_public_checker_passes_losses_and_catches_wrong_ones(neighbors: Any)
     assert not checked(excess_in_units)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.floats(0, 1e30), max_size=12),
     st.sampled_from([(1, 1e6), (1e-3, 50), (1e12, 1e30), (5, 1e300)]),
@@ -136,6 +138,7 @@ def test_sums_of_any_size_are_exact(values: list[float], ends: tuple[float, floa
     assert (np.diff(found) <= 0).all()
 
 
+@pytest.mark.long
 def test_many_large_totals_do_not_overflow() -> None:
     grid = rising([0, 10, 2**40])
     losses = removal_losses(TOTAL, np.full(3_000_000, float(2**40)), grid=grid)

@@ -235,6 +235,7 @@ def test_halving_finds_the_widest_gap_of_all_pairs(
             assert want <= got <= want * (1 + 1e-8)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=60),
     st.sampled_from([2**-16, 0.01, 0.3]),

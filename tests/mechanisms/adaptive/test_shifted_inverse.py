@@ -152,6 +152,7 @@ def falling(points: int, most: int) -> Iterator[tuple[int, ...]]:
             yield losses
 
 
+@pytest.mark.long
 def test_any_losses_under_replacement_get_the_noise_of_the_general_case() -> None:
     # Losses that move by one either way, as those of an arbitrary function may.
     mechanism = made(statistic=None, neighbors=unacorda.ReplaceOne)

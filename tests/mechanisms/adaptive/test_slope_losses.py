@@ -84,6 +84,7 @@ def test_losses_are_those_of_all_subsets(neighbors: Neighbors) -> None:
             assert runs.losses.tolist() == [0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 def test_losses_move_by_one_at_most(neighbors: Neighbors) -> None:
     found = mechanism(neighbors=neighbors)

@@ -109,6 +109,7 @@ def pairs_of(
     return [(laws[x], laws[y]) for x in SETS for y in replaced(x) if x < y]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", ["student", "cauchy", "laplace", "gaussian"])
 @pytest.mark.parametrize("epsilon", mostly_slow([0.5, 2.0]))
 def test_the_law_on_all_neighbours_keeps_the_promise(noise: Any, epsilon: float) -> None:
@@ -132,6 +133,7 @@ def test_the_law_on_all_neighbours_keeps_the_promise(noise: Any, epsilon: float)
         assert exceeds(made.event, local, epsilons=(epsilon,)) == [epsilon]
 
 
+@pytest.mark.long
 def test_the_law_where_records_come_and_go_keeps_the_promise() -> None:
     statistic = Median(lower=LOWER, upper=UPPER)
     made = SmoothSensitivity(statistic=statistic, epsilon=1, grid_log2=0)
@@ -185,6 +187,7 @@ def test_a_release_is_the_sum_rounded_to_the_grid(neighbors: Neighbors) -> None:
         assert made.release(values, bits=SeededBits(seed)) == step / 128
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_releases_have_the_law_of_the_bound_that_was_given() -> None:
     made = SmoothSensitivity(epsilon=1, delta=1e-3, noise="laplace", smoothness=0.05, grid_log2=0)

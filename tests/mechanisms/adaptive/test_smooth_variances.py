@@ -61,6 +61,7 @@ def nearby(graph: SmallData) -> dict[Data, list[tuple[int, float]]]:
     }
 
 
+@pytest.mark.long
 def test_it_is_the_supremum_over_all_data_nearby(
     nearby: dict[Data, list[tuple[int, float]]],
 ) -> None:
@@ -100,6 +101,7 @@ def supremum(values: list[float], rate: float) -> float:
     return most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", mostly_slow(["anywhere", "clusters", "ends"], quick=2))
 def test_it_is_the_supremum_over_all_subsets(kind: str) -> None:
     draw = random.Random(kind)
@@ -156,6 +158,7 @@ def test_it_is_the_supremum_for_many_records_at_few_places(
         assert least <= smooth(data, rate) <= most * (1 + 2**-38 + 2**-43 / rate)
 
 
+@pytest.mark.long
 def test_records_that_go_matter_near_the_data_and_not_far_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -187,6 +190,7 @@ def test_what_is_far_away_does_not_count_where_it_is_discounted(kind: str) -> No
     assert local <= smooth(values, 20) <= local * (1 + 1e-8)
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(0, 64), max_size=150), st.sampled_from([2**-16, 0.01, 0.3]))
 def test_it_sees_its_mirror_image_and_is_smooth(values: list[int], rate: float) -> None:
     found = smooth(tuple(k / 64 for k in values), rate)

@@ -50,6 +50,7 @@ NAMES = [type(statistic).__name__ for statistic in NUMERIC]
 numbers = st.lists(st.integers(-3, 8) | st.floats(-9, 9).map(lambda x: round(x, 2)), max_size=9)
 
 
+@pytest.mark.long
 @given(numbers, st.integers(0, 10), st.integers(1, 99))
 def test_order_statistics_are_those_of_the_sorted_values(
     values: list[float], rank: int, percent: int
@@ -73,6 +74,7 @@ def test_order_statistics_are_those_of_the_sorted_values(
         assert (quantile, middle) == (-1, -1)
 
 
+@pytest.mark.long
 @given(numbers)
 def test_means_variances_and_sums_are_exact(values: list[float]) -> None:
     inside = [Fraction(min(max(float(x), -1.0), 5.0)) for x in values]
@@ -87,6 +89,7 @@ def test_means_variances_and_sums_are_exact(values: list[float]) -> None:
         assert Variance(lower=-1, upper=5).value(values) == 0
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from("abcz"), max_size=9))
 def test_the_mode_is_the_first_of_the_most_frequent(values: list[str]) -> None:
     mode = Mode(categories=("c", "a", "b"))

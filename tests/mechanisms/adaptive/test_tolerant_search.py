@@ -75,6 +75,7 @@ def of_two_points(moved: int, *, at_most: Callable[[int], float], reach: int, h:
 # ---- the price
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("noise", "at_most", "reach", "rate", "halves"), SMALL)
 def test_neighbours_differ_by_no_more_than_the_event(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
@@ -102,6 +103,7 @@ def test_neighbours_differ_by_no_more_than_the_event(
         assert widest > accounting.delta(noise.event, epsilon=1.0)
 
 
+@pytest.mark.long
 def test_the_number_of_questions_is_public_and_the_least_that_is_proved() -> None:
     for points, confidence in ((2, 0.5), (64, 0.95), (1024, 0.95), (65536, 0.999)):
         miss = (1 - Fraction(str(confidence))) / 2
@@ -122,6 +124,7 @@ def test_the_number_of_questions_is_public_and_the_least_that_is_proved() -> Non
 # ---- the law of what is drawn
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("noise", "at_most", "reach", "rate", "halves"), mostly_slow(SMALL, quick=2)
@@ -182,6 +185,7 @@ def test_ranks_hold_exactly_on_two_points(confidence: float) -> None:
         assert of_two_points(-target, **law) <= search.overshoot(target)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noise", "at_most", "reach", "rate", "halves"), mostly_slow(SMALL, quick=2)
 )
@@ -210,6 +214,7 @@ def test_the_bound_holds_exactly_for_all_losses_of_three_points(
     assert max(told) > 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize("near", mostly_slow([-1, 0, 1]))
@@ -233,6 +238,7 @@ def test_ranks_hold_whatever_the_losses_near_the_target_are(gaussian: bool, near
         assert sum(released.index > 36 for released in told) > most
 
 
+@pytest.mark.long
 def test_people_that_are_promised_against_the_other_searches() -> None:
     # At 1/10-zCDP and 95 %: fewer than halving on large grids; at epsilon = 1 more.
     for points, fewest in ((2**10, 43), (2**16, 51)):

@@ -42,6 +42,7 @@ def neighbours(**how: Any) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
     return [(law(x, **how), law(x + 1, **how)) for x in counts]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", [(0, 6), (0, 1), (-2, 40)])
 def test_the_law_keeps_the_price_of_its_event(bounds: tuple[int, int]) -> None:
     with mp.workprec(200):

@@ -42,6 +42,7 @@ def square_of_move(mechanism: MultivariateGaussian, move: Any) -> Fraction:
     return sum((one * one for one in solved), Fraction(0))
 
 
+@pytest.mark.long
 @given(
     size=st.integers(1, 4),
     seed=st.integers(0, 10**6),

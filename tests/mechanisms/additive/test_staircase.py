@@ -55,6 +55,7 @@ def law(x: Fraction, *, epsilon: float, split: float, reach: int = 40) -> dict[i
     return {-reach: place[0], reach: 1 - place[-1], **masses}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "split"), mostly_slow(SETTINGS))
 def test_the_gridded_law_keeps_the_price(epsilon: float, split: float) -> None:
     with mp.workprec(200):
@@ -158,6 +159,7 @@ def test_noise_has_its_law(epsilon: float, wanted: float | None) -> None:
         assert stats.kstest(noise * factor, below).pvalue < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "split"), mostly_slow([*SETTINGS, (0.5, 0.43), (10.0, 0.0067)], quick=3)
 )

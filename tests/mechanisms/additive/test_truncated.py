@@ -71,6 +71,7 @@ def test_the_gridded_law_keeps_the_price(scale: str, bound: str) -> None:
             )
 
 
+@pytest.mark.long
 def test_the_folklore_bound_is_caught() -> None:
     # (1 + ln(1 / (2 delta))) / epsilon is too small from epsilon = ln(e + 1 - 2 delta) on.
     with mp.workprec(200):
@@ -130,6 +131,7 @@ def test_floors_replay_from_the_same_words(ratio: Fraction, reach: Fraction) -> 
             assert floor == agreed(*sorted(ends))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("bound", [0.9, 2.0, 11.0])
 def test_noise_has_its_law(bound: float) -> None:

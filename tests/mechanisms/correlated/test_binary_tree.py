@@ -141,6 +141,7 @@ def law_p(noise: Floats, covariance: Floats) -> float:
     return float(2 * min(tail.cdf((whitened**2).sum()), tail.sf((whitened**2).sum())))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("honaker", mostly_slow([False, True]))
 @pytest.mark.parametrize("draw", [streamed_noise, released_noise])
@@ -236,6 +237,7 @@ def test_late_errors_and_their_mean_have_their_closed_form() -> None:
         assert honakers[2**height - 1] == pytest.approx(2**height / (2 ** (height + 1) - 1))
 
 
+@pytest.mark.long
 def test_answers_are_near_the_truth() -> None:
     values = np.random.default_rng(1).integers(0, 100, 1500)
     for honaker in (False, True):

@@ -95,6 +95,7 @@ def test_other_dtypes_are_refused_by_name(values: Any) -> None:
 # ---- division
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.tuples(st.integers(-(2**62), 2**62), st.integers(-(2**62), 2**62)),

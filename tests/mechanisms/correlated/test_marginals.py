@@ -142,6 +142,7 @@ def test_tables_are_right_and_agree() -> None:
     assert noisy[2,].sum() == pytest.approx(float(noisy[()]), abs=1e-6)
 
 
+@pytest.mark.long
 def test_many_attributes_need_no_full_table() -> None:
     sizes = (8,) * 20
     pairs = Marginals(sizes=sizes, queries=tuple(itertools.combinations(range(20), 2)), sigma=10)

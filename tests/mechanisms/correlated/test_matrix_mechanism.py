@@ -93,6 +93,7 @@ def test_what_is_measured_is_the_exact_product(monkeypatch: pytest.MonkeyPatch) 
         assert Fraction(int(top) * 2**28 + int(bottom), 2 ** rest["scale_log2"]) == true
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_noise_has_its_covariance() -> None:
     # 8000 releases of 3 answers: false alarms of 1e-7; 10% off is rejected, and so are

@@ -104,6 +104,7 @@ def law_p(noise: Floats, covariance: Floats) -> float:
     return float(2 * min(tail.cdf((whitened**2).sum()), tail.sf((whitened**2).sum())))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("bands", mostly_slow([None, 3]))
 @pytest.mark.parametrize("streamed", [True, False])
@@ -167,6 +168,7 @@ def test_the_largest_error_has_its_asymptotics(steps: int) -> None:
         assert 32 * float(accounting.rho(root.event)) == pytest.approx(square, rel=1e-9)
 
 
+@pytest.mark.long
 def test_it_beats_the_tree_by_what_is_said() -> None:
     for steps, at_most in ((2**10, 0.56), (2**16, 0.52), (2**20, 0.51)):
         root = SquareRootToeplitz(**WRITTEN, steps=steps)

@@ -112,6 +112,7 @@ def test_gaussian_keeps_its_price(keys: int, step: int) -> None:
             assert exceeds(wrong.event, found, epsilons=EPSILONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sigma", "threshold", "keys"), mostly_slow([(4, 12, 3), (2, 5, 2), (6, 30, 4)], quick=2)
 )

@@ -51,6 +51,7 @@ def test_k_ary_answers_own_exactly_their_chances(epsilon: str, categories: int) 
     assert answer.steps(len(words), ScriptedBits(words)).tolist() == list(told)
 
 
+@pytest.mark.long
 @given(
     epsilon=st.fractions(min_value=Fraction(1, 1000), max_value=100, max_denominator=10**6),
     categories=st.integers(2, 1000),

@@ -144,6 +144,7 @@ def test_designs_are_the_better_of_their_neighbours() -> None:
 EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow(EVERY, quick=2))
 @pytest.mark.parametrize(("epsilon", "count"), mostly_slow([(1, 400), (8, 100)]))

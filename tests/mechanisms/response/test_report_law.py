@@ -49,6 +49,7 @@ def test_laws_sum_to_one(kind: str, categories: int, epsilon: str) -> None:
         assert sum(law(mechanism, value).values()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=5))
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ def test_large_subsets_name_the_others_equally_often() -> None:
     assert (abs(rest - 20_000 * float(other)) < 6 * spread).all()
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_hashing_tells_the_cell_of_the_true_category() -> None:
     mechanism = LocalHashing(epsilon=1, categories=1000)
@@ -166,6 +168,7 @@ def test_images_of_two_categories_are_all_pairs_once() -> None:
         assert pairs == {(x, y) for x in range(7) for y in range(7) if x != y}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("among", mostly_slow([None, [5, 6, 7, 999, 0, 0, 6, 8]]))
 def test_hashes_are_tallied_as_they_are_defined(among: Any) -> None:
     mechanism = LocalHashing(epsilon=2, categories=1000)

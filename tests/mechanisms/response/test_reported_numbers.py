@@ -225,6 +225,7 @@ def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
         assert abs(rounded - value) <= ends.width / 2**30
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow([Duchi, Piecewise]))
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_delta_plus_the_failures_is_too_small() -> None:
     assert exceeds(known, [tight_pair(mpf(1), mpf("0.05"))], epsilons=(1.0,)) == [1.0]
 
 
+@pytest.mark.long
 @given(
     one=st.lists(st.integers(1, 50), min_size=5, max_size=5),
     two=st.lists(st.integers(1, 50), min_size=5, max_size=5),

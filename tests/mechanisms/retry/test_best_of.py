@@ -51,6 +51,7 @@ def run(*, bits: RandomBits) -> tuple[str, Any]:
     return "abc"[place], SCORES[place]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("event", mostly_slow([geometric(0.1), LOGARITHMIC, POISSON]), ids=str)
 def test_the_release_has_the_law_of_the_best(event: Tries) -> None:
@@ -63,6 +64,7 @@ def test_the_release_has_the_law_of_the_best(event: Tries) -> None:
     assert chi_square_p(seen, once) < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_equal_scores_are_as_likely_as_single_runs_make_them() -> None:
     def tied(*, bits: RandomBits) -> tuple[int, float]:
@@ -179,6 +181,7 @@ def test_padding_runs_on_and_changes_nothing(pad: bool) -> None:
         assert found[0] == {5: 1, 1 << 63: 1, 3 << 62: 2}.get(word, 6)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_padded_release_has_the_law_of_the_best() -> None:
     best, bits = BestOf(event=CAPPED, pad=True), SeededBits(84)
@@ -229,6 +232,7 @@ def priced(event: Tries) -> float:
     return float(accounting.price(event, PureDP).epsilon)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", mostly_slow([0.3, 0.01]))
 def test_the_geometric_price_is_reached(stop: float) -> None:
     one, two = steep_pair(mpf(1), mpf(10) ** -9)
@@ -273,6 +277,7 @@ def test_a_true_score_beside_a_private_candidate_has_no_price() -> None:
     assert 4 not in without
 
 
+@pytest.mark.long
 def test_the_price_of_a_noisy_base_is_that_of_its_event() -> None:
     for event in (Laplace(noise_multiplier=5), Gaussian(noise_multiplier=5)):
         tries = NegativeBinomialTries(event=event, shape=0, stop=0.02)

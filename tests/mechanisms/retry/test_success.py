@@ -177,6 +177,7 @@ def test_it_never_costs_more_than_the_known_bound(epsilon: float, failure: float
 ROWS = st.lists(st.integers(0, 40), min_size=4, max_size=4).filter(any)
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(
     rows=st.tuples(ROWS, ROWS),
@@ -225,6 +226,7 @@ def run(*, bits: RandomBits) -> int:
     return drawn_from(LAW, bits)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_release_has_the_law_of_the_loop() -> None:
     mechanism = made(test=ApproxDP(1, 0.05), failure="0.5", rounds=2)

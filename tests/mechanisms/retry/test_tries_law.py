@@ -58,6 +58,7 @@ def _digits() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("event", mostly_slow(LAWS), ids=str)
 def test_every_draw_replays_in_fifty_digits(event: Tries) -> None:
     sums = [mpf(0)]
@@ -80,6 +81,7 @@ def test_a_number_beside_an_edge_reads_on(event: Tries, side: int) -> None:
     assert bits.left == 0
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("event", "wrong"),
