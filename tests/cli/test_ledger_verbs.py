@@ -11,10 +11,12 @@ import pytest
 from tests.cli.conftest import Run
 from tests.ledger.ledgers import DURABLE, EVENT
 from tests.postgres_server import empty_schema
-from tests.support.seams import SplitPart, open_ledger
+from tests.support.seams import Charge, SplitPart, open_ledger
 from tests.tiers import mostly_slow
 
 from unacorda.privacy.guarantees import ZCDP
+
+CHARGE = Charge(cost=ZCDP("0.05"), event=EVENT, request=ZCDP("0.05"), reproducible=False)
 
 UNIT = ("--unit", "person")
 LIMITED = (*UNIT, "--max-rows", "2")
@@ -50,10 +52,7 @@ def test_an_account_that_was_opened_needs_no_budget_to_ask(
 def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
     opened(run, ledger, "--sub-account", "Ada\x1b[31m=rho=0.2")
     opened(run, ledger, "--sub-account", "bo=rho=0.3,delta=1e-9")  # added
-    open_ledger(ledger).reserve(
-        "v", charge=ZCDP("0.05"), event=EVENT, request=ZCDP("0.05"), plan_digest="", salt=b"",
-        analyst=None, purpose=None, reproducible=False, sub_account="bo",
-    )  # fmt: skip
+    open_ledger(ledger).reserve("v", CHARGE, sub_account="bo")
     ran = run("ledger", "show", "--ledger", ledger)
     assert "sub-account bo: budget rho 0.3, delta 1e-09; spent rho 0.05; left rho 0.25" in ran.out
     assert "sub-account Ada" in ran.out
@@ -102,11 +101,7 @@ def test_splits_are_shown(run: Run, ledger: str) -> None:
     book = open_ledger(ledger)
     split = book.open_split("v", limit=ZCDP("0.3"), max_parts=1, digest="", salt=b"", name="county")
     for key in ("a\x1b[31m", "b"):
-        book.reserve(
-            "v", charge=ZCDP("0.05"), event=EVENT, request=ZCDP("0.05"), plan_digest="", salt=b"",
-            analyst=None, purpose=None, reproducible=False,
-            part=SplitPart(split=split.sequence, key=key),
-        )  # fmt: skip
+        book.reserve("v", CHARGE, part=SplitPart(split=split.sequence, key=key))
     ran = run("ledger", "show", "--ledger", ledger, "--verify")
     assert "split county: the 1 largest parts are owed" in ran.out
     assert "part b: spent rho 0.05 of rho 0.3" in ran.out

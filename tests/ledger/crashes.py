@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
-from tests.support.seams import Ledger, Reservation, open_ledger
+from tests.support.seams import Charge, Ledger, Reservation, open_ledger
 
 from unacorda.errors import BudgetExceeded
 from unacorda.privacy.events import Pure
@@ -140,20 +140,19 @@ def _spend_on(url: str, note: Note) -> NoReturn:
 def _asked(ledger: Ledger, note: Note) -> bool:
     """Whether a question was granted; what is noted last is what leaves the process."""
     salt = os.urandom(16)
-    charge = _CHARGES[salt[0] % len(_CHARGES)]
+    cost = _CHARGES[salt[0] % len(_CHARGES)]
     note(_TRIED, salt)
     try:
-        reservation = ledger.reserve(
-            DATASET,
-            charge=charge,
-            event=Pure(epsilon=charge.epsilon),
-            request=charge,
+        charge = Charge(
+            cost=cost,
+            event=Pure(epsilon=cost.epsilon),
+            request=cost,
+            reproducible=False,
             plan_digest="ab" * 32,
             salt=salt,
             analyst=str(os.getpid()),
-            purpose=None,
-            reproducible=False,
         )
+        reservation = ledger.reserve(DATASET, charge)
     except BudgetExceeded:
         return False
     note(_RESERVED, salt)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.postgres_server import empty_schema
-from tests.support.seams import Ledger, Reservation
+from tests.support.seams import Charge, Ledger, Reservation, SplitPart
 
 from unacorda.privacy.events import Laplace
 from unacorda.privacy.guarantees import Guarantee
@@ -34,16 +34,23 @@ def address(kind: str, folder: Path) -> str | None:
             return empty_schema()
 
 
-def reserve(ledger: Ledger, charge: Guarantee, **changes: Any) -> Reservation:
-    """Reserve in the account `visits`; changes: other arguments."""
-    arguments: dict[str, Any] = {
-        "dataset": "visits",
+def reserve(
+    ledger: Ledger,
+    cost: Guarantee,
+    *,
+    dataset: str = "visits",
+    sub_account: str | None = None,
+    part: SplitPart | None = None,
+    **changes: Any,
+) -> Reservation:
+    """Reserve in an account; changes: of the charge."""
+    stated: dict[str, Any] = {
         "event": EVENT,
-        "request": charge,
+        "request": cost,
         "plan_digest": "ab12",
         "salt": b"\x00\x01\xff",
         "analyst": "ana",
-        "purpose": None,
         "reproducible": False,
     }
-    return ledger.reserve(charge=charge, **{**arguments, **changes})
+    charge = Charge(cost=cost, **{**stated, **changes})
+    return ledger.reserve(dataset, charge, sub_account=sub_account, part=part)

@@ -341,8 +341,9 @@ def test_the_last_digest_kept_elsewhere_shows_that_entries_were_dropped(ledger: 
 def test_notes_that_no_database_keeps_are_refused_by_all(ledger: Ledger, note: str) -> None:
     ledger.open_account("visits", PureDP(1), TERMS)
     for argument in ("analyst", "purpose"):
+        wrong: dict[str, Any] = {argument: note}
         with pytest.raises(InvalidParameter, match=argument):
-            reserve(ledger, PureDP(0.1), **{argument: note})
+            reserve(ledger, PureDP(0.1), **wrong)
     with pytest.raises(InvalidParameter, match="dataset"):
         ledger.open_account(note, PureDP(1), TERMS)
     with pytest.raises(InvalidParameter, match="terms"):

@@ -72,14 +72,15 @@ def test_a_ledger_in_memory_is_not_copied() -> None:
 FORK = """
 import os
 from unacorda.errors import LedgerMismatch
+from unacorda.ledger.entries import Charge
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
 ledger.open_account("visits", PureDP(1), {})
 def reserve():
-    ledger.reserve("visits", charge=PureDP("0.6"), event=Pure(epsilon=0.6), request=PureDP("0.6"),
-        plan_digest="", salt=b"", analyst=None, purpose=None, reproducible=False)
+    ledger.reserve("visits", Charge(cost=PureDP("0.6"), event=Pure(epsilon=0.6),
+        request=PureDP("0.6"), reproducible=False))
 child = os.fork()
 if child == 0:
     try:
@@ -105,6 +106,7 @@ def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, s
 
 FORKS_BESIDE_THREADS = """
 import os, sys, threading, time
+from unacorda.ledger.entries import Charge
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
@@ -116,9 +118,8 @@ class Slow:  # a child of a thread that imports can not import that again
 sys.meta_path.insert(0, Slow())
 def reserve(times):
     for _ in range(times):
-        ledger.commit(ledger.reserve("visits", charge=PureDP(1), event=Pure(epsilon=1),
-            request=PureDP(1), plan_digest="", salt=b"", analyst=None, purpose=None,
-            reproducible=False))
+        ledger.commit(ledger.reserve("visits", Charge(cost=PureDP(1), event=Pure(epsilon=1),
+            request=PureDP(1), reproducible=False)))
 threads = [threading.Thread(target=reserve, args=(12,)) for _ in range(3)]
 for thread in threads:
     thread.start()

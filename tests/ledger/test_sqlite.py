@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.seams import Ledger, Reservation, SplitPart, SqliteStore, open_ledger
+from tests.support.seams import Charge, Ledger, Reservation, SplitPart, SqliteStore, open_ledger
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.events import Pure
@@ -24,18 +24,15 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def reserve(ledger: Ledger, epsilon: str = "0.1", *, part: SplitPart | None = None) -> Reservation:
-    return ledger.reserve(
-        "visits",
-        charge=PureDP(epsilon),
+    charge = Charge(
+        cost=PureDP(epsilon),
         event=Pure(epsilon=0.1),
         request=PureDP(epsilon),
+        reproducible=False,
         plan_digest="ab",
         salt=b"salt",
-        analyst=None,
-        purpose=None,
-        reproducible=False,
-        part=part,
     )
+    return ledger.reserve("visits", charge, part=part)
 
 
 def spend_until_refused(url: str, attempts: int) -> int:
@@ -67,13 +64,14 @@ def test_a_crash_between_reserve_and_commit_keeps_the_charge(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path}/budget.db"
     code = f"""
 import os
+from unacorda.ledger.entries import Charge
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger({url!r})
 ledger.open_account("visits", PureDP(1), {TERMS!r})
-ledger.reserve("visits", charge=PureDP("0.3"), event=Pure(epsilon=0.3), request=PureDP("0.3"),
-    plan_digest="", salt=b"", analyst=None, purpose=None, reproducible=False)
+ledger.reserve("visits", Charge(cost=PureDP("0.3"), event=Pure(epsilon=0.3),
+    request=PureDP("0.3"), reproducible=False))
 os._exit(9)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.support.seams import Entry, open_ledger
+from tests.support.seams import Entry, ledger_of, open_ledger
 
 import unacorda
 from unacorda import AddRemove, Person, PureDP, ReplaceOne, Row, Session
@@ -116,7 +116,7 @@ def test_each_question_is_charged_for_its_own_limits_and_notes_them(ledger: str)
             release = session.evaluate(query, budget=PureDP(share))
             errors.append(release.answers["n"].standard_errors[0] or 0)
             assert session.spent == PureDP(share * number)
-            checked = unacorda.Release.verify(release.to_json(), ledger=session._ledger)
+            checked = unacorda.Release.verify(release.to_json(), ledger=ledger_of(session))
             assert checked.holds
     assert errors[1] == pytest.approx(50 * errors[0], rel=0.01)  # its own noise, too
     with closing(open_ledger(ledger)) as book:
@@ -129,7 +129,7 @@ def test_each_question_is_charged_for_its_own_limits_and_notes_them(ledger: str)
 def test_single_rows_have_no_limits(ledger: str) -> None:
     with opened(ledger, Row()) as session:
         session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PureDP("0.5"))
-        assert session._ledger.entries("d")[0].limits == "{}"
+        assert ledger_of(session).entries("d")[0].limits == "{}"
 
 
 def test_limits_that_a_release_does_not_have_are_found(
@@ -138,7 +138,7 @@ def test_limits_that_a_release_does_not_have_are_found(
     with opened(ledger, Person("id", max_rows=2)) as session:
         query = session.table("t").agg(n=unacorda.count())
         text = session.evaluate(query, budget=PureDP("0.5")).to_json()
-        book, kept = session._ledger, session._ledger.entries
+        book, kept = ledger_of(session), ledger_of(session).entries
         changed = [Entry(**_other(entry)) for entry in kept("d")]
         monkeypatch.setattr(book, "entries", lambda _dataset: tuple(changed))
         found = {one.name: one for one in unacorda.Release.verify(text, ledger=book).checks}
@@ -164,9 +164,9 @@ def test_a_split_goes_on_under_other_limits(ledger: str) -> None:
                 question = part.table("t").agg(n=unacorda.count())
                 release = part.evaluate(question, budget=PureDP(share))
                 assert f"at most {rows} row" in str(part.unit)
-                assert unacorda.Release.verify(release.to_json(), ledger=session._ledger).holds
+                assert unacorda.Release.verify(release.to_json(), ledger=ledger_of(session)).holds
             owed.append(session.spent)
-            assert session._ledger.verify("d")
+            assert ledger_of(session).verify("d")
     assert owed == [PureDP("0.2"), PureDP("0.4")]  # of the larger part alone, for each session
 
 
@@ -187,7 +187,7 @@ def test_a_fit_notes_its_limits(ledger: str) -> None:
     options: dict[str, Any] = {"budget": unacorda.GDP(9), "columns": columns}
     with opened(ledger, Person("id", max_rows=7), {"t": frame}, **options) as session:
         session.fit(model, "t", features=["x"], target="y")
-        assert [json.loads(e.limits) for e in session._ledger.entries("d") if e.limits] == [
+        assert [json.loads(e.limits) for e in ledger_of(session).entries("d") if e.limits] == [
             {"max_rows": 7}
         ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.seams import DuckDB, Ledger
+from tests.support.seams import DuckDB, Ledger, ledger_of
 
 import unacorda
 from unacorda.errors import EngineFailed, LedgerFailed, SourceChanged
@@ -51,7 +51,7 @@ def after(
 
 
 def states(session: unacorda.Session) -> list[str]:
-    ledger = Ledger(session._ledger._store)
+    ledger = Ledger(ledger_of(session)._store)
     return [entry.state for entry in ledger.entries("d") if entry.state not in ("opened", "split")]
 
 
@@ -91,7 +91,7 @@ def test_what_failed_before_the_engine_was_asked_comes_back(
         with pytest.raises(error):  # now it is refused before
             ask(asking)
         assert states(session) == ["reserved", "voided"]
-        session._ledger.verify("d")
+        ledger_of(session).verify("d")
 
 
 def test_an_interrupt_before_the_engine_was_asked_comes_back(

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
-from tests.support.seams import Session
+from tests.support.seams import Session, ledger_of
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -355,7 +355,7 @@ def refused(ask: Ask, kind: type[UnacordaError], argument: str, words: str) -> N
         with pytest.raises(kind, match=re.escape(words)) as caught:
             ask(session)
         assert session.spent == PureDP(0)
-        assert session._ledger.entries(session._dataset) == ()
+        assert ledger_of(session).entries(session._dataset) == ()
     assert isinstance(caught.value, InvalidParameter)
     assert caught.value.argument.startswith(argument)
     assert SECRET not in str(caught.value)

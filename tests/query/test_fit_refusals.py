@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.seams import Session
+from tests.support.seams import Session, ledger_of
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -125,7 +125,7 @@ def test_columns_of_text_are_refused_for_nothing(
         with pytest.raises(InvalidParameter, match=f"^{argument}=.*'name' holds text"):
             session.fit(MODELS[made](GDP(1)), query, **given)
         assert session.spent == GDP(0)
-        assert not list(session._ledger.entries("session"))
+        assert not list(ledger_of(session).entries("session"))
 
 
 def test_columns_of_text_on_either_side_of_tables_put_together_are_refused() -> None:

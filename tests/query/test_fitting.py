@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.support.seams import DuckDB, reading
+from tests.support.seams import DuckDB, ledger_of, reading
 
 import unacorda
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
@@ -152,7 +152,7 @@ def test_a_fit_that_dies_stays_spent(
         assert asked == [GDP(1)] * (scans + 1)
         assert len(closed) == 1
         assert session.spent == GDP(1)
-        states = [entry.state for entry in session._ledger.entries("d")]
+        states = [entry.state for entry in ledger_of(session).entries("d")]
         assert states == ["reserved", "committed"][: 1 + bool(scans)]
 
 

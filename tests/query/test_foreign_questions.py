@@ -13,7 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.seams import Admitted, Engine, PublicSelect, Query, Session, compile_query
+from tests.support.seams import (
+    Admitted,
+    Engine,
+    PublicSelect,
+    Query,
+    Session,
+    compile_query,
+    ledger_of,
+)
 
 import unacorda
 from unacorda import GDP
@@ -89,7 +97,7 @@ class World:
         """What every session has spent, and how many entries their ledgers have."""
         sessions = [*self.within.values(), *self.beside.values()]
         ledgers = [self.root, *self.beside.values()]
-        entries = [len(list(one._ledger.entries("session"))) for one in ledgers]
+        entries = [len(list(ledger_of(one).entries("session"))) for one in ledgers]
         return [*(one.spent for one in sessions), *entries]
 
     def foreign(self, target: str) -> dict[str, Begin]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.many_cells import repeated
-from tests.support.seams import DuckDB
+from tests.support.seams import DuckDB, ledger_of
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -101,7 +101,7 @@ def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
         )
         assert "7 rows of a person: a number that was found privately" in str(told)
         assert told.standard_error("n") == pytest.approx(7 * math.sqrt(2), rel=0.01)
-        assert len(session._ledger.entries("session")) == 2
+        assert len(ledger_of(session).entries("session")) == 2
         release = session.evaluate(
             session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(2)
         )
@@ -141,10 +141,10 @@ def test_several_tables_share_the_search() -> None:
     ) as session:
         assert session.unit.max_rows == 7  # type: ignore[union-attr]
         assert session.spent == unacorda.ZCDP(1)
-        assert len(session._ledger.entries("session")) == 2  # both tables in one reservation
+        assert len(ledger_of(session).entries("session")) == 2  # both tables in one reservation
         look = session.describe("a", budget=unacorda.ZCDP(1))
         assert look.before == unacorda.ZCDP(1)
-        assert unacorda.Release.verify(look.to_json(), ledger=session._ledger).holds
+        assert unacorda.Release.verify(look.to_json(), ledger=ledger_of(session)).holds
 
 
 def test_a_search_beyond_the_budget_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from tests.support.seams import (
     Session,
     Tallies,
     identifier,
+    ledger_of,
     literal,
 )
 from tests.tiers import mostly_slow
@@ -130,7 +131,7 @@ def test_a_source_that_changes_while_it_is_read_gives_no_answer_and_stays_spent(
         with pytest.raises(SourceChanged, match="changed, replaced or removed") as caught:
             session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
-        states = [entry.state for entry in session._ledger.entries("session")]
+        states = [entry.state for entry in ledger_of(session).entries("session")]
     assert states == ["reserved"]
     assert SECRET not in str(caught.value)
 
@@ -168,7 +169,7 @@ def test_no_path_warns_prints_or_logs(
                 with pytest.raises(UnacordaError) as caught:
                     session.evaluate(query(session), budget=wrong)
                 shown += [str(caught.value), repr(caught.value.__dict__)]
-            entries = session._ledger.entries("d")
+            entries = ledger_of(session).entries("d")
             shown += [repr(entries)]
     out = capfd.readouterr()
     assert out.out == out.err == ""

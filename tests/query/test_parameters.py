@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.support.seams import stated
+from tests.support.seams import ledger_of, stated
 
 import unacorda
 from unacorda import inference
@@ -105,7 +105,7 @@ def test_the_ledger_notes_the_same_digest_for_the_same_fit() -> None:
         ) as session:
             model = inference.MEstimator(loss=loss, budget=unacorda.GDP(1), feature_bounds=(0, 1))
             session.fit(model, "t", features=["x"], target="y")
-            (entry, *_) = session._ledger.entries(session._dataset)
+            (entry, *_) = ledger_of(session).entries(session._dataset)
             digests.append(entry.plan_digest)
     assert digests[0] == digests[1] != digests[2]
 

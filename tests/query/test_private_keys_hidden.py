@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
-from tests.support.seams import KeyRule, Sum, select_keys, verify
+from tests.support.seams import KeyRule, Sum, ledger_of, select_keys, verify
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -36,7 +36,7 @@ def test_suppressed_keys_leave_no_trace() -> None:
             keys = unacorda.private_keys()
             query = session.table("t").group_by("key", keys=keys).agg(n=unacorda.count())
             release = session.evaluate(query, budget=budget)
-            entries = session._ledger.entries("session")
+            entries = ledger_of(session).entries("session")
             told = [release.to_json(), repr(release), str(release.query), repr(session)]
             told += [query.digest(), str(session.explain(query, budget=ZCDP("0.1", delta="1e-9")))]
             assert all(SECRET not in text for text in (*told, repr(entries)))

@@ -20,7 +20,16 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.ledger.ledgers import DURABLE, address
-from tests.support.seams import DuckDB, Ledger, SearchBegun, chain, open_ledger, row_search
+from tests.support.seams import (
+    Charge,
+    DuckDB,
+    Ledger,
+    SearchBegun,
+    chain,
+    ledger_of,
+    open_ledger,
+    row_search,
+)
 from tests.support.seams import LedgerSearch as Search
 from tests.tiers import mostly_slow
 
@@ -117,7 +126,7 @@ def test_a_first_look_at_what_was_found_before_is_verified(tmp_path: Path) -> No
         with opened(at, tables={"t": frame}) as session:
             look = session.describe("t", budget=PureDP("0.4"))
             assert look.before == before
-            assert unacorda.Release.verify(look.to_json(), ledger=session._ledger).holds
+            assert unacorda.Release.verify(look.to_json(), ledger=ledger_of(session)).holds
 
 
 OPEN = """
@@ -238,18 +247,15 @@ def test_nobody_begins_a_search_on_top_of_another(tmp_path: Path) -> None:
 
 
 def _reserve(ledger: Ledger, search: Search | None) -> Any:
-    return ledger.reserve(
-        "d",
-        charge=PureDP("0.1"),
+    charge = Charge(
+        cost=PureDP("0.1"),
         event=unacorda.privacy.events.Pure(epsilon=Fraction(1, 10)),
         request=PureDP("0.1"),
-        plan_digest="p",
-        salt=b"",
-        analyst=None,
-        purpose=None,
         reproducible=False,
+        plan_digest="p",
         search=search,
     )
+    return ledger.reserve("d", charge)
 
 
 def test_an_answer_that_was_changed_is_not_read(tmp_path: Path) -> None:

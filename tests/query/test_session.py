@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
-from tests.support.seams import Count, Session
+from tests.support.seams import Count, Session, ledger_of
 
 import unacorda
 from unacorda.accounting.charges import request_price
@@ -255,7 +255,7 @@ def test_ten_threads_never_overspend(durable: bool, tmp_path: Path) -> None:
             thread.join()
         assert session.spent == PureDP(1)
         assert session.remaining == PureDP(0)
-        assert session._ledger.verify(session._dataset) == 20
+        assert ledger_of(session).verify(session._dataset) == 20
     assert sorted(outcomes) == ["answered"] * 10 + ["refused"] * 20
 
 

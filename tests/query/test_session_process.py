@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_leaks import FRAME, PURE, query
-from tests.support.seams import Session
+from tests.support.seams import Session, ledger_of
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
@@ -145,7 +145,7 @@ def test_a_crash_while_the_engine_runs_stays_spent(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": [1]})
     with opened(frame, ledger=ledger, dataset="d", budget=PURE(1), seed=None) as session:
         assert session.spent == PURE(0.75)
-        assert [entry.state for entry in session._ledger.entries("d")] == ["reserved"]
+        assert [entry.state for entry in ledger_of(session).entries("d")] == ["reserved"]
         with pytest.raises(BudgetExceeded):
             session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PURE(0.5))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.support.seams import SEVERAL, open_ledger, verify_record
+from tests.support.seams import SEVERAL, ledger_of, open_ledger, verify_record
 
 import unacorda
 from unacorda.errors import InvalidParameter
@@ -102,7 +102,7 @@ def looked() -> dict[str, Any]:
     tables = {"t": FRAME, "other": FRAME[["id"]]}
     with unacorda.Session(tables, unit=unit, budget=unacorda.PureDP(9), bits=SEED) as one:
         text = one.describe("t", budget=unacorda.PureDP(3)).to_json()
-        assert verify_record(text, ledger=one._ledger).holds
+        assert verify_record(text, ledger=ledger_of(one)).holds
         with one.for_analyst("a", unacorda.PureDP(1)) as part:
             below = json.loads(part.describe("t", budget=unacorda.PureDP(1)).to_json())
     assert verify_record(json.dumps(below)).holds  # what another session paid for stands there

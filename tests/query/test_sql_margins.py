@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.support.seams import verify
+from tests.support.seams import ledger_of, verify
 
 import unacorda
 from unacorda import ApproxDP, PureDP
@@ -48,7 +48,7 @@ def test_a_select_is_answered_as_the_builder_answers(kind: Any) -> None:
         )
         assert selected.to_dicts() == built.to_dicts()
         assert selected.charge == built.charge
-        assert verify(selected.to_json(), ledger=first._ledger).holds
+        assert verify(selected.to_json(), ledger=ledger_of(first)).holds
     lines = {(row["margin"], row["region"], row["county"]): row for row in selected.to_dicts()}
     assert lines["all", None, None]["n"] == pytest.approx(120, abs=0.5)
     assert lines["region", "N", None]["s"] == pytest.approx(FRAME["age"][:70].sum(), rel=0.02)
@@ -64,7 +64,7 @@ def test_sums_are_arranged_like_other_lines() -> None:
     keys = [("N", "A"), ("N", "B"), ("S", "C")]
     with session() as one:
         release = one.sql(text, budget=EXACTLY, keys=keys)
-        assert verify(release.to_json(), ledger=one._ledger).holds
+        assert verify(release.to_json(), ledger=ledger_of(one)).holds
     found = [
         tuple(row[name] for name in ("margin", "region", "place")) for row in release.to_dicts()
     ]
@@ -85,7 +85,7 @@ def test_levels_may_be_weighted(weights: Any) -> None:
         )
         built = second.evaluate(table.agg(n=unacorda.count()), budget=PureDP(1))
         assert release.to_dicts() == built.to_dicts()
-        assert verify(release.to_json(), ledger=first._ledger).holds
+        assert verify(release.to_json(), ledger=ledger_of(first)).holds
         plain = second.sql(text, budget=PureDP(1), keys=KEYS).answers["n"].standard_errors
         # So few keys are weighed best by the weights under which no level errs more.
         same = plain == release.answers["n"].standard_errors

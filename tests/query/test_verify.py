@@ -19,7 +19,7 @@ from tests.query.stated_releases import (
     released,
     session_of,
 )
-from tests.support.seams import Release, Session, open_ledger
+from tests.support.seams import Charge, Release, Session, open_ledger
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -220,18 +220,16 @@ def test_an_entry_that_was_never_answered_is_found() -> None:
     budget = unacorda.PureDP(1)
     release = released(budget)
     ledger.open_account("d", budget, {})
-    noted: dict[str, Any] = {
-        "charge": release.charge,
-        "event": release.event,
-        "request": release.request,
-        "plan_digest": release.query.digest(),
-        "limits": release.query.unit.limits,
-        "salt": bytes.fromhex(release.salt),
-        "analyst": None,
-        "purpose": None,
-        "reproducible": True,
-    }
-    reservation = ledger.reserve("d", **noted)
+    charge = Charge(
+        cost=release.charge,
+        event=release.event,
+        request=release.request,
+        reproducible=True,
+        plan_digest=release.query.digest(),
+        limits=release.query.unit.limits,
+        salt=bytes.fromhex(release.salt),
+    )
+    reservation = ledger.reserve("d", charge)
     found = Release.verify(release.to_json(), ledger=ledger)
     assert differing(found) == ["entry"]
     assert "never answered" in str(found)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.seams import verify
+from tests.support.seams import ledger_of, verify
 
 import unacorda
 from unacorda import ApproxDP, PureDP
@@ -91,7 +91,7 @@ def test_a_split_for_errors_is_cheaper_than_the_even_one(
         delta=0 if isinstance(budget, unacorda.GDP) else getattr(budget, "delta", 0),
     )
     assert release.charge.additive[0] < 0.75 * even.additive[0]
-    assert verify(release.to_json(), ledger=session._ledger).holds
+    assert verify(release.to_json(), ledger=ledger_of(session)).holds
 
 
 def test_the_others_share_what_is_left(session: unacorda.Session, budget: Any) -> None:

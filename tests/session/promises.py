@@ -22,6 +22,7 @@ from tests.support.seams import (
     MemoryStore,
     event_from_json,
     key_rule,
+    ledger_of,
 )
 
 import unacorda
@@ -145,10 +146,10 @@ def charge() -> None:
         release = made.sql(f"SELECT COUNT(*) AS n, {SUM} AS s FROM t", budget=unacorda.PureDP(1))
         assert made.spent == unacorda.PureDP(1)
         assert 0.99 < epsilon(release.event, delta=0) <= 1
-        entry = made._ledger.entries(made._dataset)[0]
+        entry = ledger_of(made).entries(made._dataset)[0]
         assert json.loads(entry.charge) == {"guarantee": "PureDP", "epsilon": "1"}
         assert event_from_json(entry.event) == release.event
-        assert made._ledger.entries(made._dataset)[-1].state == "committed"
+        assert ledger_of(made).entries(made._dataset)[-1].state == "committed"
 
 
 def charge_of_several() -> None:
@@ -198,13 +199,13 @@ def tampering() -> None:
     with session(budget=unacorda.PureDP(10)) as made:
         for _ in range(2):
             rows_in(made, "SELECT COUNT(*) AS n FROM t", unacorda.PureDP(1))
-        store = made._ledger._store
+        store = ledger_of(made)._store
         assert isinstance(store, MemoryStore)
-        made._ledger.verify(made._dataset)
+        ledger_of(made).verify(made._dataset)
         entry = store.entries(made._dataset)[0]
         object.__setattr__(entry, "purpose", "another")
         with pytest.raises(LedgerMismatch):
-            made._ledger.verify(made._dataset)
+            ledger_of(made).verify(made._dataset)
 
 
 # ---- noise ---------------------------------------------------------------------------------------
@@ -227,7 +228,7 @@ def noise_is_blind() -> None:
         with session(table, budget=unacorda.PureDP(10)) as made:
             release = made.sql(f"SELECT {SUM} AS s FROM t", budget=unacorda.PureDP(1))
             exact = 30 if table is TABLE else 63
-            digest = made._ledger.entries(made._dataset)[0].plan_digest
+            digest = ledger_of(made).entries(made._dataset)[0].plan_digest
             found.append((release.to_dicts()[0]["s"] - exact, release.event, digest))
     assert found[0] == found[1]
 
@@ -250,7 +251,7 @@ def salts() -> None:
     with session(bits=None, budget=unacorda.PureDP(10)) as made:
         for _ in range(2):
             rows_in(made, "SELECT COUNT(*) AS n FROM t", unacorda.PureDP(1))
-        salts = {entry.salt for entry in made._ledger.entries(made._dataset)}
+        salts = {entry.salt for entry in ledger_of(made).entries(made._dataset)}
         assert len(salts) == 2
 
 
@@ -260,7 +261,7 @@ def seeded() -> None:
         with session(bits=bits, budget=unacorda.PureDP(10)) as made:
             release = made.sql("SELECT COUNT(*) AS n FROM t", budget=unacorda.PureDP(1))
             assert release.reproducible is wanted
-            assert made._ledger.entries(made._dataset)[0].reproducible is wanted
+            assert ledger_of(made).entries(made._dataset)[0].reproducible is wanted
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -404,7 +405,7 @@ def closed() -> None:
         query = made.table("t").agg(n=unacorda.count())
     with pytest.raises(UnacordaError):
         made.evaluate(query, budget=LOUD)
-    assert not made._ledger.entries(made._dataset)
+    assert not ledger_of(made).entries(made._dataset)
 
 
 PROMISES: Mapping[str, Callable[[], None]] = {

@@ -17,10 +17,11 @@ from tests.support.seams import (
     AccountSplits,
     AdditiveNoise,
     Admission,
-    AnalystLedger,
+    Charge,
     Clamp,
     KeyRule,
     Ledger,
+    SubAccount,
     bound_rows,
     charge,
     check_admitted,
@@ -96,8 +97,9 @@ def _given_back_after_a_crash(patch: Patch) -> None:
 def _reserved_for_nothing(patch: Patch) -> None:
     right = Ledger.reserve
 
-    def wrong(self: Ledger, dataset: str, **named: Any) -> Any:
-        return right(self, dataset, **(named | {"charge": unacorda.PureDP(0)}))
+    def wrong(self: Ledger, dataset: str, charge: Charge, **named: Any) -> Any:
+        nothing = dataclasses.replace(charge, cost=unacorda.PureDP(0))
+        return right(self, dataset, nothing, **named)
 
     patch.setattr(Ledger, "reserve", wrong)
 
@@ -124,10 +126,10 @@ def _the_first_of_several_noises(patch: Patch) -> None:
 
 
 def _the_whole_alone(patch: Patch) -> None:
-    def wrong(self: AnalystLedger, dataset: str, **asked: Any) -> Any:
-        return self.whole.reserve(dataset, **asked)
+    def wrong(self: SubAccount, dataset: str, charge: Charge) -> Any:
+        return self._ledger.reserve(dataset, charge)
 
-    patch.setattr(AnalystLedger, "reserve", wrong)
+    patch.setattr(SubAccount, "reserve", wrong)
 
 
 def _parts_for_nothing(patch: Patch) -> None:

@@ -8,12 +8,12 @@ A test of the inside imports it from here, so that a move changes this file alon
 from unacorda.accounting.charges import charge
 from unacorda.ledger import chain
 from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
-from unacorda.ledger.entries import Account, Entry, Reservation, SearchBegun, SplitPart
+from unacorda.ledger.entries import Account, Charge, Entry, Reservation, SearchBegun, SplitPart
 from unacorda.ledger.entries import PeopleSplit as LedgerSplit
 from unacorda.ledger.entries import RowSearch as LedgerSearch
 from unacorda.ledger.export import export_account, read_export, verify_export
 from unacorda.ledger.histories import met, standing
-from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.ledger.memory import MemoryStore
 from unacorda.ledger.opening import open_ledger
 from unacorda.ledger.pricing import odometer, reprice
@@ -159,7 +159,7 @@ from unacorda.query.schema.formatting import NOTHING
 from unacorda.query.schema.quoting import double, folded, identifier, literal
 from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
-from unacorda.query.session import AnalystLedger, Session
+from unacorda.query.session import Session
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import AggregateName as SelectAggregate
 from unacorda.query.sql.types import (
@@ -193,11 +193,11 @@ __all__ = [
     "Admission",
     "Admitted",
     "Aggregate",
-    "AnalystLedger",
     "Answer",
     "Assumption",
     "Bins",
     "Chain",
+    "Charge",
     "Clamp",
     "ClampingSearch",
     "Climbers",
@@ -281,6 +281,7 @@ __all__ = [
     "SqliteStore",
     "Statement",
     "Strategy",
+    "SubAccount",
     "Sum",
     "TableSchema",
     "TableTransaction",
@@ -343,6 +344,7 @@ __all__ = [
     "identifier",
     "interrupted_after",
     "key_rule",
+    "ledger_of",
     "level_shares",
     "literal",
     "met",
@@ -408,3 +410,10 @@ __all__ = [
     "verify_record",
     "weighted_mean",
 ]
+
+
+def ledger_of(session: Session) -> Ledger:
+    """The ledger of a session that is nobody's part."""
+    ledger = session._ledger
+    assert isinstance(ledger, Ledger)
+    return ledger

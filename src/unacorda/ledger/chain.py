@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from unacorda import checks
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import LIMITS, Account, Entry, SplitPart, Term
+from unacorda.ledger.entries import LIMITS, Account, Charge, Entry, SplitPart, Term
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
@@ -203,36 +203,39 @@ def split_entry(
 def reserved_entry(
     account: Account,
     last: Entry | None,
+    charge: Charge,
     *,
-    charge: Guarantee,
+    event: str,
+    due: Guarantee,
     spent: Guarantee,
     sub_account: str | None,
     sub_spent: Guarantee | None,
-    part: SplitPart | None = None,
-    part_charge: Guarantee | None = None,
-    search: str | None = None,
-    limits: Mapping[str, int],
-    **asked: Any,
+    part: SplitPart | None,
 ) -> Entry:
     """The entry that debits a charge that was admitted.
 
-    spent, sub_spent: the sums once it stands. part, part_charge: of a split, and what it is charged
-    itself. search: its digest, if it is one. limits: on rows, by name. asked: event and request as
-    JSON texts, plan_digest, salt, analyst, purpose, reproducible.
+    event: the charge's as JSON text; due: what the dataset owes for it; spent, sub_spent: the sums
+    once it stands; part: of a split, which is debited the cost itself.
     """
     return _next(
         account,
         last,
         state="reserved",
-        charge=charge.to_json(),
+        event=event,
+        request=charge.request.to_json(),
+        charge=due.to_json(),
         spent=spent.to_json(),
+        plan_digest=charge.plan_digest,
+        salt=charge.salt.hex(),
+        analyst=charge.analyst,
+        purpose=charge.purpose,
+        reproducible=charge.reproducible,
         sub_account=sub_account,
         sub_spent=None if sub_spent is None else sub_spent.to_json(),
         part=part,
-        part_charge=None if part_charge is None else part_charge.to_json(),
-        limits=_encode(dict(limits)),
-        search=search,
-        **asked,
+        part_charge=None if part is None else charge.cost.to_json(),
+        limits=_encode(dict(charge.limits)),
+        search=None if charge.search is None else charge.search.digest,
     )
 
 
@@ -254,9 +257,6 @@ def ended_entry(
         dataset=reserved.dataset,
         state=state,
         reservation=reserved.sequence,
-        event="",
-        request="",
-        charge="",
         spent=spent.to_json(),
         plan_digest=reserved.plan_digest,
         salt=reserved.salt,
@@ -268,9 +268,6 @@ def ended_entry(
         sub_spent=None if sub_spent is None else sub_spent.to_json(),
         split=reserved.split,
         part=reserved.part,
-        part_charge=None,
-        definition=None,
-        limits=None,
         search=reserved.search,
         found=found,
     )
@@ -321,62 +318,41 @@ def account_digest(account: Account) -> str:
     )
 
 
+_NONE = {
+    **dict.fromkeys(("event", "request", "charge", "plan_digest", "salt"), ""),
+    **dict.fromkeys(("analyst", "purpose", "sub_account", "sub_spent", "split", "part")),
+    **dict.fromkeys(("part_charge", "definition", "limits", "search", "found")),
+    "reproducible": False,
+}
+"""What an entry says where its state has nothing to say."""
+
+
 def _next(
     account: Account,
     last: Entry | None,
     *,
     state: Literal["opened", "split", "reserved"],
-    spent: str,
-    sub_account: str | None = None,
-    sub_spent: str | None = None,
-    event: str = "",
-    request: str = "",
-    charge: str = "",
-    plan_digest: str = "",
-    salt: str = "",
-    analyst: str | None = None,
-    purpose: str | None = None,
-    reproducible: bool = False,
     part: SplitPart | None = None,
-    part_charge: str | None = None,
-    definition: str | None = None,
-    limits: str | None = None,
-    search: str | None = None,
+    **fields: Any,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1
-    split = part.split if part is not None else sequence if state == "split" else None
     return _sealed(
         sequence=sequence,
         dataset=account.dataset,
         state=state,
         reservation=sequence,
-        event=event,
-        request=request,
-        charge=charge,
-        spent=spent,
-        plan_digest=plan_digest,
-        salt=salt,
-        analyst=analyst,
-        purpose=purpose,
-        reproducible=reproducible,
         previous=account_digest(account) if last is None else last.digest,
-        sub_account=sub_account,
-        sub_spent=sub_spent,
-        split=split,
+        split=part.split if part is not None else sequence if state == "split" else None,
         part=None if part is None else part.key,
-        part_charge=part_charge,
-        definition=definition,
-        limits=limits,
-        search=search,
-        found=None,
+        **fields,
     )
 
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Entry))
 
 
-def _sealed(**fields: Any) -> Entry:
-    fields["time"] = _now()
+def _sealed(**stated: Any) -> Entry:
+    fields = {**_NONE, **stated, "time": _now()}
     return Entry(**fields, digest=_fields_digest(fields))
 
 

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = [
     "LIMITS",
     "Account",
+    "Charge",
     "Entry",
     "PeopleSplit",
     "Reservation",
@@ -144,6 +147,29 @@ class RowSearch:
 
     digest: str
     seen: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What a question asks of a ledger.
+
+    cost: what is debited; event: what will be released; request: the budget that was offered.
+    plan_digest: hash of the plan, salt: of the sample of rows, neither a function of the data.
+    reproducible: whether the noise comes from a seed, and so protects no one. analyst, purpose:
+    noted. limits: on the rows that one person brings into the question, by name; noted. search:
+    that the question is one, whose answer is kept.
+    """
+
+    cost: Guarantee
+    event: Event
+    request: Guarantee
+    reproducible: bool
+    plan_digest: str = ""
+    salt: bytes = b""
+    analyst: str | None = None
+    purpose: str | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    search: RowSearch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

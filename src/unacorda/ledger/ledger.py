@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from unacorda.accounting.filters import Filter
 from unacorda.errors import InvalidParameter
@@ -15,9 +14,10 @@ from unacorda.ledger import chain
 from unacorda.ledger.accounts import Accounts
 from unacorda.ledger.entries import (
     Account,
+    Charge,
     Entry,
+    PeopleSplit,
     Reservation,
-    RowSearch,
     SearchBegun,
     Searched,
     SplitPart,
@@ -25,10 +25,9 @@ from unacorda.ledger.entries import (
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.event_codec import to_json
-from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "SubAccount"]
 
 
 class Ledger(Accounts):
@@ -66,49 +65,32 @@ class Ledger(Accounts):
     def reserve(
         self,
         dataset: str,
+        charge: Charge,
         *,
-        charge: Guarantee,
-        event: Event,
-        request: Guarantee,
-        plan_digest: str,
-        salt: bytes,
-        analyst: str | None,
-        purpose: str | None,
-        reproducible: bool,
-        limits: Mapping[str, int] = MappingProxyType({}),
         sub_account: str | None = None,
         part: SplitPart | None = None,
-        search: RowSearch | None = None,
     ) -> Reservation:
-        """Debit the charge, durably, before this returns.
+        """Debit the cost of a charge, durably, before this returns.
 
-        limits: of the question, on the rows that one person brings into it; noted. sub_account:
-        also of this one. part: of a split, which is debited the charge, and what lies above it what
-        the split owes more for that; it has its own sub-account, or none. search: that this is one,
-        whose answer `commit` keeps; SearchBegun, and nothing is written, where there are newer
+        sub_account: also of this one. part: of a split, which is debited the cost, and what lies
+        above it what the split owes more for that; it has its own sub-account, or none. Of a search
+        `commit` keeps the answer; SearchBegun, and nothing is written, where there are newer
         entries about it.
         Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
         another unit than the budget's; LedgerMismatch where there is no such account;
         InvalidParameter for reproducible noise in a ledger that outlives the process. After
         LedgerFailed the charge may stand or not: look at the entries.
         """
-        chain.check_notes(analyst=analyst, purpose=purpose)
-        chain.check_limits(limits)
+        chain.check_notes(analyst=charge.analyst, purpose=charge.purpose)
+        chain.check_limits(charge.limits)
         if self.durable:
-            chain.refuse_reproducible(reproducible=reproducible)
-        asked = {
-            "event": to_json(event),  # not its method, which imports: a fork could cut that off
-            "request": request.to_json(),
-            "plan_digest": plan_digest,
-            "salt": salt.hex(),
-            "analyst": analyst,
-            "purpose": purpose,
-            "reproducible": reproducible,
-        }
+            chain.refuse_reproducible(reproducible=charge.reproducible)
+        event = to_json(charge.event)  # not its method, which imports: a fork could cut that off
+        search = charge.search
         with self._store.writing(dataset) as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
-            due = charge
+            due = charge.cost
             if (
                 search is not None
                 and _searched(transaction, dataset, search.digest)[0] > search.seen
@@ -116,7 +98,7 @@ class Ledger(Accounts):
                 raise SearchBegun
             if part is not None:
                 with self._told(transaction, account) as splits:
-                    due = splits.due(part, charge)
+                    due = splits.due(part, charge.cost)
                     sub_account = splits.split(part.split).sub_account
             whole = self._whole(account, last)
             own = None if sub_account is None else self._part(transaction, dataset, sub_account)
@@ -126,15 +108,13 @@ class Ledger(Accounts):
             entry = chain.reserved_entry(
                 account,
                 last,
-                charge=due,
+                charge,
+                event=event,
+                due=due,
                 spent=whole.spent,
                 sub_account=sub_account,
                 sub_spent=None if own is None else own.spent,
                 part=part,
-                part_charge=None if part is None else charge,
-                limits=limits,
-                search=None if search is None else search.digest,
-                **asked,
             )
             transaction.append(entry)
         self._saw(entry)
@@ -145,6 +125,12 @@ class Ledger(Accounts):
         return Reservation(
             dataset=dataset, sequence=entry.sequence, charge=due, sub_account=sub_account
         )
+
+    def scoped(
+        self, *, sub_account: str | None = None, part: SplitPart | None = None
+    ) -> SubAccount:
+        """The ledger as one sub-account, or one part of a split, spends from it."""
+        return SubAccount(self, sub_account=sub_account, part=part)
 
     def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
         """Note that the reserved question was computed: a new entry, nothing is changed.
@@ -283,6 +269,55 @@ class Ledger(Accounts):
             if sub_account is not None:
                 return self._part(transaction, dataset, sub_account)
             return self._whole(account, transaction.last(dataset))
+
+
+class SubAccount:
+    """A ledger as an analyst or a part of the people sees it, made by `Ledger.scoped`.
+
+    What is spent here is debited above in the same transaction: of an analyst in the account of the
+    dataset, of a part in its split, which owes for it.
+    """
+
+    def __init__(self, ledger: Ledger, *, sub_account: str | None, part: SplitPart | None) -> None:
+        self._ledger, self._name, self._split_part = ledger, sub_account, part
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is spent outlives the process."""
+        return self._ledger.durable
+
+    def scoped(self, *, part: SplitPart) -> SubAccount:
+        """One part of a split that was opened here; the split knows which sub-account owes."""
+        return self._ledger.scoped(part=part)
+
+    def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:
+        """A split that is owed for here; as `Ledger.open_split`."""
+        return self._ledger.open_split(
+            dataset, inside=self._split_part, sub_account=self._name, **asked
+        )
+
+    def reserve(self, dataset: str, charge: Charge) -> Reservation:
+        """Debit the cost here and above; as `Ledger.reserve`."""
+        return self._ledger.reserve(dataset, charge, sub_account=self._name, part=self._split_part)
+
+    def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
+        """Note that the reserved question was computed; as `Ledger.commit`."""
+        self._ledger.commit(reservation, found=found)
+
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data; as `Ledger.void`."""
+        self._ledger.void(reservation)
+
+    def spent(self, dataset: str) -> Guarantee:
+        """What was spent here."""
+        return self._ledger.spent(dataset, self._name, part=self._split_part)
+
+    def remaining(self, dataset: str) -> Guarantee:
+        """What is left of the limit here; there may be less above it."""
+        return self._ledger.remaining(dataset, self._name, part=self._split_part)
+
+    def close(self) -> None:
+        """Nothing: the ledger stays open."""
 
 
 def _searched(transaction: Transaction, dataset: str, digest: str) -> tuple[int, Sequence[Entry]]:

@@ -78,23 +78,20 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     Bound       upper.
     Source      those of the accountant.
 
+    >>> from unacorda.ledger.entries import Charge
     >>> from unacorda.ledger.opening import open_ledger
     >>> from unacorda.privacy.events import Gaussian
     >>> from unacorda.privacy.guarantees import ZCDP
     >>> ledger = open_ledger(None)
     >>> account = ledger.open_account("visits", ZCDP(1), {"neighbors": "AddRemove"})
     >>> for number in range(10):
-    ...     reservation = ledger.reserve(
-    ...         "visits",
-    ...         charge=ZCDP("0.005"),
+    ...     asked = Charge(
+    ...         cost=ZCDP("0.005"),
     ...         event=Gaussian(noise_multiplier=10),
     ...         request=ZCDP("0.005"),
-    ...         plan_digest="",
-    ...         salt=b"",
-    ...         analyst=None,
-    ...         purpose=None,
     ...         reproducible=False,
     ...     )
+    ...     reservation = ledger.reserve("visits", asked)
     >>> found = reprice(ledger, "visits", delta=1e-6)
     >>> found.spent, round(found.fixed, 3), round(odometer(ledger, "visits", delta=1e-6).epsilon, 3)
     (ZCDP(rho=0.05), 1.368, 2.163)

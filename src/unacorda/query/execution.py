@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.ledger.entries import Reservation, RowSearch
-from unacorda.ledger.ledger import Ledger
-from unacorda.privacy.events import Event
+from unacorda.ledger.entries import Charge, Reservation, RowSearch
+from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Answer, Exact
 from unacorda.query.aggregates.margins import GivenLevelWeights
@@ -41,7 +40,6 @@ from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import found_in
 from unacorda.query.results.simulation import assumed_of
 from unacorda.query.results.words import FoundKeys, provenance
-from unacorda.query.schema.units import Unit
 from unacorda.query.sql.binder import question, rows
 from unacorda.query.sql.types import Select
 
@@ -59,7 +57,7 @@ class Answered:
 def execute(
     priced: PricedBatch,
     admission: Admission,
-    ledger: Ledger,
+    ledger: Ledger | SubAccount,
     dataset: str,
     *,
     bits: RandomBits,
@@ -78,20 +76,19 @@ def execute(
     check_engine(engine)
     salt = salt_from(bits)
     asked = [admitted(admission, scan.query, salt=salt) for scan in priced.scans]
-    reservation = reserve(
-        ledger,
-        dataset,
-        engine,
-        charge=priced.charge,
+    charge = Charge(
+        cost=priced.charge,
         event=priced.event,
         request=priced.request,
-        digest=priced.together.digest(),
-        unit=priced.together.queries[0].unit,
-        salt=salt,
-        bits=bits,
-        notes=notes,
+        reproducible=not bits.secure,
+        plan_digest=priced.together.digest(),
+        salt=salt.to_bytes(16, "big"),
+        limits=priced.together.queries[0].unit.limits,
+        analyst=notes["analyst"],
+        purpose=notes["purpose"],
         search=search,
     )
+    reservation = reserve(ledger, dataset, engine, charge)
     with ExitStack() as kept:
         counted = [run(one, kept) for one in asked]
         engine.check_sources()
@@ -169,40 +166,15 @@ def salt_from(bits: RandomBits) -> int:
 
 
 def reserve(
-    ledger: Ledger,
-    dataset: str,
-    engine: Engine,
-    *,
-    charge: Guarantee,
-    event: Event,
-    request: Guarantee,
-    digest: str,
-    unit: Unit,
-    salt: int,
-    bits: RandomBits,
-    notes: Mapping[str, str | None],
-    search: RowSearch | None = None,
+    ledger: Ledger | SubAccount, dataset: str, engine: Engine, charge: Charge
 ) -> Reservation:
     """What a question costs, reserved; after this the engine may be asked, and nothing comes back.
 
-    digest: of the question; unit: whose limits on rows are noted; notes: who asks, and what for;
-    search: that the question is one whose answer the account keeps. Raises as `Ledger.reserve`
-    does, and EngineFailed or SourceChanged where the engine is found gone or a file another one:
-    then the charge is given back, since neither is a function of what the rows hold.
+    Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
+    gone or a file another one: then the charge is given back, since neither is a function of what
+    the rows hold.
     """
-    reservation = ledger.reserve(
-        dataset,
-        charge=charge,
-        event=event,
-        request=request,
-        plan_digest=digest,
-        limits=unit.limits,
-        salt=salt.to_bytes(16, "big"),
-        analyst=notes["analyst"],
-        purpose=notes["purpose"],
-        reproducible=not bits.secure,
-        search=search,
-    )
+    reservation = ledger.reserve(dataset, charge)
     try:
         check_engine(engine)
     except BaseException:

@@ -33,8 +33,8 @@ import numpy as np
 from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.ledger.entries import Reservation
-from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.entries import Charge, Reservation
+from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
@@ -384,7 +384,7 @@ def fitted(
     model: M,
     rows: FitRows,
     admission: Admission,
-    ledger: Ledger,
+    ledger: Ledger | SubAccount,
     dataset: str,
     *,
     account: Guarantee,
@@ -405,19 +405,18 @@ def fitted(
     copy.copy(model).fit_table(NoisyTable.of(rows, rehearsal, whole=_FREE))
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
-    reservation = reserve(
-        ledger,
-        dataset,
-        engine,
-        charge=charge(event, request, account),
+    asked = Charge(
+        cost=charge(event, request, account),
         event=event,
         request=request,
-        digest=_digest(model, rows),
-        unit=rows.query.unit,
-        salt=salt,
-        bits=bits,
-        notes=notes,
+        reproducible=not bits.secure,
+        plan_digest=_digest(model, rows),
+        salt=salt.to_bytes(16, "big"),
+        limits=rows.query.unit.limits,
+        analyst=notes["analyst"],
+        purpose=notes["purpose"],
     )
+    reservation = reserve(ledger, dataset, engine, asked)
     scans = _Scans(
         rows=rows,
         asked=admitted,
@@ -474,7 +473,7 @@ class _Scans:
     rows: FitRows
     asked: Admitted
     bits: RandomBits
-    ledger: Ledger
+    ledger: Ledger | SubAccount
     reservation: Reservation
     _held: Held | None = None
     _kept: list[str] = field(default_factory=lambda: ["bounded"])

@@ -23,8 +23,8 @@ from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import PeopleSplit, Reservation, RowSearch
-from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.entries import RowSearch
+from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
@@ -41,7 +41,7 @@ from unacorda.query.expressions.types import encodable
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import QueryBatch, Several, check_single
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.partition import PartLedger, part_of, parted
+from unacorda.query.plan.partition import part_of, parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Relation, SourceTable
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from unacorda.query.results.description import Description
 
 __all__ = [
-    "AnalystLedger",
     "Session",
     "SubSessions",
     "account_name",
@@ -209,71 +208,6 @@ def starts_of(
     }
 
 
-class AnalystLedger:
-    """The sub-account of one analyst, debited together with the account of the data set."""
-
-    def __init__(self, ledger: Ledger, name: str) -> None:
-        self.whole, self._name = ledger, name
-
-    @classmethod
-    def opened(
-        cls, ledger: object, dataset: str, name: str, budget: Guarantee | None
-    ) -> tuple[AnalystLedger, Guarantee]:
-        """The sub-account of this name, new or known to the ledger, and its limit.
-
-        Raises InvalidParameter for a new one without a budget, and below a part or another
-        analyst; LedgerMismatch and WrongUnit as `Ledger.open_sub_account`.
-        """
-        if not isinstance(ledger, Ledger):
-            raise InvalidParameter(
-                "name",
-                name,
-                expected="a session that is no part and no analyst's: begin with "
-                "session.for_analyst(...), which can be split",
-            )
-        if budget is None:
-            known = ledger.sub_accounts(dataset)
-            if name not in known:
-                raise InvalidParameter(
-                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
-                )
-            budget = known[name]
-        ledger.open_sub_account(dataset, name, budget)
-        return cls(ledger, name), budget
-
-    @property
-    def durable(self) -> bool:
-        """Whether what is spent outlives the process."""
-        return self.whole.durable
-
-    def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:
-        """A split that the analyst owes for; as `Ledger.open_split`."""
-        return self.whole.open_split(dataset, sub_account=self._name, **asked)
-
-    def reserve(self, dataset: str, **asked: Any) -> Reservation:
-        """Debit the data set and the analyst in one transaction; as `Ledger.reserve`."""
-        return self.whole.reserve(dataset, sub_account=self._name, **asked)
-
-    def commit(self, reservation: Reservation) -> None:
-        """Note that the reserved question was computed."""
-        self.whole.commit(reservation)
-
-    def void(self, reservation: Reservation) -> None:
-        """Give a charge back whose question never reached the data; as `Ledger.void`."""
-        self.whole.void(reservation)
-
-    def spent(self, dataset: str) -> Guarantee:
-        """What the analyst has spent."""
-        return self.whole.spent(dataset, self._name)
-
-    def remaining(self, dataset: str) -> Guarantee:
-        """What is left of the analyst's own limit; the data set may have less."""
-        return self.whole.remaining(dataset, self._name)
-
-    def close(self) -> None:
-        """Nothing: the ledger stays open."""
-
-
 class SubSessions:
     """What a session can be divided into, and until when it is open.
 
@@ -288,7 +222,7 @@ class SubSessions:
     _budget: Guarantee
     _dataset: str
     _engine: Engine
-    _ledger: Ledger  # or one that stands for an analyst or a part of it
+    _ledger: Ledger | SubAccount
     _notes: Mapping[str, str | None]
     _owns_ledger: bool
     _starts: Mapping[str, Relation]
@@ -356,11 +290,10 @@ class SubSessions:
             name=name,
         )
         found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
-        whole: Ledger = getattr(self._ledger, "whole", self._ledger)
-        unit = self.unit.in_part
+        ledger, unit = self._ledger, self.unit.in_part
         return {
             key: self._child(
-                PartLedger(whole, part_of(split, key)), budget, unit=unit, _starts=starts
+                ledger.scoped(part=part_of(split, key)), budget, unit=unit, _starts=starts
             )
             for key, starts in found.items()
         }
@@ -370,15 +303,31 @@ class SubSessions:
 
         name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
         ledger for good: later left out or equal. Nothing is set aside: together the limits may be
-        more than there is. Raises InvalidParameter, LedgerMismatch, WrongUnit.
+        more than there is. Raises InvalidParameter (also below a part or another analyst),
+        LedgerMismatch, WrongUnit.
         """
         self._may_spend()
         if budget is not None:
             check_limit(budget)
-        ledger, limit = AnalystLedger.opened(self._ledger, self._dataset, name, budget)
-        return self._child(ledger, limit, _notes={**self._notes, "analyst": name})
+        ledger = self._ledger
+        if not isinstance(ledger, Ledger):
+            raise InvalidParameter(
+                "name",
+                name,
+                expected="a session that is no part and no analyst's: begin with "
+                "session.for_analyst(...), which can be split",
+            )
+        if budget is None:
+            budget = ledger.sub_accounts(self._dataset).get(name)
+            if budget is None:
+                raise InvalidParameter(
+                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
+                )
+        ledger.open_sub_account(self._dataset, name, budget)
+        notes = {**self._notes, "analyst": name}
+        return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
 
-    def _child(self, ledger: Any, budget: Guarantee, **changes: Any) -> Self:
+    def _child(self, ledger: SubAccount, budget: Guarantee, **changes: Any) -> Self:
         child, above = object.__new__(type(self)), (*self._above, self)
         rest = {"_owns_ledger": False, "_above": above, "searches": {}}
         vars(child).update(vars(self), **rest, **changes)

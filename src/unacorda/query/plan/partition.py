@@ -13,13 +13,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.ledger.entries import PeopleSplit, Reservation, SplitPart
-from unacorda.ledger.ledger import Ledger
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.ledger.entries import PeopleSplit, SplitPart
 from unacorda.query.plan import relation as row_steps
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.groups import public_column
@@ -29,7 +26,6 @@ from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Row, Unit
 
 __all__ = [
-    "PartLedger",
     "part_of",
     "parted",
     "people_of",
@@ -102,45 +98,6 @@ def people_of(members: Sequence[Relation]) -> tuple[str, ...]:
 
 def _has(rows: Relation, column: str) -> bool:
     return column in rows.scope
-
-
-class PartLedger:
-    """One part of a split: its own limit, and what the split owes above it, kept by the ledger."""
-
-    def __init__(self, ledger: Ledger, part: SplitPart) -> None:
-        self.whole, self.part = ledger, part
-
-    @property
-    def durable(self) -> bool:
-        """Whether what is spent outlives the process."""
-        return self.whole.durable
-
-    def open_split(self, dataset: str, **asked: Any) -> PeopleSplit:
-        """Split this part; as `Ledger.open_split`."""
-        return self.whole.open_split(dataset, inside=self.part, **asked)
-
-    def reserve(self, dataset: str, **asked: Any) -> Reservation:
-        """Debit the part, and above it what is owed for that; as `Ledger.reserve`."""
-        return self.whole.reserve(dataset, part=self.part, **asked)
-
-    def commit(self, reservation: Reservation) -> None:
-        """Note that the reserved question was computed."""
-        self.whole.commit(reservation)
-
-    def void(self, reservation: Reservation) -> None:
-        """Give a charge back whose question never reached the data; as `Ledger.void`."""
-        self.whole.void(reservation)
-
-    def spent(self, dataset: str) -> Guarantee:
-        """What the part has spent."""
-        return self.whole.spent(dataset, part=self.part)
-
-    def remaining(self, dataset: str) -> Guarantee:
-        """What is left of the part's own limit; there may be less above it."""
-        return self.whole.remaining(dataset, part=self.part)
-
-    def close(self) -> None:
-        """Nothing: the ledger stays open."""
 
 
 def part_of(split: PeopleSplit, key: Key) -> SplitPart:
