@@ -23,6 +23,8 @@ from unacorda.bits import SeededBits
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged
 from unacorda.postgres import LEDGER, READING, SETTINGS
 
+pytestmark = pytest.mark.service
+
 _numbers = itertools.count(1)
 
 
@@ -94,7 +96,6 @@ LIE = (
 )
 
 
-@pytest.mark.service
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("over", ["mood", "feeling"])
 def test_a_cast_of_an_enumeration_s_owner_is_not_run(place: Place, when: str, over: str) -> None:
@@ -112,7 +113,6 @@ def test_a_cast_of_an_enumeration_s_owner_is_not_run(place: Place, when: str, ov
         assert counted(session, keyed.agg(n=unacorda.count()))["sums"] == {0: (2,), 1: (1,)}
 
 
-@pytest.mark.service
 def test_a_domain_s_condition_is_not_asked_and_makes_no_error(place: Place) -> None:
     """What is missing in a column of a domain, or in a CASE over it, is NULL and no more."""
     place.run(
@@ -153,7 +153,6 @@ def test_a_domain_s_condition_is_not_asked_and_makes_no_error(place: Place) -> N
             assert number(session, f"COALESCE(CASE WHEN n > 2 THEN {c} END, {c}) = {c}") == 3, c
 
 
-@pytest.mark.service
 def test_types_are_known_by_number_and_not_by_name(place: Place) -> None:
     place.run(
         "CREATE TYPE \"text\" AS (a int); CREATE TYPE \"date\" AS ENUM ('1', '2');"
@@ -172,7 +171,6 @@ def test_types_are_known_by_number_and_not_by_name(place: Place) -> None:
 # ---- functions that a plan may call ------------------------------------------------------------
 
 
-@pytest.mark.service
 @pytest.mark.parametrize(
     "statement",
     [
@@ -209,7 +207,6 @@ def test_functions_of_users_that_planning_may_call_are_refused(
         place.open()
 
 
-@pytest.mark.service
 def test_functions_that_a_user_adds_to_an_extension_are_refused_too(place: Place) -> None:
     """Whoever made an extension, as anybody may make a trusted one, may put functions into it."""
     place.run(
@@ -260,7 +257,6 @@ FIRST_SECOND = ("first", "second")
 ATTACH = "ALTER TABLE t ATTACH PARTITION second FOR VALUES FROM (10) TO (20)"
 
 
-@pytest.mark.service
 def test_a_partition_that_is_attached_meanwhile_is_noticed(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,14 +278,12 @@ def test_a_partition_that_is_attached_meanwhile_is_noticed(
         assert people(session) == 3  # between two questions a table may grow
 
 
-@pytest.mark.service
 def test_the_right_to_read_a_partitioned_table_is_enough(place: Place) -> None:
     place.run(*PARTS, ATTACH, *(f"REVOKE ALL ON {t} FROM {place.reader}" for t in FIRST_SECOND))
     with place.open() as session:
         assert people(session) == 3
 
 
-@pytest.mark.service
 def test_a_partition_on_another_server_is_refused_also_after_opening(place: Place) -> None:
     place.run(*PARTS)
     with place.open() as session:
@@ -308,7 +302,6 @@ def test_a_partition_on_another_server_is_refused_also_after_opening(place: Plac
             place.run("DROP FOREIGN DATA WRAPPER none CASCADE", user="postgres")
 
 
-@pytest.mark.service
 def test_rows_of_tables_that_inherit_are_never_read(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +320,6 @@ def test_rows_of_tables_that_inherit_are_never_read(
         place.open()
 
 
-@pytest.mark.service
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize(
     "rewrite", ["ALTER TABLE t SET UNLOGGED", "REFRESH MATERIALIZED VIEW m", "TRUNCATE t, u"]
@@ -370,7 +362,6 @@ def test_rows_are_seen_as_they_stand_once_all_is_locked(
     session.close()
 
 
-@pytest.mark.service
 def test_policies_that_come_after_opening_are_refused(place: Place) -> None:
     place.run("CREATE TABLE t (x int)", "INSERT INTO t VALUES (1), (2)")
     with place.open() as session:
@@ -444,7 +435,6 @@ TURNED = {**HOSTILE, "search_path": "evil,pg_catalog"}
 ALONE = [pytest.param({n: v}, id=n, marks=pytest.mark.slow) for n, v in (TURNED | PLANS).items()]
 
 
-@pytest.mark.service
 @pytest.mark.parametrize("way", ["role", "address"])
 @pytest.mark.parametrize(
     "settings", [pytest.param(TURNED, id="all"), pytest.param(PLANS, id="plans"), *ALONE]
@@ -464,7 +454,6 @@ def test_no_setting_of_a_role_or_an_address_changes_an_answer(
     assert answers(address, strange) == plain
 
 
-@pytest.mark.service
 def test_every_pinned_setting_holds_within_a_question(strange: Place) -> None:
     pinned = {one.name: one.value for one in (*SETTINGS, *READING)}
     with contextlib.closing(server().connect()) as there:
@@ -484,7 +473,6 @@ def test_every_pinned_setting_holds_within_a_question(strange: Place) -> None:
     assert shown["transaction_read_only"] == "on"
 
 
-@pytest.mark.service
 def test_every_setting_of_a_server_is_pinned_or_left_alone_for_a_reason() -> None:
     """A version with one more asks whoever moves to it to decide."""
     with contextlib.closing(server().connect()) as there:

@@ -30,6 +30,8 @@ from unacorda.errors import (
     SourceUnreadable,
 )
 
+pytestmark = pytest.mark.service
+
 _numbers = itertools.count(1)
 
 
@@ -67,7 +69,6 @@ def rows(session: Session) -> int:
 # ---- types -------------------------------------------------------------------------------------
 
 
-@pytest.mark.service
 def test_columns_of_every_type_count_the_same(there: psycopg.Connection) -> None:
     """As DuckDB counts an Arrow table of the same values."""
     many = 60
@@ -119,7 +120,6 @@ def test_columns_of_every_type_count_the_same(there: psycopg.Connection) -> None
     assert len(found[0]["sums"]) == 2
 
 
-@pytest.mark.service
 def test_types_that_duckdb_does_not_have_are_read_as_written(there: psycopg.Connection) -> None:
     there.execute(
         "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN age AS int CHECK (VALUE > 0);"
@@ -161,7 +161,6 @@ def test_types_that_duckdb_does_not_have_are_read_as_written(there: psycopg.Conn
             assert counted(session, asked)["sums"][0][0] == expected, condition
 
 
-@pytest.mark.service
 def test_names_and_collations_of_any_sort(there: psycopg.Connection) -> None:
     long = "ä" * 31
     there.execute(
@@ -186,7 +185,6 @@ def test_names_and_collations_of_any_sort(there: psycopg.Connection) -> None:
 # ---- which tables there are --------------------------------------------------------------------
 
 
-@pytest.mark.service
 def test_only_what_is_stored_is_a_table(there: psycopg.Connection) -> None:
     name = schema(there)
     there.execute(
@@ -218,7 +216,6 @@ def test_only_what_is_stored_is_a_table(there: psycopg.Connection) -> None:
         opened(TABLE)
 
 
-@pytest.mark.service
 def test_who_sees_some_rows_only_is_refused(there: psycopg.Connection) -> None:
     """A policy can hide random(), as a view can."""
     name = schema(there)
@@ -249,7 +246,6 @@ def test_servers_that_are_not_there_are_named_without_a_password(tmp_path: objec
     assert "topsecret" not in str(refused.value)
 
 
-@pytest.mark.service
 def test_a_database_in_another_encoding_is_refused(there: psycopg.Connection) -> None:
     name = f"latin_{schema(there)}"
     there.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0".encode())
@@ -257,7 +253,6 @@ def test_a_database_in_another_encoding_is_refused(there: psycopg.Connection) ->
         opened("public.t", engine=url().replace("/postgres?", f"/{name}?"))
 
 
-@pytest.mark.service
 def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
     there: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -297,7 +292,6 @@ def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
     made.dispose()
 
 
-@pytest.mark.service
 def test_engines_of_other_databases_are_refused_and_no_password_is_shown(tmp_path: object) -> None:
     with pytest.raises(InvalidParameter, match=r"an Engine of sqlite.*postgresql\+psycopg://"):
         opened("public.t", engine=sqlalchemy.create_engine("sqlite://"))
@@ -317,7 +311,6 @@ def test_engines_of_other_databases_are_refused_and_no_password_is_shown(tmp_pat
 # ---- one question sees one table ---------------------------------------------------------------
 
 
-@pytest.mark.service
 def test_a_question_of_several_reads_sees_one_state(
     there: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +333,6 @@ def test_a_question_of_several_reads_sees_one_state(
         assert rows(session) == 2100
 
 
-@pytest.mark.service
 def test_a_table_that_is_another_one_is_noticed(there: psycopg.Connection) -> None:
     name = schema(there)
     there.execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
@@ -361,7 +353,6 @@ def test_a_table_that_is_another_one_is_noticed(there: psycopg.Connection) -> No
             session.evaluate(query, budget=unacorda.PureDP(1))
 
 
-@pytest.mark.service
 def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.Connection) -> None:
     name = schema(there)
     there.execute(
@@ -396,7 +387,6 @@ def statement(bounded: str) -> Statement:
 # ---- faults ------------------------------------------------------------------------------------
 
 
-@pytest.mark.service
 def test_failures_tell_nothing_and_stay_spent(caplog: pytest.LogCaptureFixture) -> None:
     """A sum of 9223372036854775807 and itself: the server's words would show neither."""
     table = pa.table({"x": pa.array([2**63 - 1] * 2, pa.int64())})
@@ -426,7 +416,6 @@ def test_a_server_that_goes_away_tells_nothing_and_the_spend_stays() -> None:
         assert session.spent == unacorda.ApproxDP(2, 0)
 
 
-@pytest.mark.service
 def test_keys_of_every_sort_are_found_and_listed() -> None:
     many = 400
     drawn = random.Random(4)

@@ -27,6 +27,8 @@ import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, UnsupportedConstruct
 
+pytestmark = pytest.mark.service
+
 DATES = (
     *(None, "-infinity", "4714-11-24 BC", "4714-11-25 BC", "0001-12-31 BC", "0001-01-01"),
     *("1969-12-31", "1970-01-01", "9999-12-31", "10000-01-01", "294247-01-10", "294247-01-11"),
@@ -116,7 +118,6 @@ def session(name: str) -> Session:
     )
 
 
-@pytest.mark.service
 @pytest.mark.parametrize(
     "kind", [TYPES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in TYPES[1:])]
 )
@@ -129,7 +130,6 @@ def test_every_function_of_dates_and_instants_is_answered_at_both_ends(kind: str
     assert not expressions_alike.differences(values_of(table), held(name), MOMENTS)
 
 
-@pytest.mark.service
 @pytest.mark.parametrize(
     ("kind", "other"),
     [
@@ -158,7 +158,6 @@ def test_no_expression_of_dates_and_instants_fails_at_an_end(kind: str, other: s
         assert not extremes.failing(opened, expressions)
 
 
-@pytest.mark.service
 def test_the_usual_sentinel_of_no_end_is_answered_in_a_question() -> None:
     name = made("timestamp", [("5874897-12-31", None, "294276-12-31", "294276-12-31 23:59:59")])
     with session(name) as opened:
@@ -172,7 +171,6 @@ def test_the_usual_sentinel_of_no_end_is_answered_in_a_question() -> None:
         assert counted(opened, query)["sums"]
 
 
-@pytest.mark.service
 @pytest.mark.parametrize(
     "text",
     [
@@ -192,7 +190,6 @@ def test_constants_that_postgresql_reads_otherwise_or_not_are_refused(text: str)
         assert opened.spent == unacorda.PureDP(0)
 
 
-@pytest.mark.service
 def test_by_itself_postgresql_would_raise() -> None:
     """What the reading of instants is for."""
     name = made("timestamp", [(None, None, "294276-12-31", None)])
@@ -205,7 +202,6 @@ def test_by_itself_postgresql_would_raise() -> None:
         )
 
 
-@pytest.mark.service
 def test_what_is_compared_is_all_of_a_type() -> None:
     """Its first and last value: one step further PostgreSQL has none."""
     ends: list[tuple[str, str, str]] = [

@@ -24,6 +24,8 @@ from tests.support.seams import Expression, Kind, Untranslatable, parse, quoted
 from tests.support.seams import TranslatedTable as Table
 from tests.support.seams import translate_to_postgres as translate
 
+pytestmark = pytest.mark.service
+
 REFUSED_HERE = (
     "try_cast(t as date)",
     "try_cast(t as timestamp)",
@@ -110,7 +112,6 @@ def test_every_expression_has_the_same_value(data: tuple[pa.Table, There]) -> No
     assert not expressions_alike.differences(values, table, ALIKE)
 
 
-@pytest.mark.service
 def test_a_wrong_value_would_be_found(data: tuple[pa.Table, There]) -> None:
     table, values = data
     assert expressions_alike.differences(values, table.set_column(1, "a", table["b"]), ["a + 1"])
@@ -194,7 +195,6 @@ def numbers(rows: int, *, seed: int, constants: int) -> list[str]:
     return expressions_alike.differences(there(stored(data), kinds), data, texts)
 
 
-@pytest.mark.service
 def test_no_sum_product_or_quotient_raises_or_differs() -> None:
     assert not numbers(600, seed=1, constants=2)
 
@@ -205,7 +205,6 @@ def test_no_sum_product_or_quotient_of_many_raises_or_differs(seed: int) -> None
     assert not numbers(20_000, seed=seed, constants=12)
 
 
-@pytest.mark.service
 def test_by_itself_postgresql_would_raise() -> None:
     """What the guards are for."""
     for sql in ("a * b", "a / b"):
