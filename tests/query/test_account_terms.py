@@ -81,7 +81,6 @@ SAME: dict[str, tuple[Any, Any, Any]] = {
         Person("id", max_groups=3, max_rows_per_group=2),
         None,
     ),
-    "another hash": (Person("id", max_rows=1), Person("id", max_rows=1, hash="md5"), None),
     "tables in another order": (
         Person(TWO, max_rows=1),
         Person(dict(reversed(TWO.items())), max_rows=2),

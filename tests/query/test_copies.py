@@ -82,7 +82,6 @@ WAYS: Mapping[str, Way] = {
 LIMITS: Mapping[str, Mapping[str, Any]] = {
     "rows": {"max_rows": 2},
     "groups": {"max_groups": 2, "max_rows_per_group": 1},
-    "md5": {"max_rows": 2, "hash": "md5"},
 }
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, counted, grouped, opened_on, pipeline
+from tests.query.shared_hash import SIGNS, plant_shared_hash, weights_of
 from tests.support.seams import Person, Statement
 from tests.tiers import mostly_slow
 
@@ -56,16 +56,19 @@ def test_another_salt_keeps_other_rows(engine: str) -> None:
         assert counted(session, query, salt=1) == found[0]
 
 
-MD5: Mapping[str, Person] = {
-    "rows": Person("who", max_rows=3, hash="md5"),
-    "groups": Person(("who", "org"), max_groups=1, max_rows_per_group=2, hash="md5"),
-    "all": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3, hash="md5"),
+UNITS: Mapping[str, Person] = {
+    "rows": Person("who", max_rows=3),
+    "groups": Person(("who", "org"), max_groups=1, max_rows_per_group=2),
+    "all": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3),
 }
 
 
-@pytest.mark.parametrize("unit", mostly_slow(MD5.values()), ids=MD5)
-def test_md5_keeps_the_same_rows_on_every_engine(engine: str, unit: Person) -> None:
+@pytest.mark.parametrize("unit", mostly_slow(UNITS.values()), ids=UNITS)
+def test_one_hash_keeps_the_same_rows_on_every_engine(
+    engine: str, unit: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of numbers, texts and NULLs, whole rows: what is counted of them is the same."""
+    plant_shared_hash(monkeypatch)
     found: dict[str, list[dict[str, Any]]] = {}
     for each in ("duckdb", engine):
         with opened_on(each, TABLE, unit=unit) as session:
@@ -80,15 +83,19 @@ def test_md5_keeps_the_same_rows_on_every_engine(engine: str, unit: Person) -> N
     assert found[engine][0] != found[engine][1]
 
 
-def test_md5_is_that_of_the_standard(engine: str) -> None:
-    """A person's first 20 bits are those of the hash of her id's text under the salt's."""
+def test_the_rows_that_stay_are_those_of_the_hash(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person's start is the fraction of the hash of their id under the salt."""
+    plant_shared_hash(monkeypatch)
     table = pa.table({"who": [12] * 5, "x": [0.0, 1.0, 2.0, 3.0, 4.0]})
     salt = 3
-    digest = hashlib.md5(f"{salt:032x}2:12".encode(), usedforsecurity=False).hexdigest()
-    u = (int(digest[:5], 16) + 0.5) / 2**20
+    ((length, first, last),) = weights_of(salt, 1)
+    hashed = (2 * length + (SIGNS.index("1") + 1) * first + (SIGNS.index("2") + 1) * last) / 997
+    u = hashed - math.floor(hashed)
     kept = [at for at in range(5) if math.floor((at + 1) / 5 + u) > math.floor(at / 5 + u)]
     for each in ("duckdb", engine):
-        with opened_on(each, table, unit=Person("who", max_rows=1, hash="md5")) as session:
+        with opened_on(each, table, unit=Person("who", max_rows=1)) as session:
             query = session.table("t").agg(n=unacorda.histogram("x", [0, 1, 2, 3, 4, 5]))
             (bins,) = counted(session, query, salt=salt)["histograms"]
             assert bins == [(0, kept[0] + 1, 1)]

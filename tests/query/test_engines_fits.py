@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, opened_on
 from tests.query.fit_wishes import WISHES, Wished, exact
+from tests.query.shared_hash import plant_shared_hash
 from tests.support.seams import Person, Row, Unit
 from tests.tiers import mostly_slow
 
@@ -33,7 +34,7 @@ ROWS = pa.table(
         "visits": DRAWN.poisson(np.exp(0.1 * X[:, 1] - 0.5)).astype(float),
     }
 )
-WHO = Person("who", max_rows=1, hash="md5")
+WHO = Person("who", max_rows=1)
 
 
 EXTREME = [
@@ -109,7 +110,10 @@ WEIGHTS = {"line": "visits / 4 + 0.5", "counts": "wage / 50"}
 
 
 @pytest.mark.parametrize("name", mostly_slow(FITS))
-def test_a_fit_is_the_same_on_every_engine(engine: str, name: str) -> None:
+def test_a_fit_is_the_same_on_every_engine(
+    engine: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_shared_hash(monkeypatch)
     made, target = FITS[name]
     given = {"weight": WEIGHTS.get(name)}
     ours, theirs = (fit(each, made(), target, WHO, **given) for each in ("duckdb", engine))

@@ -12,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.engines_alike import LOOSE, OTHERS, counted, opened_on
+from tests.query.shared_hash import plant_shared_hash
 from tests.support.seams import How, Person, Query, Session, Unit
 from tests.tiers import mostly_slow
 
 import unacorda
 
 pytestmark = [
+    pytest.mark.usefixtures("_shared_hash"),
     pytest.mark.parametrize("engine", OTHERS),
     pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
 ]
@@ -39,6 +41,11 @@ LEFT, RIGHT, PUBLIC = (
     for (name, size), kind in zip(SIZES.items(), (pa.int64(), pa.int32(), pa.int8()), strict=True)
 )
 """Few different keys, so that most stand in several rows; and those that meet nothing."""
+
+
+@pytest.fixture
+def _shared_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_shared_hash(monkeypatch)
 
 
 def on_both(
@@ -76,9 +83,9 @@ def joined(session: Session) -> list[tuple[Session, Query]]:
 
 
 UNITS: Mapping[str, Unit] = {
-    "bound": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3, hash="md5"),
+    "bound": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3),
     "rows": unacorda.Row(),
-    "wide": Person("who", max_rows=1_000, hash="md5"),
+    "wide": Person("who", max_rows=1_000),
 }
 
 
@@ -112,7 +119,7 @@ def multiplied(session: Session) -> list[tuple[Session, Query]]:
 def test_rows_are_bound_alike_before_they_are_multiplied(
     engine: str, limits: Mapping[str, Any]
 ) -> None:
-    found = on_both(engine, Person("who", **limits, hash="md5"), multiplied)
+    found = on_both(engine, Person("who", **limits), multiplied)
     assert all(one["sums"] for one in found)
 
 
@@ -153,9 +160,7 @@ def split(session: Session, most: int) -> list[tuple[Session, Query]]:
 @pytest.mark.slow
 def test_people_are_in_the_same_parts_on_every_engine(engine: str) -> None:
     """Of two tables, with parts of parts, for those who have rows in several."""
-    counts = on_both(
-        engine, Person("who", max_rows=1_000, hash="md5"), lambda session: split(session, 2)
-    )
+    counts = on_both(engine, Person("who", max_rows=1_000), lambda session: split(session, 2))
     assert sum(one["sums"].get(0, (0, 0))[0] for one in counts[:8]) > 20
 
 

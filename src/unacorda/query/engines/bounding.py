@@ -82,9 +82,7 @@ def bound_rows(
     content = ", ".join([*cell, *values, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
-        order = (
-            f"{salted_hash(own, salt=salt_for('groups', salt), by=unit.hash)}, {', '.join(cell)}"
-        )
+        order = f"{salted_hash(own, salt=salt_for('groups', salt))}, {', '.join(cell)}"
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
@@ -100,13 +98,11 @@ def bound_rows(
                 cell=cell,
                 values=values,
                 of=of,
-                start=salted_hash(of, salt=drawn, by=unit.hash),
-                by=unit.hash,
+                start=salted_hash(of, salt=drawn),
             )
-            many = len(values) >= _MANY and unit.hash == "engine"
             if not once:
                 rows = sample.single(rows)
-            elif narrow and many:
+            elif narrow and len(values) >= WIDE:
                 rows = sample.narrow(rows, salt=drawn)
             else:
                 rows = sample.plain(rows)
@@ -117,8 +113,7 @@ def bound_rows(
 class _Sample:
     """The systematic sample of at most so many rows of those that share the columns `of`.
 
-    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them; by:
-    the kind of hash.
+    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them.
     """
 
     most: int
@@ -127,7 +122,6 @@ class _Sample:
     values: Sequence[str]
     of: Sequence[str]
     start: str
-    by: str
 
     def plain(self, rows: str) -> str:
         """SQL of the rows that stay, ordered by all columns at once."""
@@ -152,7 +146,7 @@ class _Sample:
         """The same of wide rows, by the cell and a hash where that is enough."""
         order = [*self.cell, "h"]
         content, own = [*self.cell, *self.values, *self.ids], [*self.ids, *order]
-        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt), by="engine")
+        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt))
         ranked = self._placed("everybody", own, order=order, beside="rank() OVER rows")
         level = f"SELECT DISTINCT {', '.join(self.of)} FROM ranked WHERE place > beside"
         of_level = f"SEMI JOIN level ON {_same('{0}', 'level', self.of)}"
@@ -211,7 +205,7 @@ class _Sample:
     @property
     def _u(self) -> str:
         """SQL of a number in (0, 1), of the first 20 bits of the hash."""
-        return _number(self.start, self.by)
+        return uniform_of(self.start)
 
     @property
     def _kept(self) -> str:
@@ -235,26 +229,19 @@ def _same(one: str, other: str, columns: Sequence[str]) -> str:
     )
 
 
-def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
-    """SQL of a hash; by: the engine's own, or the first 60 bits of MD5 of one text."""
-    if by == "md5":
-        parts = "".join(f" || {_plain(f'CAST({column} AS VARCHAR)')}" for column in columns)
-        return f"CAST('0x' || left(md5('{salt:032x}'{parts}), 15) AS BIGINT)"
+def salted_hash(columns: Sequence[str], *, salt: int) -> str:
+    """SQL of the engine's own hash, of 64 bits."""
     high, low = salt >> 64, salt & (2**64 - 1)
     return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
 
 
-def _number(hashed: str, by: str) -> str:
-    return f"(({hashed} >> {_BITS[by] - 20})::DOUBLE + 0.5e0) / 1048576e0"
+def uniform_of(hashed: str) -> str:
+    """SQL of a number in (0, 1), of the first 20 bits of a hash."""
+    return f"(({hashed} >> 44)::DOUBLE + 0.5e0) / 1048576e0"
 
 
-def _plain(text: str) -> str:
-    """A text with its length before it, so that no two lists of texts are written alike."""
-    return f"coalesce(CAST(length({text}) AS VARCHAR) || ':' || {text}, '-')"
-
-
-_BITS = {"engine": 64, "md5": 60}  # of a hash
-_MANY = 8  # columns from which on rows are wide
+WIDE = 8
+"""Columns from which on rows are wide."""
 
 
 def salt_for(purpose: str, salt: int) -> int:

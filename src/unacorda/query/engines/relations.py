@@ -41,7 +41,7 @@ from unacorda.query.plan.relation import (
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.quoting import identifier, literal
 from unacorda.query.schema.table import ColumnReading
-from unacorda.query.schema.units import Hash, Person, Unit
+from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
     "Located",
@@ -95,13 +95,8 @@ def _source(
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, Matched):
-        by = _hash(unit)
-        return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by, once=once)
+        return _matched(rows, rows.source, sides, needed_here, salt=salt, once=once)
     return _united(rows, rows.source, sides, needed_here)
-
-
-def _hash(unit: Unit) -> Hash:
-    return unit.hash if isinstance(unit, Person) else "engine"
 
 
 def _before_copies(
@@ -121,7 +116,6 @@ def _before_copies(
         _there(rows, place, names),
         most=unit.all_rows,
         salt=salt_for("rows before copies", salt),
-        by=unit.hash,
         once=once,
     )
     listed = ", ".join(f"{value} AS {identifier(name)}" for name, value in short.items())
@@ -163,7 +157,6 @@ def _bound(
     *,
     most: int,
     salt: int,
-    by: Hash,
     once: bool,
 ) -> tuple[str, dict[str, str]]:
     """SELECT (u0, ..., c0, ...) of at most so many rows of everybody who has an id.
@@ -176,7 +169,7 @@ def _bound(
     present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
     bound = bound_rows(
         f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
-        unit=Person(tuple(f"u{index}" for index in range(len(ids))), max_rows=most, hash=by),
+        unit=Person(tuple(f"u{index}" for index in range(len(ids))), max_rows=most),
         cells=1,
         cell=["cell"],
         values=list(values.values()),
@@ -212,7 +205,7 @@ def _parted(text: str, rows: Relation, step: PeoplePart, *, scan: Located, unit:
         )
     # A whole number has one text on every engine, a double has not.
     drawn = "TRY_CAST(part AS BIGINT)" if step.column.kind.numeric else "part"
-    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt), by=_hash(unit))
+    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt))
     turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
     bound = (
         f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "
@@ -277,7 +270,6 @@ def _matched(
     needed: set[str],
     *,
     salt: int,
-    by: Hash,
     once: bool,
 ) -> str:
     """Each side bound by itself, then joined on the person, and on the further columns."""
@@ -292,7 +284,6 @@ def _matched(
             own,
             most=source.max_rows[number],
             salt=salt_for(purpose, salt),
-            by=by,
             once=once,
         )
         kept.append((bound, values))

@@ -17,7 +17,7 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["Auto", "BoundingSteps", "Hash", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
 
-Hash = Literal["engine", "md5"]
+Hash = Literal["engine"]
 """With what the rows of a person that are kept are drawn."""
 
 _MOST_ROWS = 1_000_000
@@ -79,8 +79,7 @@ class Person:
     likely as the other, fixed by a salt that is drawn anew for every question.
     neighbors: `AddRemove` compares the table with the one without them; `ReplaceOne` with the one
     in which their rows are another person's.
-    hash: what the choice is drawn with. "engine": the engine's own hash, which is fast; "md5": one
-    that draws the same rows on every engine under the same salt. Neither is what privacy rests on.
+    hash: what the choice is drawn with, the engine's own. Privacy does not rest on it.
 
     >>> Person("patient", max_rows=10)
     Person(id=('patient',), max_rows=10, neighbors=AddRemove)
@@ -109,8 +108,8 @@ class Person:
         neighbors: Neighbors = AddRemove,
         hash: Hash = "engine",
     ) -> None:
-        if not checks.is_text(hash) or hash not in ("engine", "md5"):
-            raise InvalidParameter("hash", hash, expected="'engine' or 'md5'")
+        if not checks.is_text(hash) or hash != "engine":
+            raise InvalidParameter("hash", hash, expected="'engine'")
         by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
         if isinstance(id, Mapping):
             by_table = tuple((table, _names(named)) for table, named in id.items())
@@ -217,8 +216,7 @@ class Person:
     def __repr__(self) -> str:
         given = "".join(f", {name}={value}" for name, value in self.limits.items())
         named = dict(self.by_table) if self.by_table else self.id
-        drawn = "" if self.hash == "engine" else f", hash={self.hash!r}"
-        return f"Person(id={named}{given}, neighbors={self.neighbors}{drawn})"
+        return f"Person(id={named}{given}, neighbors={self.neighbors})"
 
     def _but(self, **changes: Any) -> Person:
         """The same unit with other fields."""

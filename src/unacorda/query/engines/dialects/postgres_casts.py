@@ -37,7 +37,6 @@ from unacorda.query.engines.dialects.typed import (
     Untranslatable,
     Writer,
     Writing,
-    is_hexadecimal,
     is_made_date,
     text_to_boolean,
 )
@@ -323,10 +322,6 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
         raise Untranslatable(f"CAST to {to.sql()}")
     if isinstance(operand, exp.Literal) and operand.is_string and target in ("DATE", "TIMESTAMP"):
         return Typed(f"'{_moment(operand.name, target)}'::{STORED[target]}", target)
-    if target == "BIGINT" and is_hexadecimal(operand):
-        digits = writer.value(operand.args["expression"])
-        bits = int(operand.args["expression"].args["expression"].name) * 4
-        return Typed(f"CAST(CAST('x' || {digits.sql} AS bit({bits})) AS bigint)", "BIGINT")
     value = writer.value(operand)
     if target == "DATE" and is_made_date(operand):
         return Typed(bound(value.sql, _made_date), "DATE")

@@ -742,6 +742,5 @@ TEXTS: dict[type[object], Writing] = {
     exp.StartsWith: call("starts_with", "this", "expression", type="BOOLEAN"),
     exp.EndsWith: _ends_of_text,
     exp.Contains: _contains,
-    exp.MD5: call("md5", "this"),
 }
 """By the node of the tree."""

@@ -27,7 +27,6 @@ from unacorda.query.engines.dialects.typed import (
     Untranslatable,
     Writer,
     Writing,
-    is_hexadecimal,
     text_to_boolean,
 )
 from unacorda.query.engines.dialects.values import TYPES
@@ -261,9 +260,6 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if target == "UBIGINT" and isinstance(operand, exp.Literal):
         whole = int(operand.name)
         return Typed(f"{whole - (1 << 64) if whole >= 1 << 63 else whole}L", "BIGINT")
-    if target == "BIGINT" and is_hexadecimal(operand):
-        digits = writer.value(operand.args["expression"])
-        return Typed(f"CAST(conv({digits.sql}, 16, 10) AS BIGINT)", "BIGINT")
     value = writer.value(operand)
     if value.type == target:
         return value

@@ -345,6 +345,5 @@ TEXTS: dict[type[object], Writing] = {
     exp.StartsWith: call("startswith", "this", "expression", type="BOOLEAN"),
     exp.EndsWith: call("endswith", "this", "expression", type="BOOLEAN"),
     exp.Contains: call("contains", "this", "expression", type="BOOLEAN"),
-    exp.MD5: call("md5", "this"),
 }
 """By the node of the tree."""

@@ -27,7 +27,6 @@ __all__ = [
     "distinct_parts",
     "given",
     "hull",
-    "is_hexadecimal",
     "is_made_date",
     "lambda_parts",
     "parts_of_text",
@@ -185,15 +184,6 @@ def distinct_parts(node: exp.Expression) -> list[exp.Expression]:
     if len(parts) == 1 and isinstance(parts[0], exp.Tuple):
         return list(parts[0].expressions)
     return parts
-
-
-def is_hexadecimal(node: object) -> bool:
-    """Whether it is '0x' || left(md5(...), ...), which reads as a whole number in DuckDB."""
-    match node:
-        case exp.DPipe(this=exp.Literal(this="0x"), expression=exp.Left(this=exp.MD5())):
-            return True
-        case _:
-            return False
 
 
 def is_made_date(node: exp.Expr) -> bool:
