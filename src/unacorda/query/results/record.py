@@ -227,7 +227,6 @@ def _searched(unit: Unit, search: Auto) -> Unit:
         max_groups=unit.max_groups,
         max_rows_per_group=unit.max_rows_per_group,
         neighbors=unit.neighbors,
-        hash=unit.hash,
     )
     return sought.found(unit.max_rows)
 

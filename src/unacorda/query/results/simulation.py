@@ -218,7 +218,7 @@ def _limits(query: Query, asked: Query) -> Unit:
 
 def _with_rows(unit: Person, most: int) -> Person:
     """The same people, with so many rows and no other limit."""
-    return Person(unit.id, max_rows=most, neighbors=unit.neighbors, hash=unit.hash)
+    return Person(unit.id, max_rows=most, neighbors=unit.neighbors)
 
 
 def _per_person(known: Assumption | None) -> Sequence[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -15,9 +15,8 @@ from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Auto", "BoundingSteps", "Hash", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
+__all__ = ["Auto", "BoundingSteps", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
 
-Hash = Literal["engine"]
 """With what the rows of a person that are kept are drawn."""
 
 _MOST_ROWS = 1_000_000
@@ -79,7 +78,6 @@ class Person:
     likely as the other, fixed by a salt that is drawn anew for every question.
     neighbors: `AddRemove` compares the table with the one without them; `ReplaceOne` with the one
     in which their rows are another person's.
-    hash: what the choice is drawn with, the engine's own. Privacy does not rest on it.
 
     >>> Person("patient", max_rows=10)
     Person(id=('patient',), max_rows=10, neighbors=AddRemove)
@@ -94,7 +92,6 @@ class Person:
     max_groups: int | None
     max_rows_per_group: int | None
     neighbors: Neighbors = AddRemove
-    hash: Hash = "engine"
     search: Auto | None = None
     by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -106,10 +103,7 @@ class Person:
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         neighbors: Neighbors = AddRemove,
-        hash: Hash = "engine",
     ) -> None:
-        if not checks.is_text(hash) or hash != "engine":
-            raise InvalidParameter("hash", hash, expected="'engine'")
         by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
         if isinstance(id, Mapping):
             by_table = tuple((table, _names(named)) for table, named in id.items())
@@ -137,7 +131,6 @@ class Person:
         object.__setattr__(self, "max_groups", groups)
         object.__setattr__(self, "max_rows_per_group", each)
         object.__setattr__(self, "neighbors", _relation(neighbors))
-        object.__setattr__(self, "hash", hash)
         object.__setattr__(self, "search", search)
         object.__setattr__(self, "by_table", by_table)
 
