@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import duckdb
 from hypothesis import strategies as st
-from tests.support.seams import Column, Kind
+from tests.support.seams import DERIVED, Column, Kind
 
 __all__ = ["COLUMNS", "expressions", "nasty_table", "texts_of"]
 
@@ -188,6 +188,10 @@ def _numbers(levels: int) -> st.SearchStrategy[str]:
         *(f"{name}({{n}})" for name in ("TRUNC", "CBRT", "SIN", "COS", "TAN", "ASIN", "ACOS")),
         *(f"{name}({{n}})" for name in ("ATAN", "RADIANS", "DEGREES")),
         "ATAN2({n}, {n})",
+        *(
+            f"{name}({', '.join(['{n}'] * len(operands.split()))})"
+            for name, (operands, _) in DERIVED.items()
+        ),
         "PI()",
         "{b} + {n}",
         "ABS({b})",

@@ -59,7 +59,7 @@ def test_each_function_that_a_refusal_offers_is_on_the_page_and_is_read(name: st
         "TRY_STRPTIME": "TRY_STRPTIME(city, '%Y')",
         **dict.fromkeys(("HOUR", "MINUTE", "SECOND"), f"{name}(TIMESTAMP '2024-01-01 12:00:00')"),
     }
-    texts = ("age", "age, age", "city", "city, city", "day")
+    texts = ("age", "age, age", "age, 0, 1", "city", "city, city", "day")
     choices = [calls[name]] if name in calls else [f"{name}({text})" for text in texts]
     kinds = []
     for choice in choices:

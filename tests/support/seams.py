@@ -119,6 +119,7 @@ from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.errors import FUNCTIONS
+from unacorda.query.expressions.functions import DERIVED
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.reader import PARTS, UNITS, Reader
@@ -175,6 +176,7 @@ from unacorda.query.sql.types import (
 __all__ = [
     "CONFIDENCE",
     "CROSSED",
+    "DERIVED",
     "EMPTY",
     "EVERY",
     "EVERYTHING",

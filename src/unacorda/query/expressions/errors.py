@@ -14,6 +14,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from unacorda.errors import UnsafeExpression
+from unacorda.query.expressions.functions import DERIVED
 
 __all__ = [
     "FUNCTIONS",
@@ -231,7 +232,7 @@ def _closed(text: str, start: int, end: int) -> int:
     return end
 
 
-FUNCTIONS = (
+_WRITTEN = (
     "ABS",
     "ACOS",
     "ASIN",
@@ -311,6 +312,9 @@ FUNCTIONS = (
     "WEEK",
     "YEAR",
 )
+
+FUNCTIONS = tuple(sorted((*_WRITTEN, *DERIVED)))
+"""The names that a refusal offers."""
 
 _LOOKS = "Use operators, CASE, literals and the functions " + ", ".join(FUNCTIONS) + "."
 

@@ -11,7 +11,9 @@ was written is silently left out.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -20,8 +22,17 @@ from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
 from unacorda.query.expressions import errors, literals
-from unacorda.query.expressions.syntax import MOST_LEVELS
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation
+from unacorda.query.expressions.functions import DERIVED
+from unacorda.query.expressions.syntax import MOST_LEVELS, condition
+from unacorda.query.expressions.tree import (
+    Literal,
+    Name,
+    Node,
+    Operation,
+    names,
+    size_of,
+    substituted,
+)
 
 __all__ = [
     "CALLS",
@@ -587,6 +598,34 @@ def _anonymous(name: str, operands: int) -> Read:
     return read
 
 
+_MOST_REPEATED = 20
+"""How large an operand may be that stands several times in what a function is written as."""
+
+
+def _derived(name: str) -> Read:
+    """A function that is written in the language itself, with its operands in their places."""
+    operands, definition = DERIVED[name]
+    named = operands.split()
+
+    def read(reader: Reading, node: exp.Expression) -> Node:
+        if len(node.expressions) != len(named):
+            raise reader.refuse(node, f"Write {name}({', '.join(named)}).")
+        meaning = _meaning(definition)
+        found = dict(zip(named, reader.nodes(*node.expressions), strict=True))
+        stand = Counter(names(meaning))
+        for operand, value in found.items():
+            if stand[operand] > 1 and size_of(value) > _MOST_REPEATED:
+                raise reader.refuse(node, f"Derive its {operand} as a column first.")
+        return substituted(meaning, found)
+
+    return read
+
+
+@functools.cache
+def _meaning(definition: str) -> Node:
+    return Reader(text=definition).read(condition(definition, argument="definition"))
+
+
 def _anonymous_part(part: str) -> Read:
     def read(reader: Reading, node: exp.Expression) -> Node:
         if len(node.expressions) != 1:
@@ -607,6 +646,7 @@ NAMED: dict[str, Read] = {
     "TRY_STRPTIME": _parsed_time,
     "WEEKDAY": _anonymous_part("DOW"),
     **{part: _anonymous_part(part) for part in ("CENTURY", "DECADE", "ISOYEAR")},
+    **{name: _derived(name) for name in DERIVED},
 }
 """Functions by the name that was written, in capitals."""
 

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-__all__ = ["Literal", "Name", "Node", "Operation", "names", "text_of"]
+__all__ = ["Literal", "Name", "Node", "Operation", "names", "size_of", "substituted", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,27 @@ def names(node: Node) -> Iterator[str]:
                 yield from names(operand)
         case Literal():
             return
+
+
+def size_of(node: Node) -> int:
+    """How many nodes it has."""
+    operands = node.operands if isinstance(node, Operation) else ()
+    return 1 + sum(map(size_of, operands))
+
+
+def substituted(node: Node, found: Mapping[str, Node]) -> Node:
+    """The node with others in the places of these names.
+
+    >>> text_of(substituted(Operation("+", (Name("a"), Literal(1))), {"a": Name("b")}))
+    '"b" + 1'
+    """
+    match node:
+        case Name(name):
+            return found.get(name, node)
+        case Operation(operands=operands):
+            return replace(node, operands=tuple(substituted(part, found) for part in operands))
+        case Literal():
+            return node
 
 
 def _written(node: Node) -> tuple[str, int]:
