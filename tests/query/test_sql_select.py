@@ -7,6 +7,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from sqlglot import exp
 from tests.support.seams import (
     Column,
     Computed,
@@ -17,14 +18,17 @@ from tests.support.seams import (
     Ordering,
     Select,
     SelectGroup,
+    offered,
     parse,
     parse_select,
 )
-from tests.support.seams import SelectAggregate as Aggregate
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 
-_ROWS = Item(alias="count", aggregate=Aggregate.COUNT_ROWS)
+VARIANCE_POP = offered.OF_ONE[exp.VariancePop]
+STDEV, STDEV_POP = offered.OF_ONE[exp.Stddev], offered.OF_ONE[exp.StddevPop]
+CORRELATION = offered.OF_TWO[exp.Corr]
+_ROWS = Item(alias="count", aggregate=offered.COUNT_ROWS)
 
 
 def items(text: str) -> tuple[Item | SelectGroup | Computed, ...]:
@@ -32,7 +36,7 @@ def items(text: str) -> tuple[Item | SelectGroup | Computed, ...]:
 
 
 def quantile(alias: str, level: Fraction) -> Item:
-    return Item(alias=alias, aggregate=Aggregate.QUANTILE, argument='"x"', quantiles=(level,))
+    return Item(alias=alias, aggregate=offered.QUANTILE, argument='"x"', quantiles=(level,))
 
 
 def test_a_whole_select_in_parts() -> None:
@@ -56,8 +60,8 @@ def test_a_whole_select_in_parts() -> None:
         items=(
             SelectGroup(alias="area", column="county"),
             SelectGroup(alias="decade", column="decade"),
-            Item(alias="n", aggregate=Aggregate.COUNT_ROWS),
-            Item(alias="avg_income", aggregate=Aggregate.MEAN, argument='"income" / 12'),
+            Item(alias="n", aggregate=offered.COUNT_ROWS),
+            Item(alias="avg_income", aggregate=offered.OF_ONE["MEAN"], argument='"income" / 12'),
         ),
         order_by=(
             Ordering(expression='"n"', descending=True),
@@ -74,42 +78,51 @@ def test_a_whole_select_in_parts() -> None:
         ("COUNT(*)", _ROWS),
         ("COUNT()", _ROWS),
         ("COUNT(1)", _ROWS),
-        ("count(x)", Item(alias="count_x", aggregate=Aggregate.COUNT, argument='"x"')),
+        ("count(x)", Item(alias="count_x", aggregate=offered.COUNT, argument='"x"')),
         (
             "COUNT(DISTINCT person)",
             Item(
                 alias="count_distinct_person",
-                aggregate=Aggregate.COUNT_DISTINCT,
+                aggregate=offered.COUNT_DISTINCT,
                 argument="person",
             ),
         ),
         (
             'COUNT(DISTINCT "person id") AS people',
-            Item(alias="people", aggregate=Aggregate.COUNT_DISTINCT, argument="person id"),
+            Item(alias="people", aggregate=offered.COUNT_DISTINCT, argument="person id"),
         ),
-        ("SUM(x)", Item(alias="sum_x", aggregate=Aggregate.SUM, argument='"x"')),
+        ("SUM(x)", Item(alias="sum_x", aggregate=offered.OF_ONE[exp.Sum], argument='"x"')),
         (
             "SUM(CASE WHEN x > 1 THEN y ELSE 0 END)",
             Item(
                 alias="sum_x_y",
-                aggregate=Aggregate.SUM,
+                aggregate=offered.OF_ONE[exp.Sum],
                 argument='CASE WHEN "x" > 1 THEN "y" ELSE 0 END',
             ),
         ),
-        ("AVG(x) AS m", Item(alias="m", aggregate=Aggregate.MEAN, argument='"x"')),
-        ("MEAN(x)", Item(alias="avg_x", aggregate=Aggregate.MEAN, argument='"x"')),
+        ("AVG(x) AS m", Item(alias="m", aggregate=offered.OF_ONE["MEAN"], argument='"x"')),
+        ("MEAN(x)", Item(alias="avg_x", aggregate=offered.OF_ONE["MEAN"], argument='"x"')),
         ("MEDIAN(x)", quantile("median_x", Fraction(1, 2))),
-        ("VAR_SAMP(x)", Item(alias="variance_x", aggregate=Aggregate.VARIANCE, argument='"x"')),
-        ("VAR(x)", Item(alias="variance_x", aggregate=Aggregate.VARIANCE, argument='"x"')),
-        ("VAR_POP(x)", Item(alias="var_pop_x", aggregate=Aggregate.VARIANCE_POP, argument='"x"')),
-        ("STDDEV_SAMP(x)", Item(alias="stddev_x", aggregate=Aggregate.STDEV, argument='"x"')),
-        ("stddev(x)", Item(alias="stddev_x", aggregate=Aggregate.STDEV, argument='"x"')),
-        ("STDDEV_POP(x) s", Item(alias="s", aggregate=Aggregate.STDEV_POP, argument='"x"')),
+        ("VAR_SAMP(x)", Item(alias="variance_x", aggregate=offered.OF_ONE["VAR"], argument='"x"')),
+        ("VAR(x)", Item(alias="variance_x", aggregate=offered.OF_ONE["VAR"], argument='"x"')),
+        (
+            "VAR_POP(x)",
+            Item(alias="var_pop_x", aggregate=VARIANCE_POP, argument='"x"'),
+        ),
+        (
+            "STDDEV_SAMP(x)",
+            Item(alias="stddev_x", aggregate=STDEV, argument='"x"'),
+        ),
+        ("stddev(x)", Item(alias="stddev_x", aggregate=STDEV, argument='"x"')),
+        (
+            "STDDEV_POP(x) s",
+            Item(alias="s", aggregate=STDEV_POP, argument='"x"'),
+        ),
         (
             "CORR(x, y)",
-            Item(alias="corr_x_y", aggregate=Aggregate.CORRELATION, argument='"x"', second='"y"'),
+            Item(alias="corr_x_y", aggregate=CORRELATION, argument='"x"', second='"y"'),
         ),
-        ("IQR(x)", Item(alias="iqr_x", aggregate=Aggregate.IQR, argument='"x"')),
+        ("IQR(x)", Item(alias="iqr_x", aggregate=offered.OF_ONE["IQR"], argument='"x"')),
         ("QUANTILE(x, 0.1)", quantile("quantile_x", Fraction(1, 10))),
         ("QUANTILE_CONT(x, 0.25)", quantile("quantile_x", Fraction(1, 4))),
         (

@@ -161,8 +161,8 @@ from unacorda.query.schema.quoting import double, folded, identifier, literal
 from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
+from unacorda.query.sql import offered
 from unacorda.query.sql.parse import parse_select
-from unacorda.query.sql.types import AggregateName as SelectAggregate
 from unacorda.query.sql.types import (
     Computed,
     Condition,
@@ -270,7 +270,6 @@ __all__ = [
     "RowsPerPerson",
     "SearchBegun",
     "Select",
-    "SelectAggregate",
     "SelectGroup",
     "Selection",
     "Sensitivity",
@@ -363,6 +362,7 @@ __all__ = [
     "of_sums",
     "of_totals",
     "of_vectors",
+    "offered",
     "open_ledger",
     "parse",
     "parse_select",

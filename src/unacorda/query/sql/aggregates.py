@@ -18,20 +18,24 @@ from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
-from unacorda.query.sql.source import Source, given, written
-from unacorda.query.sql.types import AggregateName, Item
-
-__all__ = ["OFFERED", "Aggregates"]
-
-OFFERED = (
-    "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), COUNT(DISTINCT column), "
-    "SUM(x), AVG(x), MIN(x), "
-    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
-    "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x), "
-    "COVAR_SAMP(x, y), COVAR_POP(x, y), CORR(x, y), COUNT_IF(condition), HISTOGRAM(x, [0, 10, "
-    "20]), HISTOGRAM_NUMERIC(x, 10) and APPROX_TOP_K(column, 10), each also with FILTER (WHERE "
-    "condition)."
+from unacorda.query.sql.offered import (
+    COUNT,
+    COUNT_DISTINCT,
+    COUNT_IF,
+    COUNT_ROWS,
+    EQUAL_BINS,
+    HISTOGRAM,
+    OF_ONE,
+    OF_TWO,
+    OFFERED,
+    QUANTILE,
+    QUANTILES,
+    TOP,
 )
+from unacorda.query.sql.source import Source, given, written
+from unacorda.query.sql.types import Item
+
+__all__ = ["Aggregates"]
 
 
 _INSTEAD: dict[type[object], str] = {
@@ -42,31 +46,7 @@ _INSTEAD: dict[type[object], str] = {
 }
 
 
-_HEADS = {AggregateName.COUNT_DISTINCT: "count_distinct"}
-
-_PLAIN: dict[type[object], AggregateName] = {
-    exp.Sum: AggregateName.SUM,
-    exp.Avg: AggregateName.MEAN,
-    exp.Min: AggregateName.MIN,
-    exp.Max: AggregateName.MAX,
-    exp.Variance: AggregateName.VARIANCE,
-    exp.VariancePop: AggregateName.VARIANCE_POP,
-    exp.Stddev: AggregateName.STDEV,
-    exp.StddevSamp: AggregateName.STDEV,
-    exp.StddevPop: AggregateName.STDEV_POP,
-    exp.CountIf: AggregateName.COUNT_IF,
-}
-
-
-_PAIRS: dict[type[object], AggregateName] = {
-    exp.CovarSamp: AggregateName.COVARIANCE,
-    exp.CovarPop: AggregateName.COVARIANCE_POP,
-    exp.Corr: AggregateName.CORRELATION,
-}
-
-_OF_TWO = {"HISTOGRAM", "HISTOGRAM_NUMERIC"}
-
-_NAMED = {"MEAN": AggregateName.MEAN, "IQR": AggregateName.IQR, "VAR": AggregateName.VARIANCE}
+_HISTOGRAMS = {"HISTOGRAM", "HISTOGRAM_NUMERIC"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +96,24 @@ class Aggregates:
                 return self.count(node)
             case exp.Median() if given(node) == {"this"}:
                 return self.quantile(node.this, exp.Literal.number("0.5"))
-            case exp.Expression() if type(node) in _PLAIN and given(node) == {"this"}:
-                kind = _PLAIN[type(node)]
+            case exp.Expression() if type(node) in OF_ONE and given(node) == {"this"}:
+                kind = OF_ONE[type(node)]
                 return Item(alias="", aggregate=kind, argument=self.argument(node.this))
-            case exp.Expression() if type(node) in _PAIRS and given(node) == {
+            case exp.Expression() if type(node) in OF_TWO and given(node) == {
                 "this",
                 "expression",
             }:
                 first, second = self.argument(node.this), self.argument(node.expression)
-                kind = _PAIRS[type(node)]
+                kind = OF_TWO[type(node)]
                 return Item(alias="", aggregate=kind, argument=first, second=second)
-            case exp.Anonymous() if node.name.upper() in _NAMED and len(node.expressions) == 1:
+            case exp.Anonymous() if node.name.upper() in OF_ONE and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
-                return Item(alias="", aggregate=_NAMED[node.name.upper()], argument=argument)
-            case exp.Anonymous() if node.name.upper() in _OF_TWO and len(node.expressions) == 2:
+                return Item(alias="", aggregate=OF_ONE[node.name.upper()], argument=argument)
+            case exp.Anonymous() if node.name.upper() in OF_TWO and len(node.expressions) == 2:
+                first, second = map(self.argument, node.expressions)
+                kind = OF_TWO[node.name.upper()]
+                return Item(alias="", aggregate=kind, argument=first, second=second)
+            case exp.Anonymous() if node.name.upper() in _HISTOGRAMS and len(node.expressions) == 2:
                 return self.histogram(node)
             case exp.ApproxTopK() if given(node) == {"this", "expression"}:
                 return self.top(node)
@@ -153,14 +137,14 @@ class Aggregates:
         if not given(node) <= {"this", "big_int"}:
             return None
         if inner is None or isinstance(inner, exp.Star):
-            return Item(alias="", aggregate=AggregateName.COUNT_ROWS)
+            return Item(alias="", aggregate=COUNT_ROWS)
         if isinstance(inner, exp.Distinct):
             return self.distinct(inner)
         counted = self.source.read(inner)
         if isinstance(counted, Literal) and counted.value is not None:
-            return Item(alias="", aggregate=AggregateName.COUNT_ROWS)
+            return Item(alias="", aggregate=COUNT_ROWS)
         argument = written(self.text, counted, inner)
-        return Item(alias="", aggregate=AggregateName.COUNT, argument=argument)
+        return Item(alias="", aggregate=COUNT, argument=argument)
 
     def distinct(self, inner: exp.Distinct) -> Item:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
@@ -182,16 +166,16 @@ class Aggregates:
                     "Write COUNT(DISTINCT person), or the name of a column.",
                     inner,
                 )
-        kind = AggregateName.COUNT_DISTINCT
+        kind = COUNT_DISTINCT
         return Item(alias="", aggregate=kind, argument=column.name, second=second)
 
     def filtered(self, item: Item, where: exp.Expression) -> Item:
         """The aggregate over the rows that a condition holds for, as one over a CASE."""
         test = self.source.read(where.this)
-        if item.aggregate == AggregateName.COUNT_ROWS:
+        if item.aggregate is COUNT_ROWS:
             argument = written(self.text, test, where)
-            return replace(item, aggregate=AggregateName.COUNT_IF, argument=argument)
-        if item.aggregate == AggregateName.COUNT_DISTINCT:
+            return replace(item, aggregate=COUNT_IF, argument=argument)
+        if item.aggregate is COUNT_DISTINCT:
             value = Literal(1) if item.second is None else self.again(item.second)
             return replace(item, second=written(self.text, _case(test, value), where))
         assert item.argument is not None
@@ -215,7 +199,7 @@ class Aggregates:
         argument = self.argument(node)
         if not isinstance(levels, exp.Array):
             level = self.fraction(levels)
-            kind = AggregateName.QUANTILE
+            kind = QUANTILE
             return Item(alias="", aggregate=kind, argument=argument, quantiles=(level,))
         found = tuple(self.fraction(level) for level in levels.expressions)
         try:
@@ -224,7 +208,7 @@ class Aggregates:
             raise self.fault(
                 "its list of quantiles is of no use", f"Write {error.expected}.", levels
             ) from None
-        kind = AggregateName.QUANTILES
+        kind = QUANTILES
         return Item(alias="", aggregate=kind, argument=argument, quantiles=found, parts=parts)
 
     def histogram(self, node: exp.Anonymous) -> Item:
@@ -232,7 +216,7 @@ class Aggregates:
         inner, how = node.expressions
         argument = self.argument(inner)
         if node.name.upper() == "HISTOGRAM_NUMERIC":
-            kind = AggregateName.EQUAL_BINS
+            kind = EQUAL_BINS
             return Item(alias="", aggregate=kind, argument=argument, size=self.size(how))
         edges = [self.source.read(edge) for edge in how.expressions]
         values = [edge.value for edge in edges if isinstance(edge, Literal)]
@@ -250,7 +234,7 @@ class Aggregates:
                 "Write edges that rise: HISTOGRAM(x, [0, 10, 20]).",
                 how.expressions[falls[0]],
             )
-        kind = AggregateName.HISTOGRAM
+        kind = HISTOGRAM
         return Item(alias="", aggregate=kind, argument=argument, edges=numbers)
 
     def top(self, node: exp.ApproxTopK) -> Item:
@@ -263,7 +247,7 @@ class Aggregates:
                 node,
             )
         argument, size = written(self.text, column, node.this), self.size(node.expression)
-        kind = AggregateName.TOP
+        kind = TOP
         return Item(alias="", aggregate=kind, argument=argument, second=column.name, size=size)
 
     def size(self, node: object) -> int:
@@ -292,7 +276,7 @@ class Aggregates:
 
     def names_for(self, item: Item, node: object) -> Iterator[str]:
         """Names for an item that was given none, best first; node: as it was written."""
-        head = _HEADS.get(item.aggregate) or item.aggregate.value.split()[0]
+        head = "_".join(item.aggregate.name.split())
         if item.quantiles == (Fraction(1, 2),):
             head = "median"
         columns = node.find_all(exp.Column, bfs=False) if isinstance(node, exp.Expression) else ()

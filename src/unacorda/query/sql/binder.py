@@ -11,29 +11,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
-from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.aggregates.extremes import max as greatest
-from unacorda.query.aggregates.extremes import min as least
-from unacorda.query.aggregates.histograms import histogram
-from unacorda.query.aggregates.linear import count, count_distinct, count_people
-from unacorda.query.aggregates.linear import sum as total
 from unacorda.query.aggregates.margins import MARGIN, GivenLevelWeights
-from unacorda.query.aggregates.means import count_if, mean
-from unacorda.query.aggregates.multi_quantiles import iqr, quantiles
-from unacorda.query.aggregates.quantiles import quantile
-from unacorda.query.aggregates.top_k import top
-from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import keys_of_table
 from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.plan.relation import MOST_COPIES
-from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Unit
+from unacorda.query.sql.offered import TOP
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.postprocess import check_arrangement
-from unacorda.query.sql.types import AggregateName as Asked
 from unacorda.query.sql.types import (
     Condition,
     Derived,
@@ -44,14 +32,13 @@ from unacorda.query.sql.types import (
     SelectUnion,
     Step,
     placed,
+    plain,
 )
 
 __all__ = [
     "question",
     "rows",
 ]
-
-_PERSON = "person"
 
 
 def question(
@@ -82,7 +69,9 @@ def question(
     elif keys is not None and not (isinstance(keys, Mapping) and not keys):
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
-        query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
+        query = query.agg(
+            **{item.alias: item.aggregate.build(item, query) for item in select.aggregates}
+        )
     except InvalidParameter as error:
         for item in select.aggregates:
             with placed("SELECT", text, item.place):
@@ -99,7 +88,7 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
     """Raise what is wrong with one aggregate, in the words of SQL; alone: it is the only one."""
     fault: InvalidParameter | None = None
     try:
-        lines = _aggregate(item, query).bound_to(query.scope).lines
+        lines = item.aggregate.build(item, query).bound_to(query.scope).lines
         if lines != 1 and not alone:
             fault = InvalidParameter(
                 "SELECT",
@@ -112,12 +101,12 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
     except MissingBound as error:
         names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.written))
         lacking = next((part for part in (item.argument, item.second) if part), "")
-        if item.second is not None and repr(_plain(item.second)) in error.expected:
+        if item.second is not None and repr(plain(item.second)) in error.expected:
             lacking = item.second  # of two columns
             names = {name: None for name in names if f'"{name}"' in lacking}
         declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
         hint = (
-            f"public bounds for {_plain(lacking)!r}: declare columns={{{declared}}}, or write "
+            f"public bounds for {plain(lacking)!r}: declare columns={{{declared}}}, or write "
             "LEAST(GREATEST(x, 0), 100)"
             if names
             else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
@@ -125,7 +114,7 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
         fault = MissingBound("SELECT", item.written, expected=hint)
     except InvalidParameter as error:
         expected = error.expected
-        if item.aggregate is Asked.TOP and error.argument == "values":
+        if item.aggregate is TOP and error.argument == "values":
             expected = (
                 f"a column of public values: declare columns={{{item.second!r}: "
                 "unacorda.Categories([...])}. Where no list of them is public, GROUP BY it with "
@@ -314,79 +303,3 @@ def _keys(select: Select, keys: Any, query: Query) -> GivenKeys:
     if len(found) < len(keys):
         raise InvalidParameter("keys", list(keys), expected="each group column once")
     return found
-
-
-def _aggregate(item: Item, query: Query) -> Aggregate:
-    match item.aggregate:
-        case Asked.COUNT_ROWS:
-            return count()
-        case Asked.COUNT:
-            return count(item.argument)
-        case Asked.COUNT_IF:
-            return count_if(_argument(item))
-        case Asked.COUNT_DISTINCT:
-            return _distinct(item, query)
-        case Asked.SUM:
-            return total(_argument(item))
-        case Asked.MEAN:
-            return mean(_argument(item))
-        case Asked.MIN:
-            return least(_argument(item))
-        case Asked.MAX:
-            return greatest(_argument(item))
-        case Asked.QUANTILE:
-            return quantile(_argument(item), item.quantiles[0])
-        case Asked.QUANTILES:
-            return quantiles(_argument(item), item.quantiles)
-        case Asked.IQR:
-            return iqr(_argument(item))
-        case Asked.VARIANCE | Asked.VARIANCE_POP:
-            return variance(_argument(item), ddof=int(item.aggregate is Asked.VARIANCE))
-        case Asked.COVARIANCE | Asked.COVARIANCE_POP:
-            ddof = int(item.aggregate is Asked.COVARIANCE)
-            return covariance(_argument(item), _plain(item.second), ddof=ddof)
-        case Asked.CORRELATION:
-            return correlation(_argument(item), _plain(item.second))
-        case Asked.STDEV | Asked.STDEV_POP:
-            return stdev(_argument(item), ddof=int(item.aggregate is Asked.STDEV))
-        case Asked.HISTOGRAM:
-            return histogram(_argument(item), item.edges)
-        case Asked.EQUAL_BINS:
-            return histogram(_argument(item), bins=item.size)
-        case Asked.TOP:
-            return _top(item, query)
-
-
-def _argument(item: Item) -> str:
-    return _plain(item.argument)
-
-
-def _plain(argument: str | None) -> str:
-    """An argument; a column alone by its own name, which messages then show."""
-    assert argument is not None
-    bare = argument.removeprefix('"').removesuffix('"')
-    return bare if argument == f'"{bare}"' and '"' not in bare else argument
-
-
-def _top(item: Item, query: Query) -> Aggregate:
-    """The most frequent values; under a condition the column's declared ones are listed."""
-    argument, column = _argument(item), item.second or ""
-    fact = query.scope.facts.get(query.scope.resolve(column, argument="SELECT"))
-    if argument == column or not isinstance(fact, Categories):
-        return top(column, item.size)
-    return top(argument, item.size, [value for value in fact.values if value is not None])
-
-
-def _distinct(item: Item, query: Query) -> Aggregate:
-    """People, where the column is the one that names them, or else different values."""
-    named = item.argument or ""
-    unit = query.unit
-    ids = unit.id if isinstance(unit, Person) else ()
-    bare = named.casefold()
-    own = any(name.casefold() == _PERSON for name in query.scope.names)  # a column called so
-    if (bare == _PERSON and not own) or (len(ids) == 1 and bare == ids[0].casefold()):
-        return count_people(item.second)
-    if item.second is None:
-        return count_distinct(named)
-    quoted = named.replace('"', '""')
-    return count_distinct(f'CASE WHEN ({item.second}) IS NOT NULL THEN "{quoted}" END')

@@ -16,8 +16,9 @@ from unacorda.query.aggregates.margins import MARGIN
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, names, text_of
-from unacorda.query.sql.aggregates import OFFERED, Aggregates
+from unacorda.query.sql.aggregates import Aggregates
 from unacorda.query.sql.from_clause import from_clause, joined, united
+from unacorda.query.sql.offered import OFFERED
 from unacorda.query.sql.outputs import Outputs, mark
 from unacorda.query.sql.source import (
     Source,

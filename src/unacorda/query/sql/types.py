@@ -1,24 +1,24 @@
 """What a SELECT says, clause by clause, and where it stands.
 
-Nothing here knows a table or a budget: it says what was asked, in the input language of
-`expressions`, and a session decides whether it may be answered.
+It says what was asked, in the input language of `expressions`, and a session decides whether it may
+be answered.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
+from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.plan.query import Query
 
 __all__ = [
-    "AggregateName",
     "Computed",
     "Condition",
     "Derived",
@@ -29,65 +29,42 @@ __all__ = [
     "Select",
     "SelectGroup",
     "SelectUnion",
+    "SqlAggregate",
     "Step",
     "placed",
+    "plain",
 ]
 
 Place = tuple[int, int] | None
 """Where in the SELECT a part stands: its first character and one past its last, where known."""
 
 
-class AggregateName(enum.Enum):
-    """What an item computes over the rows of a group."""
+@dataclass(frozen=True, slots=True)
+class SqlAggregate:
+    """An aggregate that a SELECT may hold.
 
-    COUNT_ROWS = "count"
-    """COUNT(*): rows, NULLs included."""
-    COUNT = "count of"
-    """COUNT(x): rows where x is not NULL."""
-    COUNT_DISTINCT = "count distinct"
-    """COUNT(DISTINCT x): x is a column's plain name; of people where that is the id or `person`."""
-    COUNT_IF = "count_if"
-    """COUNT_IF(c), COUNT(*) FILTER (WHERE c)."""
-    SUM = "sum"
-    MEAN = "avg"
-    MIN = "min"
-    MAX = "max"
-    QUANTILE = "quantile"
-    """MEDIAN(x), QUANTILE(x, q), PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
-    QUANTILES = "quantiles"
-    """QUANTILE(x, [q, r]), PERCENTILE_CONT([q, r]) WITHIN GROUP (ORDER BY x)."""
-    IQR = "iqr"
-    VARIANCE = "variance"
-    """VAR_SAMP(x), VARIANCE(x), VAR(x)."""
-    VARIANCE_POP = "var_pop"
-    STDEV = "stddev"
-    """STDDEV(x), STDDEV_SAMP(x)."""
-    STDEV_POP = "stddev_pop"
-    COVARIANCE = "covar_samp"
-    COVARIANCE_POP = "covar_pop"
-    CORRELATION = "corr"
-    HISTOGRAM = "histogram"
-    """HISTOGRAM(x, [0, 10, 20]): a line for each bin."""
-    EQUAL_BINS = "histogram_numeric"
-    """HISTOGRAM_NUMERIC(x, 10): a line for each bin, whose edges are found."""
-    TOP = "approx_top_k"
-    """APPROX_TOP_K(x, 10): a line for each of the most frequent values of a column."""
+    name: its head in messages, and in the names of columns that are given none. build: from what
+    was read of one to what is asked of the rows.
+    """
+
+    name: str
+    build: Callable[[Item, Query], Aggregate] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One aggregate of the SELECT list.
 
-    alias: its name in the output. argument: the text of its expression in the input language, the
-    plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: the other expression of a
-    covariance or correlation; of COUNT_DISTINCT one that a person must have a value of; of TOP the
-    column. quantiles: from 0 to 1, one for QUANTILE, several for QUANTILES. edges: of
-    a HISTOGRAM; size: how many bins or values are released. parts: what follows the alias in the
+    alias: its name in the output. aggregate: one of `sql.offered`. argument: the text of its
+    expression in the input language, the plain column name where distinct values are counted, None
+    for COUNT(*). second: the other expression of a covariance or correlation; of distinct values
+    one that a person must have a value of; of top values the column. quantiles: from 0 to 1. edges:
+    of a histogram; size: how many bins or values are released. parts: what follows the alias in the
     names of its columns.
     """
 
     alias: str
-    aggregate: AggregateName
+    aggregate: SqlAggregate
     argument: str | None = None
     second: str | None = None
     quantiles: tuple[Fraction, ...] = ()
@@ -100,15 +77,18 @@ class Item:
     def written(self) -> str:
         """The aggregate as SQL, for messages."""
         of = "*" if self.argument is None else self.argument
-        head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
-        if self.aggregate is AggregateName.QUANTILE:
+        head, *distinct = self.aggregate.name.upper().split()
+        if len(self.quantiles) == 1:
             (level,) = self.quantiles
-            if level == Fraction(1, 2):
-                return f"MEDIAN({of})"
-            return f"QUANTILE({of}, {float(level):g})"
-        plain = self.second is None or distinct or self.aggregate is AggregateName.TOP
+            return f"MEDIAN({of})" if level == Fraction(1, 2) else f"QUANTILE({of}, {level:g})"
+        plain = self.second is None or distinct or self.size
         other = "" if plain else f", {self.second}"
         return f"{head}({' '.join([*distinct, of])}{other})"
+
+    @property
+    def column(self) -> str:
+        """Its argument; a column alone by its own name, which messages then show."""
+        return plain(self.argument)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -246,6 +226,13 @@ class Select:
         """The group columns by each name that means one: as it is shown, or the column's own."""
         names = dict(zip(self.shown, self.groups, strict=True))
         return names | {group: group for group in self.groups if group not in names}
+
+
+def plain(argument: str | None) -> str:
+    """An argument; a column alone by its own name."""
+    assert argument is not None
+    bare = argument.removeprefix('"').removesuffix('"')
+    return bare if argument == f'"{bare}"' and '"' not in bare else argument
 
 
 @contextmanager
