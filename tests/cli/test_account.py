@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import outward
 
 from unacorda.accounting.explanation import sampling_notes
@@ -126,7 +127,7 @@ def test_the_delta_of_approximate_parts_is_told(run: Run) -> None:
     assert found["at"] == {"delta": 2e-9}
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("relation", "events", "ratio"),
     [
         ("add-remove", "laplace(noise_multiplier=2)", 1.0),
@@ -168,7 +169,7 @@ def test_the_table_is_aligned_and_rounded_outward(run: Run) -> None:
         assert high - low <= 4e-9 * high
 
 
-@pytest.mark.parametrize("value", [1 / 3, 2 / 3, 1e-12 / 7, 1e20 / 3, 5e-324, 0.0, 20.0, 1e300])
+@in_subtests("value", [1 / 3, 2 / 3, 1e-12 / 7, 1e20 / 3, 5e-324, 0.0, 20.0, 1e300])
 def test_rounding_never_crosses(value: float) -> None:
     low, high = outward(value, up=False, digits=5), outward(value, up=True, digits=5)
     assert float(low) <= value <= float(high)
@@ -243,7 +244,7 @@ DEEP = '{"event": "Shuffled", "count": 2, "of": ' * 300 + "{}" + "}" * 300
 SAMPLED = '{"event": "PoissonSampled", "rate": 0.5, "of": ' * 60
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "content",
     [
         b"",
@@ -275,7 +276,7 @@ def test_json_that_is_no_event_ends_with_2(run: Run, tmp_path: Path, content: by
     assert len(ran.err) < 1500
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("arguments", "said"),
     [
         ((STEPS,), "a question: --delta 1e-6"),

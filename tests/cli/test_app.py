@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import ENVIRONMENT, ROOT, Run
 from tests.cli.terminal import on_terminal
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import ExitCode, app
 from typer.testing import CliRunner
 
@@ -36,7 +37,7 @@ VERBS = [
 ]
 
 
-@pytest.mark.parametrize("verb", [*VERBS, ("ledger",)])
+@in_subtests("verb", [*VERBS, ("ledger",)])
 def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*verb, "--help"])
     assert result.exit_code == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cases import in_subtests
 
 from unacorda import audit
 
@@ -59,7 +60,7 @@ def test_a_broken_promise_is_code_one(run: Run, scores: Path) -> None:
     assert "mu is at least" in kept.out
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "options", "named"),
     [
         ("a,b\n1,2\n", [], "score and included"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import aim_of, main, read_event
 from tests.tiers import mostly_slow
 
@@ -41,7 +42,7 @@ def found(run: Run, *arguments: str) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("options", "events", "truth", "find"),
     [
         (("--rho", "0.5"), "gaussian(noise_multiplier=x) * 100", 10.0, "least"),
@@ -189,7 +190,7 @@ def test_options_of_the_search(run: Run) -> None:
     assert fields["find"] == "least"
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("arguments", "said"),
     [
         ((SAMPLED,), "one target"),

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import main
 
 ROWS = "".join(f"{k % 40},{20 + k % 50},{'NY' if k % 3 else 'LA'}\n" for k in range(200))
@@ -59,7 +60,7 @@ def test_an_account_pays_and_refuses_what_is_too_much(
     assert main([*verb, "--dataset", "visits"]) == 2
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "wrong",
     [
         ["--unit", "nobody", "--epsilon", "1"],

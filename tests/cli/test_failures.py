@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ran, Run
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import ExitCode, main, reporting
 from tests.support.seams import DuckDB
 from tests.tiers import mostly_slow
@@ -33,7 +34,7 @@ def is_short(ran: Ran) -> bool:
     )
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "arguments",
     [
         ("--unit", "person", "--epsilon", "1", COUNT),
@@ -73,7 +74,7 @@ def test_wrong_usage_ends_with_2(run: Run, visits: str, arguments: tuple[str, ..
     assert is_short(ran)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "text",
     [
         "{",

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.ledger.ledgers import DURABLE, EVENT
 from tests.postgres_server import empty_schema
+from tests.support.cases import in_subtests
 from tests.support.seams import Charge, SplitPart, open_ledger
 from tests.tiers import mostly_slow
 
@@ -170,7 +171,7 @@ def test_what_is_exported_is_verified_like_the_ledger(
     assert "was changed" in ran.err
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "arguments",
     [
         (),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import bounds_mend, keys_mend, unit_mend
 
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
@@ -200,7 +201,7 @@ def test_what_a_ledger_keeps_needs_a_ledger(run: Run, visits: str, option: str) 
     assert "--ledger" in ran.err
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("options", "said"),
     [
         (("--max-rows", "ten", "--epsilon", "1"), "--max-rows='ten' cannot be used: expected a wh"),

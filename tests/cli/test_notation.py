@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.privacy.test_events import EVENTS
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import (
     CLASSES,
     METHODS,
@@ -79,7 +80,7 @@ def test_every_method_that_gives_an_event_is_known_and_no_other() -> None:
     assert by_name["uses"].optional
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "event"),
     [
         ("gaussian(noise_multiplier=1)", Gaussian(noise_multiplier=1)),
@@ -122,7 +123,7 @@ def test_a_number_that_no_float_prints_as_stays_exact() -> None:
     assert event.noise_multiplier == Fraction(1, 10) + Fraction(1, 10**28)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "column", "hint"),
     [
         ("gauss(noise_multiplier=1)", 1, "perhaps gaussian(noise_multiplier=...)"),
@@ -222,7 +223,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@in_subtests("kind", HOSTILE)
 def test_hostile_text_is_refused_at_once(kind: str) -> None:
     before = set(sys.modules)
     began = time.monotonic()

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import PLOT_KINDS as KINDS
 from tests.support.cli_seams import drawing
 from tests.support.seams import open_ledger
@@ -195,7 +196,7 @@ def test_every_kind_is_in_the_help(run: Run) -> None:
     assert set(KINDS) == set(drawing.__all__) - {"Drawn"}
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("arguments", "named"),
     [
         (["circle", EVENTS], "KIND"),
@@ -257,7 +258,7 @@ def test_an_account_that_is_not_there_is_code_five(run: Run, tmp_path: Path, led
     assert "calls" in ran.err
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "text",
     [
         "",

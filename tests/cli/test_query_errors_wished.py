@@ -9,6 +9,7 @@ import math
 
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cases import in_subtests
 
 PERSON = ("--unit", "person", "--max-rows", "2")
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -53,7 +54,7 @@ def test_a_mean_needs_a_table_to_assume(run: Run, visits: str) -> None:
     assert float(json.loads(ran.out)["budgets"]["epsilon"]["epsilon"]) > 0
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("options", "words"),
     [
         (("--error", "n=10", "--epsilon", "1"), "without a budget"),

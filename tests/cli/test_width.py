@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import TextTable, estimate, number
 
 SIGNS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -113,7 +114,7 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
     assert spawn(*asked).err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "verb",
     [
         ("query",),

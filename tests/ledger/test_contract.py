@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
+from tests.support.cases import in_subtests
 from tests.support.seams import Ledger, Reservation, open_ledger
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
@@ -44,7 +45,7 @@ def test_it_is_found_again_without_or_with_an_equal_budget(ledger: Ledger) -> No
     assert ledger.open_account("visits", PureDP("1.0"), dict(reversed(TERMS.items()))) == first
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("budget", "terms"),
     [
         (PureDP(2), TERMS),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import KINDS, TERMS, address, reserve
+from tests.support.cases import in_subtests
 from tests.support.seams import export_account, open_ledger, read_export, verify_export
 
 from unacorda.errors import LedgerMismatch
@@ -49,7 +50,7 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
         verify_export(lines[:1] + lines[2:])
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "lines",
     [
         [],

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import DURABLE, KINDS, TERMS, address, reserve
 from tests.postgres_server import empty_schema, server
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Entry,
     Ledger,
@@ -303,7 +304,7 @@ def test_an_honest_history_is_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("place", "changes", "why"),
     [
         (FIRST, {"part_charge": PureDP(1).to_json()}, "not what its split owes more"),

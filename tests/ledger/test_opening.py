@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import DURABLE, address
+from tests.support.cases import in_subtests
 from tests.support.seams import open_ledger
 from tests.tiers import mostly_slow
 
 from unacorda.errors import InvalidParameter
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "url",
     [
         "",

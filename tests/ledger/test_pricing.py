@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.cases import in_subtests
 from tests.support.seams import Ledger, odometer, open_ledger, reprice
 
 from unacorda.accounting import epsilon
@@ -118,7 +119,7 @@ def charge_rho(charge: Guarantee) -> Fraction:
     return known.rho
 
 
-@pytest.mark.parametrize("delta", [0, "1e-7", 1, -1, 2, "x"])
+@in_subtests("delta", [0, "1e-7", 1, -1, 2, "x"])
 def test_a_reading_needs_a_delta_of_its_own(delta: object) -> None:
     with pytest.raises(InvalidParameter, match="delta"):
         odometer(with_history(ZCDP(1, "1e-7")), "visits", delta=delta)  # type: ignore[arg-type]

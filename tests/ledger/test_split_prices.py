@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.cases import in_subtests
 from tests.support.seams import Ledger, SplitPart, met, odometer, open_ledger, reprice, standing
 from tests.support.seams import LedgerSplit as Split
 
@@ -96,7 +97,7 @@ def test_a_history_costs_what_the_worst_person_has_met() -> None:
     assert reprice(ledger, "visits", delta=1e-6).questions == 11
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_subtests("seed", range(20))
 def test_nobody_has_met_more_than_one_of_the_multisets_holds(seed: int) -> None:
     """All ways in which a person can be in parts, and in parts of one of them."""
     source = random.Random(seed)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Account,
     Entry,
@@ -69,8 +70,8 @@ def test_what_was_left_alone_is_whole() -> None:
     assert sealed(ENTRIES) == ENTRIES
 
 
-@pytest.mark.parametrize("place", range(len(ENTRIES)))
-@pytest.mark.parametrize("name", NAMES)
+@in_subtests("place", range(len(ENTRIES)))
+@in_subtests("name", NAMES)
 def test_no_field_of_any_entry_can_be_changed(name: str, place: int) -> None:
     value = getattr(ENTRIES[place], name)
     others: list[Any] = [None, "", "x", b"x", 0, 7, not value, MUCH]
@@ -116,7 +117,7 @@ def dropped(place: int) -> Callable[[], list[Entry]]:
     return lambda: [*ENTRIES[:place], *ENTRIES[place + 1 :]]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("make", "why"),
     [
         (lambda: with_changes(FIRST, charge=ZERO), "its sum is not that of the charges"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Admitted,
     Ledger,
@@ -208,7 +209,7 @@ def test_a_bad_member_is_named_and_nothing_is_spent(
     assert ledger_of(session).entries("session") == ()
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "weights",
     [
         [0, 0],
@@ -236,7 +237,7 @@ def test_weights_that_split_nothing_are_refused(session: unacorda.Session, weigh
     assert session.spent == PureDP(0)
 
 
-@pytest.mark.parametrize("several", [[], {}, (), [None] * 1001, {1: "SELECT 1"}, {"": "SELECT 1"}])
+@in_subtests("several", [[], {}, (), [None] * 1001, {1: "SELECT 1"}, {"": "SELECT 1"}])
 def test_what_is_no_batch_is_refused(session: unacorda.Session, several: Any) -> None:
     with pytest.raises(InvalidParameter):
         session.evaluate(several, budget=PureDP(1))

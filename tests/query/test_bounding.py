@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of, tallies_of
+from tests.support.cases import in_subtests
 from tests.support.seams import Query
 from tests.tiers import mostly_slow
 
@@ -244,7 +245,7 @@ PEOPLE: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PEOPLE)
+@in_subtests("kind", PEOPLE)
 def test_two_people_never_merge(kind: str) -> None:
     """Ids are told apart exactly: each keeps her own rows, and all are counted."""
     people = PEOPLE[kind]

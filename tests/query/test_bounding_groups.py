@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, Reach
 from tests.tiers import mostly_slow
 
@@ -241,7 +242,7 @@ def test_rows_of_others_do_not_matter_nor_does_their_order() -> None:
             assert others == kept(some, question(some), salt=salt)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("limits", "named"),
     [
         ({}, "max_rows"),

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Person, bound_rows, bounding, salted_hash
 from tests.tiers import mostly_slow
 
@@ -61,9 +62,9 @@ def kept(
     return Counter(connection.execute(f"SELECT {wanted} FROM ({text})").fetchall())
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@in_subtests("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("cell", mostly_slow([["cell"], ["cell", "k0"]]), ids=["public", "found"])
-@pytest.mark.parametrize("name", HASHES)
+@in_subtests("name", HASHES)
 def test_wide_rows_stay_as_in_the_order_of_all_columns(
     name: str, cell: list[str], limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.cases import in_subtests
 from tests.support.seams import Session, ledger_of
 from tests.tiers import mostly_slow
 
@@ -385,13 +386,13 @@ def test_what_is_not_row_wise_and_total_is_refused_wherever_it_stands(case: str)
             assert caught.value.hint
 
 
-@pytest.mark.parametrize("case", KEYS)
+@in_subtests("case", KEYS)
 def test_keys_that_cannot_stand_are_refused(case: str) -> None:
     keys, words = KEYS[case]
     refused(by("name", keys=keys), InvalidParameter, "keys", words)
 
 
-@pytest.mark.parametrize("case", TUPLES)
+@in_subtests("case", TUPLES)
 def test_pairs_of_keys_that_cannot_stand_are_refused(case: str) -> None:
     keys, words = TUPLES[case]
     refused(by("name", "age", keys=keys), InvalidParameter, "keys", words)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_caller_mistakes import FRAME, SECRET, refused
+from tests.support.cases import in_subtests
 from tests.support.seams import Session
 from tests.tiers import mostly_slow
 
@@ -29,7 +30,7 @@ CONVERSIONS = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, GDP, Ren
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("budget", "kind", "words"),
     [
         (PureDP(0), InvalidParameter, "above zero"),
@@ -138,7 +139,7 @@ SELECTS = {
 }
 
 
-@pytest.mark.parametrize("case", SELECTS)
+@in_subtests("case", SELECTS)
 def test_a_select_that_cannot_be_answered_is_refused(case: str) -> None:
     text, kind, words = SELECTS[case]
     refused(lambda s: s.sql(text, budget=PureDP(0.5)), kind, "", words)  # type: ignore[arg-type]
@@ -199,7 +200,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", OPTIONS)
+@in_subtests("case", OPTIONS)
 def test_a_session_that_cannot_open_says_which_argument(case: str) -> None:
     change, argument, words = OPTIONS[case]
     options = {"tables": {"t": FRAME}, "unit": unacorda.Row(), "budget": PureDP(1), **change}
@@ -209,7 +210,7 @@ def test_a_session_that_cannot_open_says_which_argument(case: str) -> None:
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("make", "argument"),
     [
         (lambda: unacorda.Person(5, max_rows=1), "id"),  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from scipy import stats
 from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_several_quantiles import neighbours
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Chain,
     Cutting,
@@ -181,7 +182,7 @@ def test_a_question_draws_from_the_law_about_a_noisy_count(
     assert pvalue(seen, wrong) < 1e-8
 
 
-@pytest.mark.parametrize("wanted", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
+@in_subtests("wanted", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
 @pytest.mark.parametrize(
     "reach",
     mostly_slow(

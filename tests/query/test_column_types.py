@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.support.cases import in_subtests
 
 import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable
@@ -95,7 +96,7 @@ PANDAS: dict[str, tuple[Any, int, int | None]] = {
 }
 
 
-@pytest.mark.parametrize("case", PANDAS)
+@in_subtests("case", PANDAS)
 def test_every_column_of_pandas_is_read_by_a_rule(case: str) -> None:
     """Text, objects and types the engine does not know are text; a number is what text converts to.
 
@@ -142,7 +143,7 @@ POLARS: dict[str, tuple[pl.Series, int | None]] = {
 }
 
 
-@pytest.mark.parametrize("case", POLARS)
+@in_subtests("case", POLARS)
 def test_columns_of_polars_are_read_or_refused_when_they_are_used(case: str) -> None:
     """A column of a type without a reading may be there; a question that uses it is refused."""
     values, present = POLARS[case]
@@ -273,7 +274,7 @@ def test_columns_of_a_database_are_read_or_refused_when_they_are_used(tmp_path: 
                 session.table("t").agg(n=unacorda.count(name))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("values", "people"),
     [
         (pd.Series([1, 1, 2, None], dtype="Int64"), 2),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from tests.query.exact_answers import exact
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, Session
 
 import unacorda
@@ -70,8 +70,8 @@ def opened(text: str, unit: unacorda.Person | unacorda.Row) -> Session:
     )
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=["person", "row"])
-@pytest.mark.parametrize("way", WAYS)
+@in_subtests("unit", UNITS, ids=["person", "row"])
+@in_subtests("way", WAYS)
 def test_a_row_with_a_long_text_is_answered_as_others_are(
     way: str, unit: unacorda.Person | unacorda.Row
 ) -> None:

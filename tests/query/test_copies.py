@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import Way
 from tests.query.neighbor_tables import statement_of
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, Relation
 from tests.tiers import mostly_slow
 
@@ -127,7 +128,7 @@ def ways_of_counting(session: unacorda.Session, way: Way) -> list[Query]:
     return [query.agg(n=unacorda.count()), query.agg(s=unacorda.sum("x", 0, 50))]
 
 
-@pytest.mark.parametrize("name", WAYS)
+@in_subtests("name", WAYS)
 def test_no_stage_has_more_rows_of_a_person_than_her_limits_allow(
     name: str, session: unacorda.Session
 ) -> None:

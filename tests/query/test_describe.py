@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Description, verify_record
 
 import unacorda
@@ -103,10 +104,10 @@ def test_with_much_budget_the_look_is_the_truth(generous: Description) -> None:
     assert by_name["nothing"].present.value == pytest.approx(0, abs=5)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "names", [["county"], ["county", "remark"], ["age"], ["age", "county", "smokes"]], ids=str
 )
-@pytest.mark.parametrize("typed", [True, False])
+@in_subtests("typed", [True, False])
 def test_no_part_of_a_pure_budget_is_left_over(
     names: list[str], typed: bool, tmp_path: Path
 ) -> None:

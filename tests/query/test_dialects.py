@@ -13,6 +13,7 @@ import pytest
 from tests.query import expressions_alike
 from tests.query.engines_alike import opened_on
 from tests.query.neighbor_tables import AGGREGATES
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Aggregate,
     Untranslatable,
@@ -40,20 +41,20 @@ def spark_of(sql: str) -> str:
     return translate(f"SELECT {sql} AS x FROM data", tables=KNOWN).sql
 
 
-@pytest.mark.parametrize("text", expressions_alike.REFUSED)
+@in_subtests("text", expressions_alike.REFUSED)
 def test_a_function_without_an_equal_is_refused(text: str) -> None:
     expression = parse(text, columns=expressions_alike.COLUMNS)
     with pytest.raises(Untranslatable):
         spark_of(expression.sql)
 
 
-@pytest.mark.parametrize("text", expressions_alike.ALIKE)
+@in_subtests("text", expressions_alike.ALIKE)
 def test_all_others_are_translated(text: str) -> None:
     expression = parse(text, columns=expressions_alike.COLUMNS)
     assert spark_of(expression.sql).startswith("SELECT ")
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "sql",
     [
         "random()",
@@ -78,7 +79,7 @@ def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
         spark_of(sql)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "sql",
     [
         "SELECT a FROM elsewhere",
@@ -118,7 +119,7 @@ KINDS = dict(
 )
 
 
-@pytest.mark.parametrize("makers", AGGREGATES.values(), ids=[kind.__name__ for kind in AGGREGATES])
+@in_subtests("makers", AGGREGATES.values(), ids=[kind.__name__ for kind in AGGREGATES])
 def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggregate]]) -> None:
     """Or else it would have to be refused by name: with public keys and with private ones."""
     unit = unacorda.Person(("who", "org"), max_rows=4, max_groups=2, max_rows_per_group=3)

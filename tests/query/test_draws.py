@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Draws, Reach, Sensitivity, Share, draws_for, of_ranks, of_totals
 from tests.tiers import mostly_slow
 
@@ -98,7 +99,7 @@ def priced(share: Share, event: events.Event) -> float:
 
 
 @pytest.mark.parametrize("share", mostly_slow(SHARES, quick=20), ids=str)
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("reach", REACHES, ids=str)
 def test_no_way_to_spread_rows_costs_more_than_the_share(reach: Reach, share: Share) -> None:
     cases: list[tuple[Callable[[Reach], Sensitivity], int, set[tuple[Fraction, ...]]]] = [
         (partial(of_ranks, quantile=q), q.denominator, rank_moves(reach, q))

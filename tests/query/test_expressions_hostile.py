@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.support.seams import Column, Kind, parse, parse_select
 from tests.tiers import mostly_slow
 
@@ -157,7 +158,7 @@ def test_comments_do_not_reach_the_engine() -> None:
 
 
 @pytest.mark.parametrize("levels", mostly_slow([60, 101, 1_000, 4_900]))
-@pytest.mark.parametrize(
+@in_subtests(
     ("opening", "closing"),
     [
         *[("(", ")"), ("ABS(", ")"), ("NOT ", ""), ("- ", ""), ("CASE WHEN b THEN ", " END")],

@@ -8,6 +8,7 @@ import math
 
 import pytest
 from tests.query.expression_row import COLUMNS
+from tests.support.cases import in_subtests
 from tests.support.seams import Column, Kind, parse
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
@@ -51,7 +52,7 @@ def test_integers_are_refused_where_a_double_can_not_hold_them() -> None:
         parse("9007199254740993", columns={})
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "canonical"),
     [
         ("a+b*c", '"a" + "b" * "c"'),

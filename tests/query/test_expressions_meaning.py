@@ -12,10 +12,11 @@ import struct
 import duckdb
 import pytest
 from tests.query.expression_row import value
+from tests.support.cases import in_subtests
 from tests.support.seams import Column, Kind, parse
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "expected"),
     [
         ("1 + 2 * 3 - 4 / 8", 6.5),

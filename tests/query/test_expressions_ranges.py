@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.support.seams import EMPTY, EVERYTHING, Column, Kind, Range, parse, ranges
 from tests.tiers import mostly_slow
 
@@ -87,7 +88,7 @@ def test_nothing_comes_of_an_empty_range() -> None:
         assert unary(EMPTY).empty
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "lower", "upper"),
     [
         ("age", 0, 120),

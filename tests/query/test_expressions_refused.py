@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import pytest
 from tests.query.expression_row import COLUMNS
+from tests.support.cases import in_subtests
 from tests.support.seams import parse
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "word"),
     [
         ("", "empty"),
@@ -170,7 +171,7 @@ def test_refusals_name_what_was_met(text: str, word: str) -> None:
     assert refusal.value.hint
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "met", "instead"),
     [
         (
@@ -201,7 +202,7 @@ def test_a_misspelt_function_is_guessed() -> None:
         parse("SQRTT(age)", columns=COLUMNS)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "words"),
     [
         ("digits + 1", 'TRY_CAST("digits" AS DOUBLE)'),

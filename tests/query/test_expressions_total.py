@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from tests.query.expression_grammar import COLUMNS, expressions, nasty_table
+from tests.support.cases import in_subtests
 from tests.support.seams import PARTS, UNITS, Expression, Kind, parse
 from tests.tiers import mostly_slow
 
@@ -124,16 +125,16 @@ def test_functions_of_two_numbers_never_raise(connections: _Connections, templat
         check(connections, Kind.NUMBER, template.format(f"({left})", f"({right})"))
 
 
-@pytest.mark.parametrize("part", ["YEAR", "QUARTER", "MONTH", "DAY", "DOW"])
-@pytest.mark.parametrize("column", ["d", "t", "TRY_CAST(d AS TIMESTAMP)", "TRY_CAST(s AS DATE)"])
+@in_subtests("part", ["YEAR", "QUARTER", "MONTH", "DAY", "DOW"])
+@in_subtests("column", ["d", "t", "TRY_CAST(d AS TIMESTAMP)", "TRY_CAST(s AS DATE)"])
 def test_parts_of_extreme_dates_never_raise(
     connections: _Connections, part: str, column: str
 ) -> None:
     check(connections, Kind.NUMBER, f"EXTRACT({part} FROM {column})")
 
 
-@pytest.mark.parametrize("unit", ["year", "quarter", "month", "week", "day"])
-@pytest.mark.parametrize("pair", ["d, TRY_CAST(t AS DATE)", "t, TRY_CAST(d AS TIMESTAMP)", "d, t"])
+@in_subtests("unit", ["year", "quarter", "month", "week", "day"])
+@in_subtests("pair", ["d, TRY_CAST(t AS DATE)", "t, TRY_CAST(d AS TIMESTAMP)", "d, t"])
 def test_differences_of_extreme_dates_never_raise(
     connections: _Connections, unit: str, pair: str
 ) -> None:

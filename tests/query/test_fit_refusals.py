@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Session, ledger_of
 from tests.tiers import mostly_slow
 
@@ -95,7 +96,7 @@ def test_so_it_is_with_weights(made: str) -> None:
     assert "inf" in str(model.summary())
 
 
-@pytest.mark.parametrize("made", MODELS)
+@in_subtests("made", MODELS)
 def test_a_budget_that_no_number_of_rows_suits_is_refused_for_nothing(made: str) -> None:
     with opened(people(20)) as session:
         with pytest.raises(InvalidParameter, match=r"^budget=") as refused:
@@ -105,8 +106,8 @@ def test_a_budget_that_no_number_of_rows_suits_is_refused_for_nothing(made: str)
         assert session.spent == GDP(0)
 
 
-@pytest.mark.parametrize("made", MODELS)
-@pytest.mark.parametrize(
+@in_subtests("made", MODELS)
+@in_subtests(
     ("argument", "given"),
     [
         ("features", {"features": ["x", "name"], "target": "y"}),

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.support.cases import in_subtests
 from tests.support.seams import DuckDB, ledger_of, reading
 
 import unacorda
@@ -322,7 +323,7 @@ REFUSED: dict[str, tuple[type[UnacordaError], str, Callable[[unacorda.Session], 
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@in_subtests("name", REFUSED)
 def test_what_cannot_be_is_refused_before_anything_is_spent(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

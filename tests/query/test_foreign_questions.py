@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Admitted,
     Engine,
@@ -208,8 +209,8 @@ def _world() -> Iterator[World]:
     world.close()
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("target", TARGETS)
+@in_subtests("door", DOORS)
+@in_subtests("target", TARGETS)
 def test_a_question_from_elsewhere_is_refused_and_nothing_is_spent(
     world: World, target: str, door: str
 ) -> None:
@@ -225,8 +226,8 @@ def test_a_question_from_elsewhere_is_refused_and_nothing_is_spent(
     assert world.state() == before
 
 
-@pytest.mark.parametrize("door", BY_NAME)
-@pytest.mark.parametrize("target", TARGETS)
+@in_subtests("door", BY_NAME)
+@in_subtests("target", TARGETS)
 def test_a_name_from_elsewhere_is_refused_and_nothing_is_spent(
     world: World, target: str, door: str
 ) -> None:

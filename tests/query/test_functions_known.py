@@ -12,6 +12,7 @@ import duckdb
 import pytest
 import sqlglot.expressions
 from tests.query.expression_grammar import COLUMNS, nasty_table
+from tests.support.cases import in_subtests
 from tests.support.seams import DERIVED, FUNCTIONS, Expression, Kind, parse
 
 from unacorda.errors import InvalidParameter
@@ -95,7 +96,7 @@ def test_every_known_function_is_refused_or_answers_on_every_row(
     assert accepted
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@in_subtests("name", FUNCTIONS)
 def test_a_function_means_what_it_means_in_the_engine(
     ordinary: duckdb.DuckDBPyConnection, name: str
 ) -> None:

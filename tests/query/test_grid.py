@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.query.engines_alike import counted, opened_on
+from tests.support.cases import in_subtests
 from tests.support.seams import PublicGrid
 
 import unacorda
@@ -65,7 +66,7 @@ def values_near(grid: PublicGrid) -> np.ndarray:
         return np.concatenate([close, wide, [0.0, -0.0, 2 * largest, -2 * largest, np.inf]])
 
 
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@in_subtests("bounds", BOUNDS, ids=str)
 def test_sql_counts_a_value_as_the_nearest_point(bounds: tuple[str, str, str | None]) -> None:
     grid = grid_of(*bounds)
     values = values_near(grid)
@@ -91,7 +92,7 @@ def test_sql_counts_a_value_as_the_nearest_point(bounds: tuple[str, str, str | N
         assert far[1] <= min(far) + abs(inside) / 2**49 or (cut and far[1] <= far[0] + far[2])
 
 
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@in_subtests("bounds", BOUNDS, ids=str)
 def test_points_rise_and_what_counts_as_them_lies_between_their_ends(
     bounds: tuple[str, str, str | None],
 ) -> None:
@@ -112,7 +113,7 @@ def test_points_rise_and_what_counts_as_them_lies_between_their_ends(
     assert (values <= high[at]).all()
 
 
-@pytest.mark.parametrize("bounds", [one for one in BOUNDS if one[2] is None], ids=str)
+@in_subtests("bounds", [one for one in BOUNDS if one[2] is None], ids=str)
 def test_points_are_within_a_ten_thousandth_of_any_value(
     bounds: tuple[str, str, str | None],
 ) -> None:

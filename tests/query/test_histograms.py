@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.many_cells import ask, repeated, values_of
+from tests.support.cases import in_subtests
 from tests.support.seams import CONFIDENCE, Reach, double, literal, place_among, place_between
 
 import unacorda
@@ -144,7 +145,7 @@ def test_a_reach_in_parts_is_that_of_more_groups() -> None:
     assert reach.split(1) == reach
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("edges", "options", "named"),
     [
         (None, {}, "edges"),
@@ -242,7 +243,7 @@ def test_the_price_of_found_edges_is_within_the_request() -> None:
 # ---- distinct values -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("values", "expected"),
     [
         (pa.array(ODD), len({v for v in ODD if v is not None and not math.isnan(v)})),
@@ -338,7 +339,7 @@ def test_values_that_are_not_public_are_refused_with_the_mend() -> None:
     assert "selected privately" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("k", "values"),
     [
         *((0, ["a"]), (2, ["a"]), (1, []), (1, "abc"), (1, ["a", "a"]), (1, ["a", 1])),

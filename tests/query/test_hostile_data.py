@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, Session
 from tests.tiers import mostly_slow
 
@@ -200,7 +201,7 @@ def test_division_by_zero_and_its_kin_are_absent_and_raise_nothing() -> None:
         assert exact(session, query) == {"n": [1]}
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "bound", [2**51, 2**52, 2**53, 2**62, 2**200, Fraction(1, 2**200), Fraction(1, 3), 10**15 + 1]
 )
 def test_sums_are_exact_far_beyond_64_bits(bound: Any) -> None:
@@ -240,7 +241,7 @@ def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
     assert found["m"] == {at: bins.count(at) for at in bins}
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "value"),
     [
         *(("7", 7), (" 7 ", 7), ("7.5", 7.5), ("-7", -7), ("7e0", 7), ("1_0", 10), (".5", 0.5)),
@@ -295,7 +296,7 @@ LINES: dict[str, tuple[bytes, list[int]]] = {
 
 
 @pytest.mark.parametrize("packed", mostly_slow([False, True]), ids=["plain", "gzip"])
-@pytest.mark.parametrize("case", LINES)
+@in_subtests("case", LINES)
 def test_lines_that_cannot_be_read_are_left_out(case: str, packed: bool, tmp_path: Path) -> None:
     """The guarantee speaks of the table as it is parsed; parsing it never fails."""
     content, values = LINES[case]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_moves import EVERY, moves_of
 from tests.query.neighbor_tables import make_pairs, statement_of
+from tests.support.cases import in_subtests
 from tests.support.seams import Release
 
 import unacorda
@@ -49,7 +50,7 @@ def people(session: unacorda.Session, *, salt: int = 3) -> Counter[Any]:
     return Counter(row[-width:] for row in engine._connection.execute(text).fetchall())
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("ids", "expected"),
     [
         ("lower(email)", {("a@x",): 3, ("b@y",): 1, ("é@y",): 2, ("",): 1}),
@@ -126,7 +127,7 @@ def test_answers_and_their_file_hold() -> None:
     assert "lower(email)" in release.provenance[0]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("ids", "said"),
     [
         ("nobody", "email"),

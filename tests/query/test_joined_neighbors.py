@@ -13,6 +13,7 @@ import pytest
 from tests.query.neighbor_joins import ASKED, OF_PEOPLE, OF_ROWS, PUBLIC, Way, opened_pairs
 from tests.query.neighbor_moves import Moves, Pipeline, moves_of
 from tests.query.neighbor_tables import Limits
+from tests.support.cases import in_subtests
 from tests.support.seams import Person, Relation
 from tests.tiers import mostly_slow
 
@@ -121,7 +122,7 @@ WORST: Mapping[str, tuple[Way, int]] = {
 
 
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
-@pytest.mark.parametrize("name", WORST)
+@in_subtests("name", WORST)
 def test_some_row_moves_a_count_as_far_as_told(name: str, neighbors: Neighbors) -> None:
     way, rows = WORST[name]
     if name == "both":  # of four parts three are kept, and one of them is filtered out

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import OF_PEOPLE, PUBLIC, Way
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, Release
 from tests.tiers import mostly_slow
 
@@ -113,7 +114,7 @@ def shared() -> Iterator[unacorda.Session]:
         yield session
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@in_subtests("name", REFUSED)
 def test_refusals_name_the_mend_and_cost_nothing(name: str, shared: unacorda.Session) -> None:
     build, words = REFUSED[name]
     with pytest.raises(InvalidParameter) as caught:

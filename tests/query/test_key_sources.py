@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import exact, opened
+from tests.support.cases import in_subtests
 
 import unacorda
 from unacorda.errors import InvalidParameter, UnacordaError
@@ -49,7 +50,7 @@ def test_what_is_no_range_of_dates_is_refused(arguments: Any, name: str) -> None
         unacorda.dates("2024-01-01", "2024-02-01", every="hour")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "keys",
     [
         range(3),
@@ -145,7 +146,7 @@ def test_a_table_goes_to_each_select_of_a_batch_that_has_groups() -> None:
     assert [len(release.keys) for release in batch] == [3, 1]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("table", "words"),
     [
         (REGIONS[["County"]], "'region'"),

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from tests.query.counted_cells import counted_cells
 from tests.query.exact_answers import exact, opened
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Admitted,
     DuckDB,
@@ -53,7 +54,7 @@ def query(session: Session) -> Any:
 # ---- a failing engine ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "raised",
     [
         duckdb.ConversionException(SECRET),
@@ -308,7 +309,7 @@ def test_no_name_and_no_value_is_ever_read_as_sql(name: str) -> None:
         assert release.columns[0] == name
 
 
-@pytest.mark.parametrize("name", [*STRANGE, "z" * 10_000], ids=lambda name: ascii(name)[:20])
+@in_subtests("name", [*STRANGE, "z" * 10_000], ids=lambda name: ascii(name)[:20])
 def test_names_and_values_survive_the_way_through_the_engine(name: str) -> None:
     connection = duckdb.connect()
     connection.execute(f"SELECT {literal(name)} AS {identifier(name)}")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_moves import EVERY, moves_of, open_session
 from tests.query.neighbor_tables import REGIONS, Limits, Pairs
+from tests.support.cases import in_subtests
 from tests.support.seams import Reach
 from tests.tiers import mostly_slow
 
@@ -62,7 +63,7 @@ def pairs_of(reach: Reach, neighbors: Neighbors) -> Pairs:
 
 
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]), ids=str)
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@in_subtests("limits", LIMITS, ids=str)
 def test_some_neighbour_moves_every_answer_as_far_as_told(
     limits: Limits | None, neighbors: Neighbors
 ) -> None:

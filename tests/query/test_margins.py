@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize
 from tests.query.exact_answers import opened
+from tests.support.cases import in_subtests
 from tests.support.seams import Margins, allocate, level_shares, verify
 from tests.tiers import mostly_slow
 
@@ -185,7 +186,7 @@ UNEVEN = (*((0, c) for c in range(30)), (1, 0), (2, 0), (2, 1), *((3, c) for c i
     ),
     ids=["4x5", "10x10", "uneven", "2x3x4", "cube2x3", "cube10x10", "cube2x10x5"],
 )
-@pytest.mark.parametrize("budget", [ZCDP("0.1"), GDP("0.3"), PureDP(1)], ids=str)
+@in_subtests("budget", [ZCDP("0.1"), GDP("0.3"), PureDP(1)], ids=str)
 def test_no_level_errs_more_than_asked_alone_and_all_together_much_less(
     name: Any, keys: Any, gain: float, laplace_gain: float, budget: Any
 ) -> None:
@@ -282,9 +283,9 @@ def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:
     assert float(mine @ sizes) < least * 1.003
 
 
-@pytest.mark.parametrize("laplace", [False, True])
-@pytest.mark.parametrize("name", ["rollup", "cube"])
-@pytest.mark.parametrize("sizes", [(3, 4), (10, 10), (2, 7, 3)], ids=str)
+@in_subtests("laplace", [False, True])
+@in_subtests("name", ["rollup", "cube"])
+@in_subtests("sizes", [(3, 4), (10, 10), (2, 7, 3)], ids=str)
 def test_a_solver_of_another_kind_finds_no_better_shares(
     name: Any, sizes: tuple[int, ...], laplace: bool
 ) -> None:
@@ -363,7 +364,7 @@ def test_weights_of_levels_are_honoured_and_recorded(budget: Any) -> None:
     assert not changed.holds
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("margins", "weights"),
     [
         (None, [1, 1, 1]),

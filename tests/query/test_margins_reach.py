@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import allocate
 from tests.tiers import mostly_slow
 
@@ -37,8 +38,8 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne], ids=str)
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@in_subtests("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne], ids=str)
+@in_subtests("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("shape", mostly_slow(["rollup", "cube", "uneven"]))
 def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
     shape: str, limits: Any, neighbors: Any

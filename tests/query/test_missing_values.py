@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import sqlglot
 from sqlglot import exp
+from tests.support.cases import in_subtests
 from tests.support.seams import Bins
 
 import unacorda
@@ -70,7 +71,7 @@ def opened(frame: pd.DataFrame) -> unacorda.Session:
     )
 
 
-@pytest.mark.parametrize("name", AGGREGATES)
+@in_subtests("name", AGGREGATES)
 def test_rows_without_a_value_move_no_aggregate_of_it(name: str) -> None:
     found = []
     for missing in (0, 300):
@@ -175,7 +176,7 @@ def test_the_greater_and_the_lesser_are_taken_of_values_that_are_there() -> None
     assert [place for sql in taken for place in careless(sql)] == []
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("sql", "fault"),
     [
         ("SELECT GREATEST(x, 0) FROM t", True),

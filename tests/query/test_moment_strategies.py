@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import exp, mpf, sqrt
+from tests.support.cases import in_subtests
 from tests.support.seams import CROSSED, PAIRED, SQUARED, Reach, Strategy, noise_quantile
 
 SIZE = 40  # of the grid on [-1, 1] by which rows are tried
@@ -41,8 +42,8 @@ ALL = {
 HULLS = {"squared, l2": 0.99, "crossed, l1": 0.95}
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("replaced", [False, True])
+@in_subtests("name", ALL)
+@in_subtests("replaced", [False, True])
 def test_sensitivities_are_those_of_the_worst_rows(name: str, *, replaced: bool) -> None:
     """Of several rows in one cell: at most as told, and nearly (a polygon stands for a curve)."""
     strategy, power = ALL[name]
@@ -60,7 +61,7 @@ def test_sensitivities_are_those_of_the_worst_rows(name: str, *, replaced: bool)
         assert worst >= limit * (HULLS.get(name, 1 - 1e-12) if replaced else 1 - 1e-12)
 
 
-@pytest.mark.parametrize("name", ALL)
+@in_subtests("name", ALL)
 def test_sensitivities_grow_with_the_unit_of_one(name: str) -> None:
     strategy, _ = ALL[name]
     reach = Reach.within(max_rows=2, cells=3, replaced=False)
@@ -69,7 +70,7 @@ def test_sensitivities_grow_with_the_unit_of_one(name: str) -> None:
     assert many.l2_squared == one.l2_squared * (2**40 + 1) ** 2
 
 
-@pytest.mark.parametrize("name", ALL)
+@in_subtests("name", ALL)
 def test_the_moments_come_back(name: str) -> None:
     strategy, _ = ALL[name]
     matrix = np.array(strategy.matrix, dtype=float)

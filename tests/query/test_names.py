@@ -22,6 +22,7 @@ import pytest
 from tests.postgres_server import server
 from tests.query.engines_alike import OTHERS, counted, local, opened_on
 from tests.query.postgres_tables import url
+from tests.support.cases import in_subtests
 from tests.support.seams import Query, TableSchema, folded
 
 import unacorda
@@ -81,8 +82,8 @@ REFUSED: Mapping[str, Callable[[Query, Query], Query]] = {
 }
 
 
-@pytest.mark.parametrize("unit", [unacorda.Person("id", max_rows=5), unacorda.Row()], ids=str)
-@pytest.mark.parametrize("name", REFUSED)
+@in_subtests("unit", [unacorda.Person("id", max_rows=5), unacorda.Row()], ids=str)
+@in_subtests("name", REFUSED)
 def test_a_name_in_other_capitals_is_taken(name: str, unit: Any) -> None:
     with opened(unit=unit) as session:
         with pytest.raises(InvalidParameter) as caught:
@@ -170,8 +171,8 @@ OPENED: Mapping[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("public", [False, True])
-@pytest.mark.parametrize("name", OPENED)
+@in_subtests("public", [False, True])
+@in_subtests("name", OPENED)
 def test_tables_with_two_such_columns_are_not_opened(
     name: str, public: bool, tmp_path: Path
 ) -> None:
@@ -234,7 +235,7 @@ def test_keys_of_a_table_are_of_one_column(shared: unacorda.Session) -> None:
         shared.table("t").group_by("z", "w", keys=keys)
 
 
-@pytest.mark.parametrize("text", ["Straße", "ıd", "İd", "K", "ς", "µ", "Ǆ", "ﬀ", "Ꭰ", "i\u0307"])
+@in_subtests("text", ["Straße", "ıd", "İd", "K", "ς", "µ", "Ǆ", "ﬀ", "Ꭰ", "i\u0307"])
 def test_whatever_an_engine_takes_for_one_name_is_one(text: str) -> None:
     """Of all ways to change capitals, none makes another name of it."""
     assert folded(text) == folded(text.upper()) == folded(text.lower()) == folded(text.title())

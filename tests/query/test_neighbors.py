@@ -26,6 +26,7 @@ from tests.query.neighbor_tables import (
     make_pairs,
     unit_of,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -112,7 +113,7 @@ def _as_csv(table: pa.Table, path: Path) -> str:
 
 
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
-@pytest.mark.parametrize("kind", [kind for kind, (_, most) in UNITS.items() if most])
+@in_subtests("kind", [kind for kind, (_, most) in UNITS.items() if most])
 def test_other_people_keep_their_rows(kind: str, neighbors: Neighbors) -> None:
     for pipeline in PIPELINES:
         before, after = rows_of_others(kind, neighbors, pipeline=pipeline)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Explanation
 
 import unacorda
@@ -125,9 +126,7 @@ def test_an_outlook_is_plain_values_and_lines(session: unacorda.Session) -> None
     assert len({len(line) for line in lines[lines.index(head) :][:6]}) == 1
 
 
-@pytest.mark.parametrize(
-    "rows", [[], [0], [1, -2], [1.5], "many", 3, [[1]], [True], [10**12], [None]]
-)
+@in_subtests("rows", [[], [0], [1, -2], [1.5], "many", 3, [[1]], [True], [10**12], [None]])
 def test_rows_per_person_that_are_none_are_refused(rows: Any) -> None:
     with pytest.raises(InvalidParameter, match="rows_per_person"):
         unacorda.Assume(rows=5, rows_per_person=rows)

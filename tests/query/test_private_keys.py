@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.cases import in_subtests
 from tests.support.seams import KeyRule, Query, Session, allocate, key_rule, verify
 from tests.tiers import mostly_slow
 
@@ -195,8 +196,8 @@ def test_the_rule_that_names_more_keys_is_taken() -> None:
     "budget",
     mostly_slow([ApproxDP(1, "1e-6"), ZCDP("0.1", delta="1e-6"), GDP("0.5", delta="1e-6")]),
 )
-@pytest.mark.parametrize("how", [{}, {"delta": "1e-7", "weight": 3}, {"max_groups": 2}])
-@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
+@in_subtests("how", [{}, {"delta": "1e-7", "weight": 3}, {"max_groups": 2}])
+@in_subtests("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 def test_the_charge_is_at_most_the_request(budget: Any, how: Any, neighbors: Any) -> None:
     unit = unacorda.Person("id", max_rows=3, neighbors=neighbors)
     with opened(frame({"a": 9}), unit=unit, budget=budget) as session:
@@ -248,7 +249,7 @@ def test_budgets_without_a_delta_are_refused_before_anything_is_spent() -> None:
             assert session.spent.additive[0] == 0
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("build", "match"),
     [
         (lambda t: t.group_by("x", keys=unacorda.private_keys()), "FLOOR"),

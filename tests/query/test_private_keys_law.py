@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.cases import in_subtests
 from tests.support.seams import allocate, key_rule
 from tests.tiers import mostly_slow
 
@@ -32,9 +33,9 @@ def person(**limits: Any) -> unacorda.Person:
 SHARES = (PureDP(1), PureDP(3), ZCDP("1/4"), GDP(1))
 
 
-@pytest.mark.parametrize("share", SHARES)
+@in_subtests("share", SHARES)
 @pytest.mark.parametrize("hits", mostly_slow([1, 2, 3]))
-@pytest.mark.parametrize("replaced", [False, True])
+@in_subtests("replaced", [False, True])
 def test_the_choice_keeps_what_its_event_says_on_every_small_table(
     share: Any, hits: int, *, replaced: bool
 ) -> None:

@@ -16,6 +16,7 @@ from scipy import stats
 from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.support.cases import in_subtests
 from tests.support.seams import Exact, Quantile, Reach, Selection, rank_error, rank_losses
 from tests.tiers import mostly_slow
 
@@ -72,8 +73,8 @@ def losses_between(
 
 
 @pytest.mark.parametrize("interval", mostly_slow([0, 0.6]))
-@pytest.mark.parametrize("q", QS, ids=str)
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("q", QS, ids=str)
+@in_subtests("reach", REACHES, ids=str)
 def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
     reach: Reach, q: Fraction, interval: float
 ) -> None:

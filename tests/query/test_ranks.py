@@ -18,6 +18,7 @@ from scipy import stats
 from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.neighbor_tables import empty_scope
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     DuckDB,
     Exact,
@@ -170,8 +171,8 @@ def _persons(reach: Reach, points: int) -> Iterator[NDArray[np.int64]]:
         yield person
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize(("rows", "cells"), [(1, 1), (3, 1), (1, 2), (2, 2), (2, 3)])
+@in_subtests("replaced", [False, True])
+@in_subtests(("rows", "cells"), [(1, 1), (3, 1), (1, 2), (2, 2), (2, 3)])
 def test_the_loss_of_extremes_moves_as_told(rows: int, cells: int, *, replaced: bool) -> None:
     """Every person beside some others, removed or replaced; both ways to measure a range."""
     reach, points = Reach.within(max_rows=rows, cells=cells, replaced=replaced), 3

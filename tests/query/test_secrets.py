@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import sqlalchemy
 from tests.postgres_server import empty_schema, server
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import main
 from tests.support.seams import open_ledger
 from tests.tiers import mostly_slow
@@ -97,8 +98,8 @@ def hold(error: BaseException) -> str:
     return "\n".join(found)
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("at", ADDRESSES)
+@in_subtests("door", DOORS)
+@in_subtests("at", ADDRESSES)
 def test_no_address_is_repeated(at: str, door: str) -> None:
     with pytest.raises(unacorda.errors.UnacordaError) as caught:
         DOORS[door](at)
@@ -126,10 +127,8 @@ def test_the_command_line_repeats_none(
         assert SECRET not in written.out + written.err
 
 
-@pytest.mark.parametrize(
-    "given", [SECRET.encode(), [SECRET], sqlalchemy.make_url(ADDRESSES[0]), Path(SECRET)]
-)
-@pytest.mark.parametrize("door", DOORS)
+@in_subtests("given", [SECRET.encode(), [SECRET], sqlalchemy.make_url(ADDRESSES[0]), Path(SECRET)])
+@in_subtests("door", DOORS)
 def test_what_is_no_text_is_named_by_its_type(given: object, door: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         DOORS[door](given)

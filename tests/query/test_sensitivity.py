@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Reach,
     Sensitivity,
@@ -91,7 +92,7 @@ def assert_exact(claimed: Sensitivity, found: tuple[Fraction, Fraction]) -> None
     assert (claimed.l1, claimed.l2_squared) == found
 
 
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("reach", REACHES, ids=str)
 def test_counts(reach: Reach) -> None:
     found = contributions(reach, [None, 0], by_cell(reach, lambda _: 1))
     assert_exact(of_counts(reach), largest(found, reach))
@@ -99,7 +100,7 @@ def test_counts(reach: Reach) -> None:
     assert_exact(of_counts(reach), largest(present, reach))
 
 
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("reach", REACHES, ids=str)
 def test_people(reach: Reach) -> None:
     def added(rows: Sequence[Row]) -> Vector:
         return tuple(int(any(cell == at for at, _ in rows)) for cell in range(reach.cells))
@@ -108,8 +109,8 @@ def test_people(reach: Reach) -> None:
     assert_exact(of_people(reach), largest(found, reach))
 
 
-@pytest.mark.parametrize("bounds", [(0, 3), (-2, 3), (-3, 2), (-3, -1), (1, 3), (-3, 3), (0, 1)])
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("bounds", [(0, 3), (-2, 3), (-3, 2), (-3, -1), (1, 3), (-3, 3), (0, 1)])
+@in_subtests("reach", REACHES, ids=str)
 def test_sums(reach: Reach, bounds: tuple[int, int]) -> None:
     lower, upper = bounds
     values = [None, *range(lower, upper + 1)] if reach.rows < 3 else [None, lower, 0, upper]
@@ -118,7 +119,7 @@ def test_sums(reach: Reach, bounds: tuple[int, int]) -> None:
     assert_exact(of_sums(reach, lower=lower, upper=upper), largest(found, reach))
 
 
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@in_subtests("reach", REACHES, ids=str)
 def test_splits(reach: Reach) -> None:
     width = 3
     low, high = (
@@ -130,7 +131,7 @@ def test_splits(reach: Reach) -> None:
     assert_exact(of_splits(reach, width=width), largest(found, reach))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "corners",
     [
         [(2, 1), (-1, 3)],
@@ -139,7 +140,7 @@ def test_splits(reach: Reach) -> None:
         [(0,)],
     ],
 )
-@pytest.mark.parametrize("reach", [reach for reach in REACHES if reach.rows < 4], ids=str)
+@in_subtests("reach", [reach for reach in REACHES if reach.rows < 4], ids=str)
 def test_vectors(reach: Reach, corners: list[Vector]) -> None:
     """Rows at the corners, or absent."""
     rows: list[int | None] = [None, *range(len(corners))]
@@ -165,7 +166,7 @@ def tables(cells: int, points: int, rows: int) -> Iterator[NDArray[np.int64]]:
 @pytest.mark.parametrize(
     "q", mostly_slow([Fraction(0), Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), Fraction(1)])
 )
-@pytest.mark.parametrize(
+@in_subtests(
     "reach",
     [r for r in REACHES if r.rows * r.cells <= 4 or r.rows <= r.cells == 3 > r.per_cell],
     ids=str,

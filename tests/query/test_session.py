@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
+from tests.support.cases import in_subtests
 from tests.support.seams import Count, Session, ledger_of
 
 import unacorda
@@ -70,8 +71,8 @@ TENTHS: dict[str, tuple[Guarantee, Guarantee]] = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("unit", TENTHS)
+@in_subtests("question", QUESTIONS)
+@in_subtests("unit", TENTHS)
 def test_ten_tenths_are_the_whole(unit: str, question: str) -> None:
     budget, tenth = TENTHS[unit]
     with opened(FRAME, unit=WIDE, budget=budget) as session:
@@ -130,7 +131,7 @@ CHARGES: list[tuple[Guarantee, Guarantee, dict[str, Any], Guarantee]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(CHARGES)))
+@in_subtests("number", range(len(CHARGES)))
 def test_every_pair_of_the_table_is_charged_as_stated(number: int) -> None:
     account, request, aggregates, charge = CHARGES[number]
     with opened(FRAME, budget=account) as session:

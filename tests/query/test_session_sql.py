@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.select_sessions import BUDGET, FACTS, FRAME, session
+from tests.support.cases import in_subtests
 from tests.support.seams import Release
 
 import unacorda
@@ -120,7 +121,7 @@ def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
         assert one.spent == PureDP(0)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "words"),
     [
         (

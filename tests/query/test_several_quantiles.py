@@ -18,6 +18,7 @@ from scipy import stats
 from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Assumption,
     Cutting,
@@ -278,8 +279,8 @@ def _alone(wanted: Sequence[Fraction], *, squares: bool) -> float:
     return sum(8 * float(max(q, 1 - q)) ** 2 * (m if squares else m * m) for q in wanted)
 
 
-@pytest.mark.parametrize("squares", [False, True])
-@pytest.mark.parametrize(
+@in_subtests("squares", [False, True])
+@in_subtests(
     "wanted",
     [
         ["1/4", "3/4"],
@@ -425,7 +426,7 @@ def test_an_empty_table_is_answered() -> None:
     assert 0 <= row["x_0"] <= row["x_50"] <= row["x_100"] <= 1
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "q",
     [
         *([], "0.5", 0.5, None, {"a": 1}, {0.5}, list(np.linspace(0, 1, 101))),

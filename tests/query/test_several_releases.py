@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import SEVERAL, ledger_of, open_ledger, verify_record
 
 import unacorda
@@ -89,7 +90,7 @@ def test_charges_that_do_not_add_up_are_a_difference(budgets: tuple[Any, Any]) -
     assert not found.holds
 
 
-@pytest.mark.parametrize("given", [None, {}, [], {"0": {}}, {"0": 5}, 3])
+@in_subtests("given", [None, {}, [], {"0": {}}, {"0": 5}, 3])
 def test_what_is_no_record_is_refused(given: Any) -> None:
     with pytest.raises(InvalidParameter):
         verify_record(json.dumps({"format": SEVERAL, "releases": given}))
@@ -122,7 +123,7 @@ def put(plain: dict[str, Any], path: tuple[Any, ...], value: Any) -> str:
     return json.dumps(changed)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("path", "value", "check"),
     [
         (("before",), "PureDP(epsilon=1.0)", "before"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.cli_seams import show
 from tests.support.seams import NOTHING, Answer
 from tests.tiers import mostly_slow
@@ -161,7 +162,7 @@ def test_narrow_intervals_are_shown_with_the_digits_that_tell_their_ends_apart(
                 assert first < last
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("value", "ends", "limits", "expected"),
     [
         (-30, (-42, -18), (0, math.inf), (0, 0, 12)),

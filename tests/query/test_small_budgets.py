@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import selection_epsilon
 from tests.tiers import mostly_slow
 
@@ -83,8 +84,8 @@ def refusal(way: Callable[[], object]) -> InvalidParameter | None:
     return None
 
 
-@pytest.mark.parametrize("amount", ["1e-3", "1e-4", "1e-6", "1e-9"])
-@pytest.mark.parametrize("name", ["median", "quantiles", "bounds", "sum without bounds"])
+@in_subtests("amount", ["1e-3", "1e-4", "1e-6", "1e-9"])
+@in_subtests("name", ["median", "quantiles", "bounds", "sum without bounds"])
 def test_selections_spend_small_gaussian_budgets(name: str, amount: str) -> None:
     """Their prices were rounded up to 2^-80, which is more than they may cost."""
     with session() as opened:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.support.cases import in_subtests
 from tests.support.seams import Session
 
 import unacorda
@@ -170,7 +171,7 @@ def clamped(value: float | None) -> Fraction | None:
     return Fraction(min(max(value, -10.0), 10.0))
 
 
-@pytest.mark.parametrize("make", SOURCES, ids=lambda make: make.__name__.removeprefix("from_"))
+@in_subtests("make", SOURCES, ids=lambda make: make.__name__.removeprefix("from_"))
 def test_every_source_gives_the_numbers_of_plain_python(
     make: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -221,10 +222,10 @@ def test_two_tables_of_one_database_stand_side_by_side(tmp_path: Path) -> None:
             assert exact(session, query)["n"] == [len(ROWS)]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "name", ["data[1]", "da*ta", "da?ta", "a'b", "x\ny", "é😀", "{a,b}", "a\\b", "**", "$HOME", "~"]
 )
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@in_subtests("ending", [".csv", ".parquet"])
 def test_a_name_that_is_a_pattern_names_that_file_alone(
     name: str, ending: str, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.neighbor_tables import statement_of
+from tests.support.cases import in_subtests
 from tests.support.seams import Release, open_ledger
 from tests.tiers import mostly_slow
 
@@ -142,7 +143,7 @@ PRICES: list[tuple[Neighbors, Guarantee, Guarantee, Guarantee]] = [
 ]
 
 
-@pytest.mark.parametrize(("neighbors", "budget", "asked", "owed"), PRICES)
+@in_subtests(("neighbors", "budget", "asked", "owed"), PRICES)
 def test_what_one_question_costs_the_parent(
     neighbors: Neighbors, budget: Guarantee, asked: Guarantee, owed: Guarantee
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import FUNCTIONS, Column, Kind, parse, parse_select
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ _COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("line", _BLOCKS[0].splitlines())
+@in_subtests("line", _BLOCKS[0].splitlines())
 def test_each_expression_that_is_shown_is_read(line: str) -> None:
     found = parse(line, columns=_COLUMNS)
     assert parse(found.text, columns=_COLUMNS) == found
@@ -35,7 +35,7 @@ def test_the_select_that_is_shown_is_read() -> None:
     assert found.having == '"visits" >= 50'
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@in_subtests("name", FUNCTIONS)
 def test_each_function_that_a_refusal_offers_is_on_the_page_and_is_read(name: str) -> None:
     assert re.search(rf"\b{name}\b", _PAGE)
     calls = {

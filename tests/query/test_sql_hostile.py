@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from tests.query.expression_grammar import nasty_table
 from tests.query.select_grammar import selects
+from tests.support.cases import in_subtests
 from tests.support.seams import Session, parse_select
 from tests.tiers import mostly_slow
 
@@ -110,7 +111,7 @@ def test_much_soup_raises_only_our_errors(words: list[str]) -> None:
             parse_select(start + " ".join(words))
 
 
-@pytest.mark.parametrize("levels", [10, 60, 1_000, 4_000])
+@in_subtests("levels", [10, 60, 1_000, 4_000])
 @pytest.mark.parametrize(
     ("opening", "closing"),
     mostly_slow(

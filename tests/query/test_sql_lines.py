@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Query
 
 import unacorda
@@ -68,7 +69,7 @@ def test_a_select_is_answered_as_the_builder_answers(case: str) -> None:
     assert len(selected.to_dicts()) > 1
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "words"),
     [
         ("SELECT HISTOGRAM(age, 0, 10) FROM t", "HISTOGRAM"),

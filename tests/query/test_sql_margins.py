@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import ledger_of, verify
 
 import unacorda
@@ -129,7 +130,7 @@ def test_weights_stand_beside_a_text_everywhere() -> None:
         assert str(both) != str(one.explain(asked, budget=PureDP(1), keys=KEYS))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("asked", "given", "said"),
     [
         ([PLAIN], {"level_weights": [1]}, "level_weights.*ROLLUP"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 
 import unacorda
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
@@ -43,7 +44,7 @@ def marked(error: InvalidParameter) -> str:
     return line[mark.index("^") : mark.rindex("^") + 1]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "part", "said"),
     [
         ("SELECT COUNT(*) AS n FROM t WHERE agee > 3", "agee", "Did you mean 'age'"),
@@ -65,7 +66,7 @@ def test_what_there_is_not_is_marked(text: str, part: str, said: str) -> None:
     assert said in str(error)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "part"),
     [
         ("SELECT COUNT(*) AS n FROM t UNION SELECT COUNT(*) AS n FROM t", "UNION"),
@@ -158,7 +159,7 @@ def test_a_column_may_be_called_person() -> None:
         assert query.asked == {"n": unacorda.count_distinct("person")}
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "clause", "part", "said"),
     [
         ("SELECT COUNT(*) AS n FROM t WHERE age", "WHERE", "age", "a boolean"),

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 from sqlglot import exp
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     Column,
     Computed,
@@ -72,7 +73,7 @@ def test_a_whole_select_in_parts() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "expected"),
     [
         ("COUNT(*)", _ROWS),
@@ -135,7 +136,7 @@ def test_aggregates(text: str, expected: Item) -> None:
     assert items(text) == (expected,)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "same"),
     [
         ("COUNT(*) FILTER (WHERE x > 1)", "COUNT_IF(x > 1)"),
@@ -173,7 +174,7 @@ def test_names_that_nobody_gave_are_numbered_where_they_repeat() -> None:
     assert [item.alias for item in found] == ["count", "count_2", "sum_x", "sum_x_3", "sum_x_2"]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "groups", "derived"),
     [
         ("SELECT county, COUNT(*) FROM t GROUP BY county", ("county",), ()),
@@ -206,7 +207,7 @@ def test_order_by_means_an_output_column(key: str) -> None:
     assert found.order_by == (Ordering(expression='"n"', descending=True),)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "word"),
     [
         ("SELECT * FROM t", "rows (*)"),
@@ -322,7 +323,7 @@ def test_refusals_name_the_clause(text: str, word: str) -> None:
     assert part.strip() == part != ""
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "part"),
     [
         ("SELECT county, COUNT(*) FROM t GROUP BY county HAVING SUM(x) > 5", "SUM(x)"),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Condition, Derived, Item, Select, SelectGroup, parse_select
 
 from unacorda.errors import UnsafeExpression
@@ -28,7 +29,7 @@ def arguments(text: str) -> list[str | None]:
     return [item.argument for item in read(text).items if isinstance(item, Item)]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "expected"),
     [
         (
@@ -104,7 +105,7 @@ def test_names_care_about_capitals_no_more_than_elsewhere() -> None:
     assert arguments(text) == ['"mixed"']
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "word"),
     [
         ("WITH a AS (SELECT age FROM t) SELECT SUM(weight) FROM a", "'weight' is no column of 'a'"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Query
 
 import unacorda
@@ -90,7 +91,7 @@ SAME: dict[str, tuple[str, Build]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SAME)
+@in_subtests("name", SAME)
 def test_a_select_is_the_question_in_python(name: str) -> None:
     text, build = SAME[name]
     with session_of() as session:
@@ -164,7 +165,7 @@ def shared() -> Iterator[unacorda.Session]:
         yield session
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@in_subtests("name", REFUSED)
 def test_refusals_name_the_mend(name: str, shared: unacorda.Session) -> None:
     text, words = REFUSED[name]
     with pytest.raises((UnsafeExpression, InvalidParameter)) as caught:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.query.engines_alike import OTHERS, opened_on
+from tests.support.cases import in_subtests
 from tests.support.seams import interrupted_after, open_ledger, timeouts
 
 import unacorda
@@ -86,7 +87,7 @@ def failure() -> str:
         return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@in_subtests("name", ASKED)
 def test_what_takes_too_long_fails_as_anything_else_and_is_paid_for(
     name: str, failure: str
 ) -> None:
@@ -124,9 +125,7 @@ def test_a_search_at_opening_is_limited_too() -> None:
     assert ledger.spent("d") == unacorda.ApproxDP(1, 0)
 
 
-@pytest.mark.parametrize(
-    "timeout", [0, -1, float("nan"), float("inf"), 1e9, True, "5", [1], 10**400]
-)
+@in_subtests("timeout", [0, -1, float("nan"), float("inf"), 1e9, True, "5", [1], 10**400])
 def test_what_is_no_time_is_refused_by_name(timeout: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"timeout=.*seconds"):
         opened(timeout=timeout)

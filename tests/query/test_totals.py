@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, tallies_of
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     ClampingSearch,
     Climbers,
@@ -139,7 +140,7 @@ BUDGETS = [
 
 
 @pytest.mark.parametrize("reach", mostly_slow(REACHES, quick=8), ids=str)
-@pytest.mark.parametrize(("share", "account"), BUDGETS, ids=str)
+@in_subtests(("share", "account"), BUDGETS, ids=str)
 def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
     share: Any, account: Any, reach: Reach
 ) -> None:

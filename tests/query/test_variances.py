@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask, repeated
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -194,8 +195,8 @@ def _of_three_parts(values: Sequence[float], *, laplace: bool, centre: float) ->
     return float(noise * np.linalg.norm(influence)) * 50**2 / len(values)
 
 
-@pytest.mark.parametrize("kind", ["in the middle", "skewed", "at one end"])
-@pytest.mark.parametrize("laplace", [True, False])
+@in_subtests("kind", ["in the middle", "skewed", "at one end"])
+@in_subtests("laplace", [True, False])
 def test_they_err_at_least_a_fifth_less_than_three_noisy_sums(kind: str, *, laplace: bool) -> None:
     values = np.clip(np.tile(VALUES[kind], 50), 0, 100).tolist()
     budget = unacorda.PureDP(math.sqrt(2)) if laplace else unacorda.ZCDP(0.5)  # deviation 1
@@ -219,7 +220,7 @@ def test_they_err_at_least_a_fifth_less_than_three_noisy_sums(kind: str, *, lapl
     assert ours < (0.8 if laplace or kind == "in the middle" else 0.98) * about_middle
 
 
-@pytest.mark.parametrize("ddof", [2, -1, 0.5, "1", None, True])
+@in_subtests("ddof", [2, -1, 0.5, "1", None, True])
 def test_other_divisors_are_refused(ddof: Any) -> None:
     with pytest.raises(InvalidParameter, match="ddof"):
         unacorda.variance("x", 0, 1, ddof=ddof)

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import Reach, of_balls, vector_sum
 
 import unacorda
@@ -93,7 +94,7 @@ def test_its_sensitivity_is_reached_along_a_diagonal() -> None:
     assert float(told.l1) == np.abs(moved).sum() == 60
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("columns", "norm", "named"),
     [
         ("x", 1, "columns"),

@@ -19,6 +19,7 @@ from tests.query.stated_releases import (
     released,
     session_of,
 )
+from tests.support.cases import in_subtests
 from tests.support.seams import Charge, Release, Session, open_ledger
 from tests.tiers import mostly_slow
 
@@ -167,7 +168,7 @@ def test_a_place_of_another_type_is_found() -> None:
             assert unsound(changed(path, lambda _: {"kind": "count"})), path
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("path", "value", "said"),
     [
         (("digest",), "0" * 64, ["digest"]),

@@ -19,6 +19,7 @@ from tests.query.stated_releases import (
     differing,
     leaves,
 )
+from tests.support.cases import in_subtests
 from tests.support.seams import Release
 
 from unacorda.errors import InvalidParameter
@@ -26,7 +27,7 @@ from unacorda.errors import InvalidParameter
 # ---- what is no release
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("text", "argument"),
     [
         ("", "text"),
@@ -49,7 +50,7 @@ def test_text_that_is_no_release_is_refused(text: Any, argument: str) -> None:
     assert len(str(caught.value)) < 600
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("path", "value", "argument"),
     [
         (("digest",), "x" * 64, "digest"),
@@ -69,7 +70,7 @@ def test_a_field_of_another_form_is_named(path: tuple[Any, ...], value: Any, arg
     assert caught.value.argument == argument
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("path", "value", "said"),
     [
         (("unit", "kind"), "os.system", "a Person or a Row"),

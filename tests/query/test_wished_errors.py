@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.cases import in_subtests
 from tests.support.seams import ledger_of, verify
 
 import unacorda
@@ -162,7 +163,7 @@ def pure() -> Iterator[unacorda.Session]:
         yield made
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "error",
     [
         0,
