@@ -41,9 +41,9 @@ def exact(argument: str, value: Number) -> Fraction:
     >>> exact("epsilon", "1/3")
     Fraction(1, 3)
     """
-    expected = "a finite number, written as int, float, decimal text, Decimal or Fraction"
+    expected, hint = "a finite number", "int, float, decimal text, Decimal or Fraction"
     if isinstance(value, bool):
-        raise InvalidParameter(argument, value, expected=expected)
+        raise InvalidParameter(argument, value, expected=expected, hint=hint)
     try:
         if type(value) is float:
             return _decimal(value)
@@ -57,7 +57,7 @@ def exact(argument: str, value: Number) -> Fraction:
             return Fraction(value)
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
-    raise InvalidParameter(argument, value, expected=expected)
+    raise InvalidParameter(argument, value, expected=expected, hint=hint)
 
 
 @functools.lru_cache(maxsize=8192)  # compositions of many parts read each number several times

@@ -38,7 +38,7 @@ import pathlib
 import types
 import uuid
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,6 +72,9 @@ _LONG_NUMBER = 128  # bits
 _SHOWN = 200  # characters of a value, and more than enough of its items
 
 
+Lacking: TypeAlias = Literal["bounds", "keys", "delta"]
+
+
 class UnacordaError(Exception):
     """The root: ``except UnacordaError`` catches everything that unacorda raises on purpose."""
 
@@ -83,16 +86,39 @@ class UnacordaError(Exception):
 class InvalidParameter(UnacordaError, ValueError):
     """An argument is not usable; the message names it, its value and the hint.
 
-    argument: the name the caller wrote; value: what was given; expected: what would be right.
-    drawing: the lines at the end of the message that show the place in a text, where that is known.
+    argument: the name the caller wrote; value: what was given; expected: what would be right;
+    hint: how that is written in Python. lacks: what is to be given beside it, "bounds", "keys" or
+    "delta", where that is all; column: the column or expression that lacks it. drawing: the lines
+    at the end of the message that show the place in a text, where that is known.
     """
 
     drawing: str = ""
 
-    def __init__(self, argument: str, value: object, *, expected: str) -> None:
+    def __init__(
+        self,
+        argument: str,
+        value: object,
+        *,
+        expected: str,
+        hint: str = "",
+        lacks: Lacking | None = None,
+        column: str | None = None,
+    ) -> None:
         self.argument, self.value, self.expected = argument, value, expected
-        end = "" if expected.endswith("?") else "."
-        super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}{end}")
+        self.hint, self.lacks, self.column = hint, lacks, column
+        whole = f"{expected}: {hint}" if hint else expected
+        end = "" if whole.endswith("?") else "."
+        super().__init__(f"{argument}={_show(value)} cannot be used: expected {whole}{end}")
+
+    def about(self, argument: str, value: object, **changes: str) -> InvalidParameter:
+        """The same of another argument, as the one who reads it wrote it.
+
+        changes: `expected`, `hint` or `column` in other words.
+        """
+        kept = ("expected", "hint", "lacks", "column")
+        stated: Any = {name: getattr(self, name) for name in kept} | changes
+        kind = MissingBound if isinstance(self, MissingBound) else InvalidParameter
+        return kind(argument, value, **stated)
 
     def placed(self, text: str, place: tuple[int, int]) -> Self:
         """The same; its message shows where in a text it is: first character, one past the last."""
@@ -105,8 +131,17 @@ class InvalidParameter(UnacordaError, ValueError):
 class MissingBound(InvalidParameter):
     """An aggregate needs a public lower and upper bound for this column or expression."""
 
-    def __init__(self, argument: str, value: object = None, *, expected: str) -> None:
-        super().__init__(argument, value, expected=expected)
+    def __init__(
+        self,
+        argument: str,
+        value: object = None,
+        *,
+        expected: str,
+        hint: str = "",
+        lacks: Lacking | None = "bounds",
+        column: str | None = None,
+    ) -> None:
+        super().__init__(argument, value, expected=expected, hint=hint, lacks=lacks, column=column)
 
 
 class UnsafeExpression(InvalidParameter):

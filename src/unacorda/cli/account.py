@@ -292,7 +292,7 @@ def _from_json(source: str) -> Event:
     except InvalidParameter as error:
         said = option if error.argument == "text" else f"{option}, {error.argument}"
         value = source if error.argument == "text" else error.value
-        refused = InvalidParameter(said, value, expected=error.expected)
+        refused = error.about(said, value)
     else:
         if depth(event) <= _DEEPEST:
             return event

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,11 +20,12 @@ from unacorda.errors import (
     InvalidParameter,
     LedgerFailed,
     LedgerMismatch,
-    MissingBound,
     MissingExtra,
     SourceChanged,
     SourceUnreadable,
     UnacordaError,
+    UnsafeExpression,
+    UnsupportedConstruct,
     UnsupportedEvent,
     WrongUnit,
 )
@@ -70,12 +70,6 @@ _OPTIONS = {
     )
 }
 """Arguments in Python that are options under the same name."""
-
-_PYTHON = re.compile(
-    r", written as int, float, decimal text, Decimal or Fraction"
-    r"| \(int, float or Fraction\)|, or None for memory"
-)
-"""What an error says to those who write Python alone."""
 
 _HINTS = {
     "budget": "Write --budget epsilon=3, which opens the account.",
@@ -171,24 +165,10 @@ def _told(error: Exception, said: str) -> str:
                 f"This question costs {asked}; {left} is left in account {account!r}. Nothing was "
                 "read and nothing was spent. Ask for less."
             )
-        case InvalidParameter(argument=argument, value=value, expected=expected):
-            hint = _HINTS.get(argument)
-            if isinstance(error, MissingBound):
-                hint = bounds_mend(expected)
-            elif argument == "keys":
-                hint = keys_mend(expected)
-            # The mends behind a colon are written in Python, but for those of options.
-            wanted = expected if argument.startswith("--") else expected.partition(": ")[0]
-            if value is None:
-                said = f"Missing: {wanted}."
-            elif isinstance(error, MissingBound):
-                said = said.replace(f"expected {expected}", f"expected {wanted}")
-            elif argument == "budget" and "private keys spend it" in expected:
-                said = "Missing: --delta, such as --delta 1e-6, which --private-keys spends."
-            if argument in _OPTIONS and said.startswith(f"{argument}="):
-                said = said.replace(argument, _OPTIONS[argument], 1)
-            hinted = hint is not None and (value is None or argument != "budget")
-            return _PYTHON.sub("", f"{said} {hint if hinted else ''}".rstrip())
+        case UnsafeExpression() | UnsupportedConstruct():
+            return said
+        case InvalidParameter():
+            return _refused(error)
         case WrongUnit(left=left, right=right):
             return f"{left} cannot be counted in {right}. {unit_mend(left, right)}"
         case UnacordaError():
@@ -199,6 +179,24 @@ def _told(error: Exception, said: str) -> str:
                 f"The command failed ({type(error).__name__}). No more is shown, because it may "
                 "depend on the data. What a question that had begun costs stays spent."
             )
+
+
+def _refused(error: InvalidParameter) -> str:
+    """What is wrong with an argument, and which option mends it; its own hint is for Python."""
+    hint = _HINTS.get(error.argument) if error.value is None else None
+    match error.lacks:
+        case "bounds":
+            hint = bounds_mend(error.column)
+        case "keys":
+            hint = keys_mend(error.column)
+        case "delta":
+            return "Missing: --delta, such as --delta 1e-6, which --private-keys spends."
+        case None:
+            pass
+    argument = _OPTIONS.get(error.argument, error.argument)
+    plain = InvalidParameter(argument, error.value, expected=error.expected)
+    said = f"Missing: {error.expected}." if error.value is None else str(plain)
+    return said if hint is None else f"{said} {hint}"
 
 
 @contextlib.contextmanager

@@ -4,42 +4,36 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import decimal
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["bounds_mend", "keys_mend", "no_account", "unit_mend"]
 
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _MOST_ACCOUNTS = 20
 
 
-def bounds_mend(expected: str) -> str:
-    """The option that gives the bounds which an error asks for.
+def bounds_mend(column: str | None) -> str:
+    """The option that gives bounds of a column, or of those that an expression is made of.
 
-    expected: the error's text, which quotes the column or expression.
-
-    >>> bounds_mend("public bounds for 'cost': write them")
+    >>> bounds_mend("cost")
     'Write --bounds cost=LOWER:UPPER.'
     """
-    column = _quoted(expected)
     if column is None or '"' in column:
         return "Write --bounds COLUMN=LOWER:UPPER for every column it is made of."
     return f"Write --bounds {_named(column)}LOWER:UPPER{_end(column)}."
 
 
-def keys_mend(expected: str) -> str:
-    """The option that gives the keys which an error asks for.
+def keys_mend(column: str | None) -> str:
+    """The option that gives the keys of a column.
 
-    >>> keys_mend("the public values of 'home county'")
+    >>> keys_mend("home county")
     "Write --keys 'home county=A,B', or --keys 'home county=@FILE' with one a line, or \
 --private-keys 'home county', which finds them and spends a --delta."
     """
-    column = _quoted(expected) or "COLUMN"
+    column = column or "COLUMN"
     name, end = _named(column), _end(column)
     found = f"--private-keys {name.removesuffix('=')}{end}, which finds them and spends a --delta"
     return f"Write --keys {name}A,B{end}, or --keys {name}@FILE{end} with one a line, or {found}."
@@ -106,14 +100,6 @@ def _options(guarantee: object) -> str:
             return ""
         parts.append(f"--{name} {float(number):.4g}")
     return " ".join(parts)
-
-
-def _quoted(text: str) -> str | None:
-    """The first text in quotes, as Python writes them."""
-    found = _QUOTED.search(text)
-    with contextlib.suppress(ValueError, SyntaxError):
-        return None if found is None else str(ast.literal_eval(found.group()))
-    return None
 
 
 def _named(column: str) -> str:

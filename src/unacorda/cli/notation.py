@@ -343,7 +343,7 @@ class _Reader:
         except InvalidParameter as error:
             at = nodes.get(error.argument, node)
             said = f"{ARGUMENT}, column {at.col_offset + 1}, {error.argument}"
-            raise InvalidParameter(said, error.value, expected=error.expected) from None
+            raise error.about(said, error.value) from None
         except (TypeError, AttributeError, OverflowError):
             pass
         else:

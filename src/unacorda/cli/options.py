@@ -67,7 +67,7 @@ class Price:
         name = fault.argument
         if not name.startswith("--"):  # a number, under its own name
             name = f"--{name}" if argument is None else f"{argument}, {name}"
-        raise InvalidParameter(name, fault.value, expected=fault.expected)
+        raise fault.about(name, fault.value)
 
     def _made(self, argument: str) -> Guarantee:
         from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -241,7 +241,7 @@ def of_file(path: Path) -> Iterator[None]:
     if fault is not None:  # out here, so that nothing else is shown of
         if fault.argument not in {"FILE", "text"}:
             raise fault
-        raise InvalidParameter("FILE", str(path), expected=fault.expected)
+        raise fault.about("FILE", str(path))
 
 
 def _read_facts(path: Path) -> dict[str, Fact]:

@@ -44,8 +44,9 @@ def open_ledger(url: str | None) -> Ledger:
             shown(url),
             expected=(
                 'an address "sqlite:///FILE", such as sqlite:///budget.db, or '
-                '"postgresql://user:password@host/database", or None for memory'
+                '"postgresql://user:password@host/database"'
             ),
+            hint="or None for memory",
         )
     from unacorda.ledger.sqlite import SqliteStore
 

@@ -228,8 +228,10 @@ def _deltas(
         raise InvalidParameter(
             "budget",
             request,
-            expected="one with a delta, such as unacorda.ApproxDP(1, 1e-6) or unacorda.ZCDP(0.05, "
-            "delta=1e-8): private keys spend it. Or list the keys, which are then public",
+            expected="one with a delta, which private keys spend",
+            lacks="delta",
+            hint="such as unacorda.ApproxDP(1, 1e-6) or unacorda.ZCDP(0.05, delta=1e-8). Or list "
+            "the keys, which are then public",
         )
     if rest < 0 or (open_parts and rest == 0):
         raise InvalidParameter(

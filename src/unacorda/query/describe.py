@@ -227,7 +227,7 @@ class _Look:
                 too_small = error
                 break
         if too_small is not None:  # in the words of the caller
-            raise InvalidParameter("budget", self.budget, expected=too_small.expected)
+            raise too_small.about("budget", self.budget)
 
     def _supposed(self) -> Iterator[tuple[Query, Fraction]]:
         """The questions that there can be, each with its part of the budget."""

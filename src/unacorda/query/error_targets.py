@@ -160,7 +160,8 @@ def split_for(
         raise InvalidParameter(
             "errors",
             "...",
-            expected="public keys: with private ones, ask suggest_budget() for the whole question",
+            expected="public keys",
+            hint="with private ones, ask suggest_budget() for the whole question",
         )
     rest = {name: part for name, part in query.parts().items() if name not in target}
     best: tuple[Query, Guarantee] | None = None

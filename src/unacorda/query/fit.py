@@ -199,7 +199,7 @@ def _number(column: str, query: Query, *, argument: str) -> Expression:
     except InvalidParameter as error:
         fault = error
     if fault is not None:
-        raise InvalidParameter(argument, column, expected=fault.expected)
+        raise fault.about(argument, column)
     texts = sorted(set(_converted(query.rows, found.columns)))
     if texts:
         named = texts[0]

@@ -39,7 +39,7 @@ def finite(name: str, value: Real, *, expected: str) -> Real:
 
 def positive(name: str, value: Real) -> Real:
     """The number, if it is above 0."""
-    expected = "a finite number above 0 (int, float or Fraction)"
+    expected = "a finite number above 0"
     number = finite(name, value, expected=expected)
     if number <= 0:
         raise InvalidParameter(name, value, expected=expected)
@@ -48,7 +48,7 @@ def positive(name: str, value: Real) -> Real:
 
 def non_negative(name: str, value: Real) -> Real:
     """The number, if it is 0 or above."""
-    expected = "a finite number, 0 or above (int, float or Fraction)"
+    expected = "a finite number, 0 or above"
     number = finite(name, value, expected=expected)
     if number < 0:
         raise InvalidParameter(name, value, expected=expected)
@@ -57,7 +57,7 @@ def non_negative(name: str, value: Real) -> Real:
 
 def share(name: str, value: Real) -> Real:
     """The number, if it lies in [0, 1]."""
-    expected = "a number from 0 to 1 (int, float or Fraction)"
+    expected = "a number from 0 to 1"
     number = finite(name, value, expected=expected)
     if not 0 <= number <= 1:
         raise InvalidParameter(name, value, expected=expected)

@@ -183,7 +183,9 @@ def bounds_of(
     raise MissingBound(
         "lower",
         None,
-        expected=f"public bounds for {column!r}: write them with the aggregate, such as "
+        expected=f"public bounds for {column!r}",
+        column=column,
+        hint="write them with the aggregate, such as "
         f"unacorda.mean({column!r}, 0, 100), or declare columns={{...: unacorda.Bounds(0, 100)}} "
         "for every column it is made of",
     )

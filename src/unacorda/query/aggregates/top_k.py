@@ -179,7 +179,10 @@ class Top(Single):
         raise InvalidParameter(
             "values",
             None,
-            expected=f"the public values of {self.column!r}: values=[...], or declare "
+            expected=f"the public values of {self.column!r}",
+            lacks="keys",
+            column=self.column,
+            hint="values=[...], or declare "
             f"columns={{{self.column!r}: unacorda.Categories([...])}}. Values are never read off "
             "the data: where no list of them is public, group by the column with keys that are "
             "selected privately",

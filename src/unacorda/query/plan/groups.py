@@ -287,7 +287,10 @@ def _public_values(scope: TableSchema, name: str) -> Sequence[Key]:
     raise InvalidParameter(
         "keys",
         None,
-        expected=f"the public values of {name!r}: keys=[...], or declare "
+        expected=f"the public values of {name!r}",
+        lacks="keys",
+        column=name,
+        hint="keys=[...], or declare "
         f"columns={{{name!r}: unacorda.Categories([...])}}. Values are never read off the data, "
         f"unless they are found privately: keys={{{name!r}: unacorda.private_keys()}}, which "
         "spends a delta",
@@ -314,8 +317,8 @@ def _private_column(scope: TableSchema, name: str) -> Column:
     raise InvalidParameter(
         "keys",
         f"private_keys() of {name!r}",
-        expected="a column of text, whole numbers, dates or booleans, not of "
-        f"{column.kind.value}s: derive classes first, such as derive(k={hint!r})",
+        expected=f"a column of text, whole numbers, dates or booleans, not of {column.kind.value}s",
+        hint=f"derive classes first, such as derive(k={hint!r})",
     )
 
 

@@ -101,26 +101,32 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
     except MissingBound as error:
         names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.written))
         lacking = next((part for part in (item.argument, item.second) if part), "")
-        if item.second is not None and repr(plain(item.second)) in error.expected:
+        if item.second is not None and error.column == plain(item.second):
             lacking = item.second  # of two columns
             names = {name: None for name in names if f'"{name}"' in lacking}
         declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
-        hint = (
-            f"public bounds for {plain(lacking)!r}: declare columns={{{declared}}}, or write "
-            "LEAST(GREATEST(x, 0), 100)"
-            if names
-            else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
+        fault = MissingBound(
+            "SELECT",
+            item.written,
+            expected=f"public bounds for {plain(lacking)!r}",
+            column=plain(lacking),
+            hint=f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)",
         )
-        fault = MissingBound("SELECT", item.written, expected=hint)
+        if not names:
+            expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
+            fault = InvalidParameter("SELECT", item.written, expected=expected)
     except InvalidParameter as error:
-        expected = error.expected
+        fault = error.about("SELECT", item.written)
         if item.aggregate is TOP and error.argument == "values":
-            expected = (
-                f"a column of public values: declare columns={{{item.second!r}: "
-                "unacorda.Categories([...])}. Where no list of them is public, GROUP BY it with "
-                "unacorda.private_keys()"
+            fault = InvalidParameter(
+                "SELECT",
+                item.written,
+                expected="a column of public values",
+                lacks="keys",
+                column=item.second,
+                hint=f"declare columns={{{item.second!r}: unacorda.Categories([...])}}. Where no "
+                "list of them is public, GROUP BY it with unacorda.private_keys()",
             )
-        fault = InvalidParameter("SELECT", item.written, expected=expected)
     if fault is not None:
         raise fault
 
@@ -246,13 +252,13 @@ def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[N
     place = min(places)[0], max(places)[1]
     groups = zip(select.groups, select.shown, select.group_places, strict=True)
     for name, shown, own in groups:
-        said = (fault.argument, fault.expected, fault.value)
+        said = (fault.argument, fault.expected, fault.value, fault.hint)
         if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
-            called = repr(shown if name in made else name)
-            fault = InvalidParameter(
-                fault.argument.replace(repr(name), called),
-                fault.value,
-                expected=fault.expected.replace(repr(name), called),
+            column = shown if name in made else name
+            written = (fault.argument, fault.expected, fault.hint)
+            argument, *rest = (text.replace(repr(name), repr(column)) for text in written)
+            fault = fault.about(
+                argument, fault.value, expected=rest[0], hint=rest[1], column=column
             )
             place = own
             break

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
+from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.plan.query import Query
 
@@ -248,6 +248,4 @@ def placed(clause: str, text: str, place: Place) -> Iterator[None]:
             raise
         fault = error
     if fault is not None and place is not None:
-        kind = MissingBound if isinstance(fault, MissingBound) else InvalidParameter
-        part = text[slice(*place)]
-        raise kind(clause, part, expected=fault.expected).placed(text, place)
+        raise fault.about(clause, text[slice(*place)]).placed(text, place)
