@@ -100,7 +100,7 @@ def _rounding_after_clamping(patch: pytest.MonkeyPatch) -> None:
         inside = f"greatest(least({value}, 2.5e0), {double(-0.25)})"
         return f"CASE WHEN {value} IS NOT NULL THEN CAST(round({inside}) AS BIGINT) END"
 
-    patch.setattr("unacorda.query.aggregates.linear.grid_unit", lambda *_, **__: 0)
+    patch.setattr("unacorda.query.aggregates.measures.grid_unit", lambda *_, **__: 0)
     patch.setattr(Clamp, "sql", wrong)
 
 

@@ -49,7 +49,6 @@ from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.linear import (
-    Clamp,
     Count,
     CountDistinct,
     CountPeople,
@@ -59,6 +58,16 @@ from unacorda.query.aggregates.linear import (
 )
 from unacorda.query.aggregates.margins import Margins
 from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean, weighted_mean
+from unacorda.query.aggregates.measures import (
+    Clamp,
+    Clamped,
+    Measure,
+    PeopleCount,
+    RowTerm,
+    Shortened,
+    SumOf,
+    Times,
+)
 from unacorda.query.aggregates.moment_strategies import (
     CROSSED,
     PAIRED,
@@ -201,6 +210,7 @@ __all__ = [
     "Chain",
     "Charge",
     "Clamp",
+    "Clamped",
     "ClampingSearch",
     "Climbers",
     "Column",
@@ -243,11 +253,13 @@ __all__ = [
     "Literal",
     "Margins",
     "Mean",
+    "Measure",
     "MemoryStore",
     "Name",
     "Node",
     "Operation",
     "Ordering",
+    "PeopleCount",
     "Person",
     "PostgresAsking",
     "Proportion",
@@ -267,6 +279,7 @@ __all__ = [
     "Release",
     "Reservation",
     "Row",
+    "RowTerm",
     "RowsPerPerson",
     "SearchBegun",
     "Select",
@@ -275,6 +288,7 @@ __all__ = [
     "Sensitivity",
     "Session",
     "Share",
+    "Shortened",
     "SimulatedBias",
     "SourceTable",
     "SparkAsking",
@@ -284,10 +298,12 @@ __all__ = [
     "Strategy",
     "SubAccount",
     "Sum",
+    "SumOf",
     "TableSchema",
     "TableTransaction",
     "Tallies",
     "ThresholdSearch",
+    "Times",
     "Top",
     "Total",
     "Translated",

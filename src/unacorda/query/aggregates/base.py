@@ -1,9 +1,9 @@
 """What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
 
-An aggregate reads the bounded rows of a question through exact integers alone: sums over the rows
-of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their numbers
-climb (`threshold_counts`). It turns its part of the budget into noise, and the integers and the
-noise into released numbers. A new aggregate is one class, named in `aggregates.every`.
+An aggregate reads the bounded rows of a question through exact integers alone: counts and sums over
+the rows of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their
+numbers climb (`threshold_counts`). It turns its part of the budget into noise, and the integers and
+the noise into released numbers. A new aggregate is one class, named in `aggregates.every`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -23,6 +23,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.aggregates.measures import Measure
 from unacorda.query.aggregates.threshold_counts import Thresholds
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
@@ -94,10 +95,18 @@ class Aggregate(ABC):
         (found,) = self.expressions
         return found
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL of exact integers over the bounded rows of a cell; values: its expressions' names."""
-        del values, unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """Exact integers over the bounded rows of a cell; values: its expressions' names."""
+        del values
         return ()
+
+    def reads_people(self, values: Sequence[str], unit: Unit) -> bool:
+        """Whether it reads several rows of one person in another way than rows of several."""
+        return (
+            any(measure.counts_people for measure in self.measures(values))
+            or any(ranking.people is not None for ranking in self.rankings(values))
+            or bool(self.ladders(values, unit))
+        )
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """What is counted by place on a public grid."""

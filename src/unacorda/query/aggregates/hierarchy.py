@@ -23,10 +23,11 @@ from unacorda.query.aggregates.base import Aggregate, Single
 from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.linear import Count, CountPeople, Sum
 from unacorda.query.aggregates.margins import Margins
+from unacorda.query.aggregates.measures import Measure
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Reach, Unit
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Consistent",
@@ -89,9 +90,9 @@ class Consistent(Single):
         del scope
         return self
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """Those of the finest level: all others are sums of them."""
-        return self.of.measures(values, unit)
+        return self.of.measures(values)
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise:
         """The noise of each level: by the caller's weights, or the best by which none errs more.

@@ -17,7 +17,6 @@ the numbers is missing adds nothing.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -39,29 +38,31 @@ from unacorda.query.aggregates.base import (
     given_bounds,
     weight_of,
 )
-from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.noise.additive import (
-    CONFIDENCE,
-    AdditiveNoise,
-    Share,
-    additive_noise,
-    grid_unit,
+from unacorda.query.aggregates.measures import (
+    Clamp,
+    Clamped,
+    Measure,
+    PeopleCount,
+    PresentCount,
+    RowCount,
+    Shortened,
+    SumOf,
+    ValueCount,
+    clamp_of,
+    clamping_note,
 )
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Person, Reach, Unit
+from unacorda.query.schema.units import Reach
 
 __all__ = [
-    "Clamp",
     "Count",
     "CountDistinct",
     "CountPeople",
     "Counting",
     "Sum",
     "VectorSum",
-    "clamp_of",
-    "clamping_note",
     "count",
     "count_distinct",
     "count_people",
@@ -119,10 +120,9 @@ class Count(Counting):
         counted = expression_of(self.column, scope, numeric=False)
         return dataclasses.replace(self, expressions=(counted,))
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
-        return (f"count({values[0]})" if values else "count(*)",)
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of rows."""
+        return (PresentCount(tuple(values)) if values else RowCount(),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the counts."""
@@ -144,14 +144,9 @@ class CountPeople(Counting):
         counted = expression_of(self.column, scope, numeric=False)
         return dataclasses.replace(self, expressions=(counted,))
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        present = f" FILTER ({values[0]} IS NOT NULL)" if values else ""
-        if not isinstance(unit, Person):
-            return (f"count(*){present}",)
-        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
-        counted = f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))"
-        return (f"{counted}{present}",)
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of people."""
+        return (PeopleCount(*values),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the counts."""
@@ -216,11 +211,9 @@ class CountDistinct(Counting):
         counted = expression_of(self.column, scope, numeric=False)
         return dataclasses.replace(self, expressions=(counted,))
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, an exact integer a cell."""
-        del unit
-        zero = " + 0.0e0" if self.expression.kind.numeric else ""  # -0.0 is 0.0
-        return (f"count(DISTINCT {values[0]}{zero})",)
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of values."""
+        return (ValueCount(values[0], numeric=self.expression.kind.numeric),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """That of a count of rows."""
@@ -246,53 +239,6 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
     'product'
     """
     return CountDistinct(column=column, weight=weight_of(weight))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clamp:
-    """A public range as integers of a public unit: value = integer times 2^unit_log2.
-
-    The bounds are rounded to the unit first, and values are clamped again as integers, since
-    rounding after clamping could pass a bound. The unit depends on the bounds alone.
-    """
-
-    lower: int
-    upper: int
-    unit_log2: int
-
-    @staticmethod
-    @functools.lru_cache(maxsize=1_024)
-    def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
-        """The range as integers; whole: the values are known to be whole numbers."""
-        unit_log2 = grid_unit(lower, upper, whole=whole)
-        unit = Fraction(2) ** unit_log2
-        low, high = round(lower / unit), round(upper / unit)
-        return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
-
-    def sql(self, value: str) -> str:
-        """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""
-        # Values between the ends times a power of two do not pass them, nor does what is rounded
-        # then; those beyond are not multiplied, since that could pass the range of doubles.
-        low, high = self.absolute(self.lower), self.absolute(self.upper)
-        scale = 2.0**-self.unit_log2
-        assert low * scale == self.lower
-        assert high * scale == self.upper
-        return (
-            f"CAST(CASE WHEN {value} <= {double(low)} THEN {double(low * scale)} "
-            f"WHEN {value} >= {double(high)} THEN {double(high * scale)} "
-            f"ELSE round({value} * {double(scale)}) END AS BIGINT)"
-        )
-
-    def absolute(self, integer: int | Fraction) -> float:
-        """An integer of the unit as a number."""
-        return float(integer * Fraction(2) ** self.unit_log2)
-
-
-def clamp_of(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
-    """The public range of a bound aggregate as integers."""
-    assert lower is not None
-    assert upper is not None
-    return Clamp.of(lower, upper, whole=expression.kind is Kind.INTEGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,10 +274,9 @@ class Sum(Single):
         """The public range in integers."""
         return clamp_of(self.expression, self.lower, self.upper)
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
-        return (f"sum({self.clamp.sql(values[0])})",)
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The sum of clamped values."""
+        return (SumOf(Clamped(values[0], self.clamp)),)
 
     def _sensitivity(self, reach: Reach) -> Sensitivity:
         return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
@@ -378,19 +323,8 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
     return Sum(column=column, lower=low, upper=high, weight=weight_of(weight))
 
 
-def clamping_note(lower: Fraction | None, upper: Fraction | None) -> str:
-    """The sentence that names clamping without guessing its size."""
-    assert lower is not None
-    assert upper is not None
-    return f"values are clamped to [{float(lower):g}, {float(upper):g}]; by how much is not known"
-
-
 _MOST = 1000
 _FARTHEST = Fraction(10) ** 100
-_UNITS_LOG2 = 40
-"""The length is about 2^40 units: 2^80 rows fit into 128 bits."""
-_CUT = 2.0**20
-"""Single numbers are cut at so many lengths, so that their squares stay finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,43 +359,21 @@ class VectorSum(Aggregate):
         """The length as the float that the engine reckons with."""
         return float(self.norm)
 
-    @property
-    def unit_log2(self) -> int:
-        """Sums are whole multiples of 2^unit_log2."""
-        return math.frexp(self.length)[1] - _UNITS_LOG2
+    def _terms(self, values: Sequence[str]) -> list[Shortened]:
+        return [Shortened(tuple(values), place, self.length) for place in range(len(self.columns))]
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell; no row raises."""
-        del unit
-        end = double(self.length * _CUT)
-        inside = [f"greatest(least({value}, {end}), -{end})" for value in values]
-        # NULL where a number is missing: GREATEST and LEAST would leave it out.
-        present = " AND ".join(f"{value} IS NOT NULL" for value in values)
-        square = " + ".join(f"({number}) * ({number})" for number in inside)
-        scale, length = double(2.0**-self.unit_log2), double(self.length)
-        whole = double(self.length * self.length)
-        factor = (
-            f"CASE WHEN {square} <= {whole} THEN {scale} "
-            f"ELSE {length} / sqrt({square}) * {scale} END"
-        )
-        return tuple(
-            f"sum(CASE WHEN {present} THEN CAST(round(({number}) * ({factor})) AS BIGINT) END)"
-            for number in inside
-        )
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The sums of what is left of each number, over rows in which none is missing."""
+        return tuple(SumOf(term, present=tuple(values)) for term in self._terms(values))
 
     def _sensitivity(self, reach: Reach) -> Sensitivity:
-        # Squares, their sum, a root, a quotient and two products err by less than 2^-40 of the
-        # length together; rounding to units by half a unit a number.
-        exact = Fraction(self.length) * Fraction(2) ** -self.unit_log2
-        rounded = math.isqrt(len(self.columns)) + 1
-        radius = math.ceil(exact * (1 + Fraction(1, 1 << 40))) + rounded
+        radius = self._terms(self.columns)[0].radius
         return of_balls(reach, radius=radius, size=len(self.columns))
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share, of each number."""
-        return additive_noise(
-            share, self._sensitivity(reach), unit_log2=self.unit_log2, counts=False
-        )
+        unit_log2 = self._terms(self.columns)[0].unit_log2
+        return additive_noise(share, self._sensitivity(reach), unit_log2=unit_log2, counts=False)
 
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy sums with their errors, one answer a column."""

@@ -37,20 +37,30 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
-from unacorda.query.aggregates.linear import Clamp, Counting, clamp_of, clamping_note
+from unacorda.query.aggregates.linear import Counting
+from unacorda.query.aggregates.measures import (
+    Clamp,
+    Clamped,
+    Measure,
+    PresentCount,
+    SumOf,
+    Times,
+    TrueCount,
+    clamp_of,
+    clamping_note,
+)
 from unacorda.query.aggregates.moment_strategies import moment_clamp, noise_quantile
 from unacorda.query.aggregates.ratios import (
     OfTwo,
     RatioSide,
     assumed_pairs,
-    present,
     refuse_negative,
 )
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_splits
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Reach, Unit
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "CountIf",
@@ -105,11 +115,10 @@ class Mean(Single):
         """The public range in integers."""
         return clamp_of(self.expression, self.lower, self.upper)
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The sum of clamped values, and their number."""
         (value,) = values
-        return (f"sum({self.clamp.sql(value)})", f"count({value})")
+        return (SumOf(Clamped(value, self.clamp)), PresentCount((value,)))
 
     def _sensitivity(self, reach: Reach) -> Sensitivity:
         return of_splits(reach, width=self.clamp.upper - self.clamp.lower)
@@ -346,10 +355,9 @@ class CountIf(Counting):
         expression = scope.parse(self.condition, argument="condition", expect=Kind.BOOLEAN)
         return dataclasses.replace(self, expressions=(expression,))
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
-        return (f"count(CASE WHEN {values[0]} THEN 1 END)",)
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of rows in which the condition holds."""
+        return (TrueCount(values[0]),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the counts."""
@@ -378,11 +386,10 @@ class Proportion(Single):
         """Its condition: ones and zeros."""
         return (self.condition,)
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The numbers of rows in which the condition holds, and in which it is known."""
         (value,) = values
-        return (f"count(CASE WHEN {value} THEN 1 END)", f"count({value})")
+        return (TrueCount(value), PresentCount((value,)))
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share, for the pair of counts."""
@@ -449,12 +456,12 @@ class WeightedMean(OfTwo):
         least = round(w.lower / Fraction(2) ** weights.unit_log2)
         return values, dataclasses.replace(weights, lower=min(least, weights.upper))
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The sums of weighted values, above their lower bound, and of weights."""
         (value, weight), (x, w) = values, self.clamps
-        product = f"({x.sql(value)} - ({x.lower})) * {w.sql(weight)}"
-        return tuple(f"sum({present(values, summed)})" for summed in (product, w.sql(weight)))
+        weighted = Times(Clamped(value, x, above=True), Clamped(weight, w))
+        terms = (weighted, Clamped(weight, w))
+        return tuple(SumOf(term, present=tuple(values)) for term in terms)
 
     @property
     def _widths(self) -> tuple[int, int]:

@@ -67,7 +67,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.rounded import floor_log2
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.linear import Clamp
+from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_vectors

@@ -55,7 +55,7 @@ from unacorda.query.aggregates.base import (
 from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
 from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.grid_draws import draw_places, rank_losses
-from unacorda.query.aggregates.linear import clamping_note
+from unacorda.query.aggregates.measures import clamping_note
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for

@@ -30,7 +30,17 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, weight_of
-from unacorda.query.aggregates.linear import Clamp, clamp_of, clamping_note
+from unacorda.query.aggregates.measures import (
+    Clamp,
+    Clamped,
+    Measure,
+    PresentCount,
+    RowTerm,
+    SumOf,
+    Times,
+    clamp_of,
+    clamping_note,
+)
 from unacorda.query.aggregates.moment_strategies import (
     Noisy,
     Strategies,
@@ -43,7 +53,7 @@ from unacorda.query.expressions.types import Expression
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Reach, Unit
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "OfTwo",
@@ -51,7 +61,6 @@ __all__ = [
     "Ratio",
     "RatioSide",
     "assumed_pairs",
-    "present",
     "ratio",
     "refuse_negative",
 ]
@@ -143,15 +152,13 @@ class Pair:
         first, second = self.widths
         return self.x.absolute(Fraction(first, 2)), self.y.absolute(Fraction(second, 2))
 
-    def measures(self, values: Sequence[str], *, squares: bool) -> tuple[str, ...]:
-        """SQL of counts and sums over the rows in which both are present."""
-        x, y = values
-        first = f"({self.x.sql(x)} - ({self.x.lower}))"
-        second = f"({self.y.sql(y)} - ({self.y.lower}))"
-        summed = [first, second, f"{first} * {second}"]
-        summed += [f"{first} * {first}", f"{second} * {second}"] if squares else []
-        sums = (f"sum({present(values, value)})" for value in summed)
-        return (f"count({present(values, '1')})", *sums)
+    def measures(self, values: Sequence[str], *, squares: bool) -> tuple[Measure, ...]:
+        """Counts and sums over the rows in which both are present."""
+        (x, y), both = values, tuple(values)
+        first, second = Clamped(x, self.x, above=True), Clamped(y, self.y, above=True)
+        terms: list[RowTerm] = [first, second, Times(first, second)]
+        terms += [Times(first, first), Times(second, second)] if squares else []
+        return (PresentCount(both), *(SumOf(term, present=both) for term in terms))
 
     def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
         """Of 1, u, v and u v in units of 1 / (a b), a and b the widths, a list of cells for each.
@@ -184,12 +191,6 @@ class Pair:
         for values, clamp, half in zip(given, (self.x, self.y), self.halves, strict=True):
             found.append(np.clip((values - clamp.absolute(clamp.lower)) / half - 1, -1.0, 1.0))
         return found[0], found[1]
-
-
-def present(values: Sequence[str], result: str) -> str:
-    """SQL of a result over rows in which all values are present, NULL elsewhere."""
-    both = " AND ".join(f"{value} IS NOT NULL" for value in values)
-    return f"CASE WHEN {both} THEN {result} END"
 
 
 def refuse_negative(argument: str, side: RatioSide, *, reason: str = "") -> None:
@@ -268,13 +269,10 @@ class Ratio(OfTwo):
             l1=_least(ends, unit=self._one, power=1), l2=_least(ends, unit=self._one, power=2)
         )
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
-        return tuple(
-            f"sum({present(values, clamp.sql(value))})"
-            for clamp, value in zip(self.clamps, values, strict=True)
-        )
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The sums of both over the rows in which both are present."""
+        terms = map(Clamped, values, self.clamps)
+        return tuple(SumOf(term, present=tuple(values)) for term in terms)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share, for the two sums."""

@@ -49,7 +49,15 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
-from unacorda.query.aggregates.linear import Clamp, clamping_note
+from unacorda.query.aggregates.measures import (
+    Clamp,
+    Clamped,
+    Measure,
+    PresentCount,
+    SumOf,
+    Times,
+    clamping_note,
+)
 from unacorda.query.aggregates.moment_strategies import (
     CROSSED,
     MAIN,
@@ -66,7 +74,7 @@ from unacorda.query.aggregates.moment_strategies import (
 from unacorda.query.aggregates.ratios import OfTwo, Pair, RatioSide
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Reach, Unit
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Correlation",
@@ -116,12 +124,11 @@ class Variance(Single):
         """The public range in integers."""
         return moment_clamp(self.expression, self.lower, self.upper)
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of values, their sum and that of their squares, above the lower bound."""
         (value,) = values
-        above = f"({self.clamp.sql(value)} - ({self.clamp.lower}))"
-        return (f"count({value})", f"sum({above})", f"sum({above} * {above})")
+        above = Clamped(value, self.clamp, above=True)
+        return (PresentCount((value,)), SumOf(above), SumOf(Times(above, above)))
 
     @property
     def _width(self) -> int:
@@ -361,9 +368,8 @@ class Covariance(_Paired):
         first, second = self.pair.widths
         return first * second
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """Counts and sums over the rows in which both are present."""
         return self.pair.measures(values, squares=False)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
@@ -430,9 +436,8 @@ class Correlation(_Paired):
         first, second = self.pair.widths
         return (first * second) ** 2
 
-    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
-        """SQL over the bounded rows, each an exact integer a cell."""
-        del unit
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """Counts and sums over the rows in which both are present."""
         return self.pair.measures(values, squares=True)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:

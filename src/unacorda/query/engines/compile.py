@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unacorda.query.aggregates.linear import CountPeople
+from unacorda.query.aggregates.measures import Measure, PeopleCount
 from unacorda.query.engines.bounding import bound_rows
 from unacorda.query.engines.relations import Located, relation
 from unacorda.query.plan.query import Query
@@ -103,7 +103,7 @@ def compile_found(
     """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
     names = _private_names(query)
     listed = ", ".join(names)
-    people = CountPeople().measures((), unit)[0]
+    people = PeopleCount().sql(unit)
     return KeyCountSql(
         keys=_public_keys(query),
         held=_bounded(
@@ -141,7 +141,11 @@ def compile_chosen(
 
 
 def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
-    counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
+    counts = ""
+    for index, measure in enumerate(query.measures):
+        if not isinstance(measure, Measure):  # of what is no measure the terms may have no ends
+            raise TypeError(f"not a measure: {type(measure).__name__}")
+        counts += f", {measure.sql(unit)}::VARCHAR AS a{index}"
     return Statement(
         measures=len(query.measures),
         keys=keys,

@@ -12,6 +12,7 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Exact
 from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
+from unacorda.query.aggregates.measures import Measure
 from unacorda.query.aggregates.threshold_counts import Climbers, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
@@ -49,7 +50,7 @@ class Given:
 
     cells: int
     reads: Mapping[str, Reads]
-    measures: Mapping[str, int]
+    measures: Mapping[Measure, int]
     rankings: Mapping[Ranking, int]
     ladders: Mapping[Thresholds, int]
     tallies: Tallies
@@ -61,7 +62,7 @@ class Given:
         return Given(
             cells=len(query.keys),
             reads=query.reads,
-            measures={sql: number for number, sql in enumerate(query.measures)},
+            measures={measure: number for number, measure in enumerate(query.measures)},
             rankings={ranking: number for number, ranking in enumerate(query.rankings)},
             ladders={ladder: number for number, ladder in enumerate(query.ladders)},
             tallies=tallies,

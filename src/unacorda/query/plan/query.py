@@ -27,6 +27,7 @@ from unacorda.query.aggregates.margins import (
     check_level_weights,
     check_margins,
 )
+from unacorda.query.aggregates.measures import Measure
 from unacorda.query.aggregates.threshold_counts import Thresholds
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
@@ -204,23 +205,9 @@ def check_copies(
     if private:
         raise InvalidParameter("keys", "private_keys()", expected=expected)
     for name, aggregate in aggregates.items():
-        if _tells_people_apart(aggregate):
+        values = [f"v{index}" for index in range(len(aggregate.expressions))]
+        if aggregate.reads_people(values, Row()):
             raise InvalidParameter(name, type(aggregate).__name__, expected=expected)
-
-
-def _tells_people_apart(aggregate: Aggregate) -> bool:
-    """Whether it reads several rows of one person in another way than rows of several."""
-    values = [f"v{index}" for index in range(len(aggregate.expressions))]
-    units = Row(), Person("id", max_rows=1)
-    one, other = (
-        (
-            aggregate.measures(values, unit),
-            tuple(ranking.sql(unit) for ranking in aggregate.rankings(values)),
-            tuple(ladder.sql(unit) for ladder in aggregate.ladders(values, unit)),
-        )
-        for unit in units
-    )
-    return one != other
 
 
 _T = TypeVar("_T")
@@ -232,7 +219,7 @@ _ANY_CELLS = 1 << 62  # as many as there may be
 class Reads:
     """What one aggregate reads of the bounded rows: see `Aggregate`."""
 
-    measures: tuple[str, ...]
+    measures: tuple[Measure, ...]
     rankings: tuple[Ranking, ...]
     ladders: tuple[Thresholds, ...]
 
@@ -386,7 +373,7 @@ class Query(RowSteps):
         return tuple(dict.fromkeys(found))
 
     @property
-    def measures(self) -> tuple[str, ...]:
+    def measures(self) -> tuple[Measure, ...]:
         """SQL of the exact sums and counts over the bounded rows, each once."""
         return _once(reads.measures for reads in self.reads.values())
 
@@ -408,7 +395,7 @@ class Query(RowSteps):
         for name, aggregate in self.aggregates.items():
             values = tuple(names[x.sql] for x in aggregate.expressions)
             found[name] = Reads(
-                measures=aggregate.measures(values, self.unit),
+                measures=aggregate.measures(values),
                 rankings=aggregate.rankings(values),
                 ladders=aggregate.ladders(values, self.unit),
             )

@@ -1,0 +1,312 @@
+"""What is read of the bounded rows: exact integers, of terms whose ends are public.
+
+An aggregate says what it reads in values of these classes, and an engine takes no others. So no sum
+can be asked for whose terms are not clamped: what one row adds lies between `ends`, whatever it
+holds, and those follow from the question alone.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.noise.additive import grid_unit
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.units import Person, Unit
+
+__all__ = [
+    "Clamp",
+    "Clamped",
+    "Measure",
+    "PeopleCount",
+    "PresentCount",
+    "RowCount",
+    "RowTerm",
+    "Shortened",
+    "SumOf",
+    "Times",
+    "TrueCount",
+    "ValueCount",
+    "clamp_of",
+    "clamping_note",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clamp:
+    """A public range as integers of a public unit: value = integer times 2^unit_log2.
+
+    The bounds are rounded to the unit first, and values are clamped again as integers, since
+    rounding after clamping could pass a bound. The unit depends on the bounds alone.
+    """
+
+    lower: int
+    upper: int
+    unit_log2: int
+
+    @staticmethod
+    @functools.lru_cache(maxsize=1_024)
+    def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
+        """The range as integers; whole: the values are known to be whole numbers."""
+        unit_log2 = grid_unit(lower, upper, whole=whole)
+        unit = Fraction(2) ** unit_log2
+        low, high = round(lower / unit), round(upper / unit)
+        return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+
+    def sql(self, value: str) -> str:
+        """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""
+        # Values between the ends times a power of two do not pass them, nor does what is rounded
+        # then; those beyond are not multiplied, since that could pass the range of doubles.
+        low, high = self.absolute(self.lower), self.absolute(self.upper)
+        scale = 2.0**-self.unit_log2
+        assert low * scale == self.lower
+        assert high * scale == self.upper
+        return (
+            f"CAST(CASE WHEN {value} <= {double(low)} THEN {double(low * scale)} "
+            f"WHEN {value} >= {double(high)} THEN {double(high * scale)} "
+            f"ELSE round({value} * {double(scale)}) END AS BIGINT)"
+        )
+
+    def absolute(self, integer: int | Fraction) -> float:
+        """An integer of the unit as a number."""
+        return float(integer * Fraction(2) ** self.unit_log2)
+
+
+def clamp_of(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
+    """The public range of a bound aggregate as integers."""
+    assert lower is not None
+    assert upper is not None
+    return Clamp.of(lower, upper, whole=expression.kind is Kind.INTEGER)
+
+
+def clamping_note(lower: Fraction | None, upper: Fraction | None) -> str:
+    """The sentence that names clamping without guessing its size."""
+    assert lower is not None
+    assert upper is not None
+    return f"values are clamped to [{float(lower):g}, {float(upper):g}]; by how much is not known"
+
+
+class RowTerm(ABC):
+    """An integer of one row. value, values: names of columns of the bounded rows, doubles."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[int, int]:
+        """The least and the greatest that it is, of whatever row; it may be NULL, which adds 0."""
+
+    @property
+    @abstractmethod
+    def sql(self) -> str:
+        """SQL of it; total."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Clamped(RowTerm):
+    """A number clamped to a range; above: less the lower end of it."""
+
+    value: str
+    clamp: Clamp
+    above: bool = False
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Those of the range."""
+        least = self.clamp.lower if self.above else 0
+        return self.clamp.lower - least, self.clamp.upper - least
+
+    @property
+    def sql(self) -> str:
+        """SQL of it."""
+        clamped = self.clamp.sql(self.value)
+        return f"({clamped} - ({self.clamp.lower}))" if self.above else clamped
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Times(RowTerm):
+    """The product of two terms."""
+
+    first: RowTerm
+    second: RowTerm
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the greatest product of their ends."""
+        products = [a * b for a in self.first.ends for b in self.second.ends]
+        return min(products), max(products)
+
+    @property
+    def sql(self) -> str:
+        """SQL of it."""
+        return f"{self.first.sql} * {self.second.sql}"
+
+
+UNITS_LOG2 = 40
+"""The length is about 2^40 units: 2^80 rows fit into 128 bits."""
+
+_CUT = 2.0**20
+"""Single numbers are cut at so many lengths, so that their squares stay finite."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shortened(RowTerm):
+    """One number of a vector that is cut to a length, in units of which the length has about 2^40.
+
+    values: the vector; place: of the number; length: in the l2 norm.
+    """
+
+    values: tuple[str, ...]
+    place: int
+    length: float
+
+    @property
+    def unit_log2(self) -> int:
+        """It is in units of 2^unit_log2."""
+        return math.frexp(self.length)[1] - UNITS_LOG2
+
+    @property
+    def radius(self) -> int:
+        """The longest vector of such terms, in units.
+
+        Squares, their sum, a root, a quotient and two products err by less than 2^-40 of the length
+        together; rounding to units by half a unit a number.
+        """
+        exact = Fraction(self.length) * Fraction(2) ** -self.unit_log2
+        rounded = math.isqrt(len(self.values)) + 1
+        return math.ceil(exact * (1 + Fraction(1, 1 << 40))) + rounded
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """No number is longer than the vector."""
+        return -self.radius, self.radius
+
+    @property
+    def sql(self) -> str:
+        """SQL of it, where no number is NULL."""
+        end = double(self.length * _CUT)
+        inside = [f"greatest(least({value}, {end}), -{end})" for value in self.values]
+        square = " + ".join(f"({number}) * ({number})" for number in inside)
+        scale, length = double(2.0**-self.unit_log2), double(self.length)
+        whole = double(self.length * self.length)
+        factor = (
+            f"CASE WHEN {square} <= {whole} THEN {scale} "
+            f"ELSE {length} / sqrt({square}) * {scale} END"
+        )
+        return f"CAST(round(({inside[self.place]}) * ({factor})) AS BIGINT)"
+
+
+class Measure(ABC):
+    """An exact integer over the bounded rows of a cell."""
+
+    __slots__ = ()
+
+    counts_people = False
+    """Whether it reads several rows of one person in another way than rows of several."""
+
+    @abstractmethod
+    def sql(self, unit: Unit) -> str:
+        """SQL of it; NULL counts as 0."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RowCount(Measure):
+    """How many rows."""
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        del unit
+        return "count(*)"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PresentCount(Measure):
+    """How many rows in which all of these are present."""
+
+    values: tuple[str, ...]
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        del unit
+        if len(self.values) == 1:
+            return f"count({self.values[0]})"
+        return f"count({_present(self.values, '1')})"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrueCount(Measure):
+    """How many rows in which a condition holds."""
+
+    value: str
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        del unit
+        return f"count(CASE WHEN {self.value} THEN 1 END)"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ValueCount(Measure):
+    """How many different values; numeric: they are numbers, of which -0.0 is 0.0."""
+
+    value: str
+    numeric: bool
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        del unit
+        return f"count(DISTINCT {self.value}{' + 0.0e0' if self.numeric else ''})"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PeopleCount(Measure):
+    """How many units (people) have a row, or one in which `value` is present."""
+
+    value: str | None = None
+
+    counts_people = True
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        present = "" if self.value is None else f" FILTER ({self.value} IS NOT NULL)"
+        if not isinstance(unit, Person):
+            return f"count(*){present}"
+        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+        return f"count(DISTINCT {ids if len(unit.id) == 1 else f'({ids})'}){present}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SumOf(Measure):
+    """The sum of a term over rows, of those in which all of `present` are present."""
+
+    term: RowTerm
+    present: tuple[str, ...] = ()
+
+    def sql(self, unit: Unit) -> str:
+        """SQL of it."""
+        del unit
+        summed = self.term.sql
+        return f"sum({_present(self.present, summed) if self.present else summed})"
+
+
+def _present(values: Sequence[str], result: str) -> str:
+    """SQL of a result over rows in which all values are present, NULL elsewhere."""
+    every = " AND ".join(f"{value} IS NOT NULL" for value in values)
+    return f"CASE WHEN {every} THEN {result} END"
