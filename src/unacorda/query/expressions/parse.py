@@ -1,12 +1,20 @@
-"""Read an expression: text and columns in, safe SQL with its kind and range out."""
+"""Read an expression: text and columns in, safe SQL with its kind and range out.
+
+A column without a type, as of a CSV file, may be read in several ways. Each operation takes those
+ways of its operands that fit together; of the ways in which a column is read that nothing outside
+an operation uses, the best is kept for each kind that comes out. So the time that it takes grows
+with the text and not with the number of combinations.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.dates import DATES
@@ -29,23 +37,49 @@ from unacorda.query.expressions.values import (
     settled,
 )
 
-__all__ = ["parse"]
+__all__ = ["parse", "remember", "tree_of"]
 
 _RULES = {**ARITHMETIC, **CURVES, **TEXTS, **DATES, **CHOICES, **CONVERSIONS, **PREDICATES}
+_MOST_WAYS = 10_000
+_MOST_TREES = 4_096
+
+_trees: OrderedDict[str, Node] = OrderedDict()
+
+
+def tree_of(text: str, *, argument: str) -> Node:
+    """What a text means before its columns are known; a text that was read is not read again.
+
+    Raises UnsafeExpression for what is outside the language, InvalidParameter for what is no text.
+    """
+    found = _trees.get(text) if checks.is_text(text) else None
+    if found is None:
+        tree = condition(text, argument=argument)
+        found = Reader(text=text).read(tree)
+        refuse_lost(text, tree)
+        remember(text, found)
+    return found
+
+
+def remember(text: str, node: Node) -> None:
+    """Let a text mean the tree that it was written from."""
+    _trees[text] = node
+    while len(_trees) > _MOST_TREES:
+        _trees.popitem(last=False)
 
 
 def parse(
     text: str,
     *,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Column | Sequence[Column]],
     argument: str = "where",
     expect: Kind | None = None,
 ) -> Expression:
     """The row-wise expression a text means over these columns.
 
-    columns: by the name the text uses; a name is matched exactly, or else without regard to case
-    if that leaves one. argument: the caller's word for the text, for messages. expect: the kind
-    the expression must give; NUMBER also takes integers, and booleans as 1 and 0.
+    columns: by the name the text uses; of one without a type the ways to read it, best first. A
+    name is matched exactly, or else without regard to case if that leaves one. argument: the
+    caller's word for the text, for messages. expect: the kind the expression must give; NUMBER also
+    takes integers, and booleans as 1 and 0.
 
     The result is total: evaluating its sql raises on no row. Arithmetic is in doubles; division
     and remainder by zero, roots and logarithms outside their domain, and NaN give NULL; overflow
@@ -62,49 +96,133 @@ def parse(
     >>> decade.lower, decade.upper, decade.kind.value
     (0.0, 120.0, 'integer')
     """
-    tree = condition(text, argument=argument)
-    node = Reader(text=text).read(tree)
-    refuse_lost(text, tree)
-    scope = _Scope(columns=columns, argument=argument, text=text)
+    node = tree_of(text, argument=argument)
+    ways = {n: (c,) if isinstance(c, Column) else tuple(c) for n, c in columns.items()}
+    scope = _Scope(columns=ways, argument=argument, text=text)
     fault: str | None = None
     try:
-        value = _expected(scope.value(node), expect)
+        value, chosen = scope.read(node, expect)
     except KindMismatch as mismatch:
         fault = str(mismatch)
     except RecursionError:
         raise errors.too_deep(text) from None
     if fault is not None:
         raise InvalidParameter(argument, text, expected=fault)
-    return _finished(value, node, scope)
+    return _finished(value, node, chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """One way to read a part. picks: of each column that can be read in several, which one."""
+
+    value: Value
+    picks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Readings that come first are better, all together and then by the order of columns."""
+        return sum(pick for _, pick in self.picks), self.picks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    columns: Mapping[str, Column]
+    columns: Mapping[str, tuple[Column, ...]]
     argument: str
     text: str
 
-    def value(self, node: Node) -> Value:
+    def read(self, node: Node, expect: Kind | None) -> tuple[Value, frozenset[str]]:
+        """The best way to read a tree as a kind, and the names of the columns that it reads.
+
+        Raises KindMismatch from the first ways to read columns where none fits.
+        """
+        order = {name: place for place, name in enumerate(self.columns)}
+        uses = Counter(map(self.known, names(node)))
+        found = []
+        for way in self.ways(node, uses, order)[0]:
+            try:
+                found.append((way.rank, _expected(way.value, expect), way.picks))
+            except KindMismatch:
+                continue
+        if not found:
+            first = {name: found[:1] for name, found in self.columns.items()}
+            alone = _Scope(columns=first, argument=self.argument, text=self.text)
+            _expected(alone.first(node), expect)
+            raise KindMismatch("columns that can be read so together; declare what they are")
+        _, value, picks = min(found, key=lambda one: one[0])
+        picked = dict(picks)
+        return value, frozenset(
+            self.columns[name][picked.get(order[name], 0)].name for name in uses
+        )
+
+    def ways(
+        self, node: Node, uses: Counter[str], order: Mapping[str, int]
+    ) -> tuple[list[_Way], Counter[str]]:
+        """The ways to read a part, and how often it names each column; uses: the whole does."""
+        match node:
+            case Literal():
+                return [_Way(value=constant(node))], Counter()
+            case Name(name):
+                known = self.known(name)
+                choices = self.columns[known]
+                ways = [
+                    _Way(
+                        value=_column(node, column),
+                        picks=((order[known], pick),) if len(choices) > 1 else (),
+                    )
+                    for pick, column in enumerate(choices)
+                ]
+                return ways, Counter((known,))
+            case Operation(name=name, operands=operands):
+                parts = [self.ways(operand, uses, order) for operand in operands]
+                named = sum((one for _, one in parts), Counter[str]())
+                inside = {order[known] for known, count in named.items() if count == uses[known]}
+                best: dict[object, _Way] = {}
+                for picks, values in self.together([ways for ways, _ in parts]):
+                    try:
+                        way = _Way(value=_RULES[name](node, values), picks=picks)
+                    except KindMismatch:
+                        continue
+                    outside = tuple(one for one in picks if one[0] not in inside)
+                    key = (way.value.kind, outside)
+                    if key not in best or way.rank < best[key].rank:
+                        best[key] = way
+                return list(best.values()), named
+
+    def together(
+        self, parts: Sequence[list[_Way]]
+    ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[Value, ...]]]:
+        """The ways of several operands that read each column alike."""
+        found: list[tuple[dict[int, int], tuple[Value, ...]]] = [({}, ())]
+        for ways in parts:
+            found = [
+                ({**picks, **dict(way.picks)}, (*values, way.value))
+                for picks, values in found
+                for way in ways
+                if all(picks.get(place, pick) == pick for place, pick in way.picks)
+            ]
+            if len(found) > _MOST_WAYS:
+                expected = "fewer columns without a type in one operation; declare what they are"
+                raise InvalidParameter(self.argument, self.text, expected=expected)
+        for picks, values in found:
+            yield tuple(sorted(picks.items())), values
+
+    def first(self, node: Node) -> Value:
+        """A tree whose columns are all read in the first way."""
         match node:
             case Literal():
                 return constant(node)
             case Name(name):
-                column = self.column(name)
-                return Value(
-                    sql=quoted(column.name, '"'),
-                    kind=column.kind,
-                    range=Range(column.lower, column.upper),
-                    node=node,
-                )
+                return _column(node, self.columns[self.known(name)][0])
             case Operation(name=name, operands=operands):
-                return _RULES[name](node, tuple(self.value(operand) for operand in operands))
+                return _RULES[name](node, tuple(map(self.first, operands)))
 
-    def column(self, name: str) -> Column:
+    def known(self, name: str) -> str:
+        """The column that a name means."""
         if name in self.columns:
-            return self.columns[name]
+            return name
         alike = [known for known in self.columns if known.casefold() == name.casefold()]
         if len(alike) == 1:
-            return self.columns[alike[0]]
+            return alike[0]
         known = list(self.columns)
         if alike:
             hint = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
@@ -117,6 +235,15 @@ class _Scope:
         raise InvalidParameter(self.argument, self.text, expected=hint.strip().rstrip("."))
 
 
+def _column(node: Name, column: Column) -> Value:
+    return Value(
+        sql=quoted(column.name, '"'),
+        kind=column.kind,
+        range=Range(column.lower, column.upper),
+        node=node,
+    )
+
+
 def _expected(value: Value, expect: Kind | None) -> Value:
     if value.kind is None and expect is None:
         raise KindMismatch("something other than NULL alone; write TRY_CAST(NULL AS DOUBLE)")
@@ -127,7 +254,7 @@ def _expected(value: Value, expect: Kind | None) -> Value:
     return numeric(value) if expect == Kind.NUMBER else of_kind(value, expect)
 
 
-def _finished(value: Value, node: Node, scope: _Scope) -> Expression:
+def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
     value, kind = settled(value), value.kind
     assert kind is not None
     sql, found = value.sql, value.range
@@ -142,6 +269,6 @@ def _finished(value: Value, node: Node, scope: _Scope) -> Expression:
         kind=kind,
         lower=found.lower + 0.0,
         upper=found.upper + 0.0,
-        columns=frozenset(scope.column(name).name for name in names(node)),
+        columns=columns,
         text=text_of(node),
     )

@@ -8,7 +8,17 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["Literal", "Name", "Node", "Operation", "names", "size_of", "substituted", "text_of"]
+__all__ = [
+    "Literal",
+    "Name",
+    "Node",
+    "Operation",
+    "depth_of",
+    "names",
+    "size_of",
+    "substituted",
+    "text_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,12 @@ def size_of(node: Node) -> int:
     """How many nodes it has."""
     operands = node.operands if isinstance(node, Operation) else ()
     return 1 + sum(map(size_of, operands))
+
+
+def depth_of(node: Node) -> int:
+    """How many levels it has."""
+    operands = node.operands if isinstance(node, Operation) else ()
+    return 1 + max(map(depth_of, operands), default=0)
 
 
 def substituted(node: Node, found: Mapping[str, Node]) -> Node:

@@ -55,7 +55,6 @@ _MENDS = {
 }
 """What to do about a type that a source has and the engine cannot read."""
 
-_MOST_TRIES = 250
 _ENGINE_TYPES = {
     Kind.NUMBER: "DOUBLE",
     Kind.INTEGER: "DOUBLE",
@@ -140,33 +139,26 @@ class TableSchema:
     def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
         """The expression, with each untyped column read as its use needs.
 
-        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the reading
-        that takes untyped columns as text.
+        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the readings
+        that come first.
         """
         if not isinstance(text, str):
             raise InvalidParameter(argument, text, expected="an expression in SQL, as text")
-        lowered = text.lower()
-        open_names = [
-            name
-            for name, choices in self.leaves.items()
-            if len(choices) > 1
-            and name.lower().replace('"', '""') in lowered  # as it is written in quotes
-            and name not in self.derived
-        ]
-        first: InvalidParameter | None = None
-        for picks in itertools.islice(_picks([self.leaves[n] for n in open_names]), _MOST_TRIES):
-            chosen = dict(zip(open_names, picks, strict=True))
-            try:
-                return parse(text, columns=self._columns(chosen), argument=argument, expect=expect)
-            except UnsafeExpression:
-                raise
-            except InvalidParameter as error:
-                first = first or error
+        columns = {
+            **{n: [leaf.column for leaf in leaves] for n, leaves in self.leaves.items() if leaves},
+            **{name: [column] for name, column in self.derived.items()},
+        }
+        fault: InvalidParameter | None = None
+        try:
+            return parse(text, columns=columns, argument=argument, expect=expect)
+        except UnsafeExpression:
+            raise
+        except InvalidParameter as error:
+            fault = error
         for name in self.leaves:
             if not self.leaves[name] and re.search(rf"\b{re.escape(name)}\b", text):
                 raise self._unknown(name, argument)
-        assert first is not None
-        raise first
+        raise fault
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -226,11 +218,6 @@ class TableSchema:
         wanted = set(names)
         every = itertools.chain.from_iterable(self.leaves.values())
         return tuple(leaf for leaf in every if leaf.name in wanted)
-
-    def _columns(self, chosen: Mapping[str, ColumnReading]) -> dict[str, Column]:
-        columns = {n: leaves[0].column for n, leaves in self.leaves.items() if leaves}
-        columns |= {name: leaf.column for name, leaf in chosen.items()}
-        return columns | dict(self.derived)
 
     def _usable(self, name: str) -> bool:
         return name in self.derived or bool(self.leaves[name])
@@ -353,18 +340,6 @@ def _convertible(base: str, kind: Kind) -> bool:
     if kind is Kind.TEXT or native is kind or (native.numeric and kind.numeric):
         return True
     return native is Kind.TIMESTAMP and kind is Kind.DATE
-
-
-def _picks(choices: list[tuple[ColumnReading, ...]]) -> Iterable[tuple[ColumnReading, ...]]:
-    """Every way to read the open columns, those nearest to the first readings first."""
-    ranked = [list(enumerate(choice)) for choice in choices]
-    ways = (
-        sorted(itertools.product(*ranked), key=lambda way: sum(index for index, _ in way))
-        if len(choices) <= 4
-        else itertools.product(*ranked)
-    )
-    for way in ways:
-        yield tuple(leaf for _, leaf in way)
 
 
 def identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Identity:

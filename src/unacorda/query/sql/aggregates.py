@@ -15,8 +15,7 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.aggregates.multi_quantiles import quantiles
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.reader import Reader
-from unacorda.query.expressions.syntax import condition
+from unacorda.query.expressions.parse import tree_of
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from unacorda.query.sql.offered import (
     COUNT,
@@ -184,7 +183,7 @@ class Aggregates:
 
     def again(self, argument: str) -> Node:
         """The tree of an argument that was read already."""
-        return Reader(text=self.text).read(condition(argument, argument="sql"))
+        return tree_of(argument, argument="sql")
 
     def argument(self, node: object) -> str:
         """What an aggregate is taken of."""

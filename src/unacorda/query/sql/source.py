@@ -15,9 +15,10 @@ from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
 from unacorda.query.expressions import errors
+from unacorda.query.expressions.parse import remember
 from unacorda.query.expressions.reader import Reader
-from unacorda.query.expressions.syntax import MOST_CHARACTERS
-from unacorda.query.expressions.tree import Name, Node, Operation, text_of
+from unacorda.query.expressions.syntax import MOST_CHARACTERS, MOST_LEVELS
+from unacorda.query.expressions.tree import Name, Node, Operation, depth_of, text_of
 from unacorda.query.sql.types import Condition, Derived, Joined, Step
 
 __all__ = [
@@ -190,7 +191,7 @@ def shown_name(projection: exp.Expression) -> str:
 
 
 def written(text: str, node: Node, at: object) -> str:
-    """The node in the input language, short enough to be parsed again."""
+    """The node in the input language; who is given that text finds the node again."""
     found = text_of(node)
     if len(found) > MOST_CHARACTERS:
         raise UnsafeExpression(
@@ -199,6 +200,8 @@ def written(text: str, node: Node, at: object) -> str:
             hint="Write it shorter.",
             place=errors.of_node(text, at),
         )
+    if depth_of(node) <= MOST_LEVELS:  # else it is refused where it is read
+        remember(found, node)
     return found
 
 
