@@ -179,7 +179,7 @@ def check_neighbors(event: Event, relation: Neighbors) -> None:
     try:
         check_relation(event, relation)
     except InvalidParameter as error:
-        _, _, why = error.expected.partition(": ")
+        why = error.hint
     else:
         return
     raise InvalidParameter("--neighbors", str(relation), expected=f"replace-one or zero-out: {why}")

@@ -80,8 +80,9 @@ def check_relation(event: Event, neighbors: Neighbors) -> None:
             raise InvalidParameter(
                 "neighbors",
                 neighbors,
-                expected=f"neighbors=unacorda.ReplaceOne: {scheme} keeps the number of units, so "
-                "it says nothing about adding or removing one; or use poisson_sampled(rate=...)",
+                expected="neighbors=unacorda.ReplaceOne",
+                hint=f"{scheme} keeps the number of units, so it says nothing about adding or "
+                "removing one; or use poisson_sampled(rate=...)",
             )
         case _:
             pass
