@@ -27,7 +27,7 @@ _NUMBERS = {*_WHOLE, "INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL", "VARCH
 """Types of columns that may hold numbers: those of a CSV file are all texts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Assume(Assumption):
     """What a reader assumes of the data, so that errors that depend on it can be forecast.
 
@@ -44,7 +44,11 @@ class Assume(Assumption):
     500
     """
 
-    table: Any = field(default=None, repr=False, compare=False)
+    table: Any = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{len(found):,} of {name!r}" for name, found in self.values.items())
+        return f"Assume(rows={self.rows}{f', values: {values}' if values else ''})"
 
     @classmethod
     def from_table(cls, table: Any) -> Assume:

@@ -35,6 +35,7 @@ from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = ["SimulatedBias", "SimulatedColumn", "assumed_of", "simulated"]
 
+_NOTHING = "  there is nothing to compare: no key is found, or answers have several lines"
 _FEW = 12  # lines that are shown one by one
 _ALL_ROWS = 1_000_000  # of a person: no limit may be more
 _SILENT = PureDP(10**6)  # noise far below what one row adds
@@ -109,7 +110,7 @@ class SimulatedBias:
                     f"  {name}: off by {mean:.4g} in the mean of {len(found):,} lines, by "
                     f"{worst:+.4g} at most{noise}"
                 )
-        return lines if len(lines) > 1 else [*lines, "  there is nothing to compare"]
+        return lines if len(lines) > 1 else [*lines, _NOTHING]
 
 
 def _shown(key: Key) -> str:
