@@ -112,7 +112,7 @@ def parse(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
+class _Candidate:
     """One way to read a part. picks: of each column that can be read in several, which one."""
 
     value: Value
@@ -156,16 +156,16 @@ class _Scope:
 
     def ways(
         self, node: Node, uses: Counter[str], order: Mapping[str, int]
-    ) -> tuple[list[_Way], Counter[str]]:
+    ) -> tuple[list[_Candidate], Counter[str]]:
         """The ways to read a part, and how often it names each column; uses: the whole does."""
         match node:
             case Literal():
-                return [_Way(value=constant(node))], Counter()
+                return [_Candidate(value=constant(node))], Counter()
             case Name(name):
                 known = self.known(name)
                 choices = self.columns[known]
                 ways = [
-                    _Way(
+                    _Candidate(
                         value=_column(node, column),
                         picks=((order[known], pick),) if len(choices) > 1 else (),
                     )
@@ -176,10 +176,10 @@ class _Scope:
                 parts = [self.ways(operand, uses, order) for operand in operands]
                 named = sum((one for _, one in parts), Counter[str]())
                 inside = {order[known] for known, count in named.items() if count == uses[known]}
-                best: dict[object, _Way] = {}
+                best: dict[object, _Candidate] = {}
                 for picks, values in self.together([ways for ways, _ in parts]):
                     try:
-                        way = _Way(value=_RULES[name](node, values), picks=picks)
+                        way = _Candidate(value=_RULES[name](node, values), picks=picks)
                     except KindMismatch:
                         continue
                     outside = tuple(one for one in picks if one[0] not in inside)
@@ -189,7 +189,7 @@ class _Scope:
                 return list(best.values()), named
 
     def together(
-        self, parts: Sequence[list[_Way]]
+        self, parts: Sequence[list[_Candidate]]
     ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[Value, ...]]]:
         """The ways of several operands that read each column alike."""
         found: list[tuple[dict[int, int], tuple[Value, ...]]] = [({}, ())]
