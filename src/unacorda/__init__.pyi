@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+# The public face: a name here is a name of the package.
+
 from unacorda import accounting as accounting
 from unacorda import attacks as attacks
 from unacorda import audit as audit
@@ -56,61 +58,3 @@ from unacorda.query.schema.units import Person as Person
 from unacorda.query.schema.units import Row as Row
 from unacorda.query.schema.units import auto as auto
 from unacorda.query.session import Session as Session
-
-__all__ = [
-    "GDP",
-    "ZCDP",
-    "AddRemove",
-    "ApproxDP",
-    "Assume",
-    "Bounds",
-    "Categories",
-    "Csv",
-    "Dates",
-    "Person",
-    "PureDP",
-    "Release",
-    "RenyiDP",
-    "ReplaceOne",
-    "Row",
-    "SeededBits",
-    "Session",
-    "Text",
-    "ZeroOut",
-    "accounting",
-    "attacks",
-    "audit",
-    "auto",
-    "correlation",
-    "count",
-    "count_distinct",
-    "count_if",
-    "count_people",
-    "covariance",
-    "dates",
-    "errors",
-    "events",
-    "find_bounds",
-    "histogram",
-    "inference",
-    "iqr",
-    "learning",
-    "ledger",
-    "max",
-    "mean",
-    "mechanisms",
-    "median",
-    "min",
-    "plots",
-    "private_keys",
-    "proportion",
-    "quantile",
-    "quantiles",
-    "ratio",
-    "stdev",
-    "sum",
-    "top",
-    "variance",
-    "vector_sum",
-    "weighted_mean",
-]

@@ -1,46 +1,29 @@
-"""All aggregates there are: the closed list."""
+"""All aggregates there are: those of the modules of this package that have a tag of their own."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from unacorda.query.aggregates.automatic import FoundBounds, RowsPerPerson, Total
+import importlib
+import pkgutil
+
+from unacorda.query import aggregates
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.histograms import EqualBins, Histogram
-from unacorda.query.aggregates.linear import Count, CountDistinct, CountPeople, Sum, VectorSum
-from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean
-from unacorda.query.aggregates.multi_quantiles import Quantiles, QuartileRange
-from unacorda.query.aggregates.quantiles import Quantile
-from unacorda.query.aggregates.ratios import Ratio
-from unacorda.query.aggregates.top_k import Top
-from unacorda.query.aggregates.variances import Correlation, Covariance, Variance
 
 __all__ = ["EVERY"]
 
-EVERY: tuple[type[Aggregate], ...] = (
-    Count,
-    CountPeople,
-    CountIf,
-    Sum,
-    Total,
-    Mean,
-    Proportion,
-    Variance,
-    Covariance,
-    Correlation,
-    WeightedMean,
-    VectorSum,
-    Ratio,
-    Quantile,
-    Quantiles,
-    QuartileRange,
-    Histogram,
-    EqualBins,
-    CountDistinct,
-    Top,
-    Extreme,
-    FoundBounds,
-    RowsPerPerson,
-)
+
+def _found() -> tuple[type[Aggregate], ...]:
+    kinds: dict[str, type[Aggregate]] = {}
+    for module in pkgutil.iter_modules(aggregates.__path__):
+        if f"{aggregates.__name__}.{module.name}" == __name__:
+            continue
+        held = vars(importlib.import_module(f"{aggregates.__name__}.{module.name}"))
+        for kind in held.values():
+            if isinstance(kind, type) and issubclass(kind, Aggregate) and "tag" in vars(kind):
+                kinds[kind.tag] = kind
+    return tuple(kinds[tag] for tag in sorted(kinds))
+
+
+EVERY = _found()
 """The classes of what `agg` takes."""
