@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
     "Aggregate",
+    "OfColumn",
     "Single",
     "bounds_of",
     "expression_of",
@@ -142,6 +143,29 @@ class Single(Aggregate):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The released numbers under the aggregate's own name."""
         return {"": self.release(exact, noise, bits)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfColumn(Aggregate):
+    """An aggregate of one number column (or expression) between public bounds.
+
+    lower, upper: as written with it, or None where they are those declared of the column.
+    """
+
+    column: str
+    lower: Fraction | None
+    upper: Fraction | None
+
+    def bound_to(self, scope: TableSchema) -> Aggregate:
+        """The same, its column looked up and its bounds known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        return replace(self, expressions=(expression,), lower=lower, upper=upper)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
 
 
 def weight_of(weight: Number) -> Fraction:

@@ -32,8 +32,8 @@ from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecas
 from unacorda.query.aggregates.automatic import Total
 from unacorda.query.aggregates.base import (
     Aggregate,
+    OfColumn,
     Single,
-    bounds_of,
     expression_of,
     given_bounds,
     weight_of,
@@ -61,6 +61,7 @@ __all__ = [
     "CountDistinct",
     "CountPeople",
     "Counting",
+    "Linear",
     "Sum",
     "VectorSum",
     "count",
@@ -73,12 +74,20 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counting(Single):
-    """What is one whole number a cell, released with noise."""
+class Linear(Aggregate):
+    """Exact integers released with noise of one size, whose error is known beforehand."""
+
+    counts: ClassVar[bool] = False
+    """Whether the integers are numbers of rows or people."""
 
     @abstractmethod
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the counts."""
+        """How far one unit moves the integers."""
+
+    @property
+    def unit_log2(self) -> int:
+        """The integers are in units of 2^unit_log2."""
+        return 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,22 +96,32 @@ class Counting(Single):
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share."""
-        return additive_noise(share, self.sensitivity(reach), unit_log2=0, counts=True)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts with their errors."""
-        return released(exact, noise, bits)
+        return additive_noise(
+            share, self.sensitivity(reach), unit_log2=self.unit_log2, counts=self.counts
+        )
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error, known beforehand."""
+        """The error about what the bounded and clamped rows add up to, known beforehand."""
         del assume
+        numbers = len(self.parts)
         return Forecast(
-            noise=str(noise),
+            noise=f"{noise} on each of {numbers} numbers" if numbers > 1 else str(noise),
             sensitivity=self.sensitivity(reach).reason,
             standard_error=noise.standard_deviation,
             half_width=noise.half_width(CONFIDENCE),
             notes=self.notes,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting(Linear, Single):
+    """What is one whole number a cell, released with noise."""
+
+    counts: ClassVar[bool] = True
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts with their errors."""
+        return released(exact, noise, bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,22 +261,17 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(Single):
+class Sum(Linear, OfColumn, Single):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     tag: ClassVar[str] = "sum"
 
-    column: str
-    lower: Fraction | None
-    upper: Fraction | None
-
-    def bound_to(self, scope: TableSchema) -> Sum | Total:
+    def bound_to(self, scope: TableSchema) -> Aggregate:
         """The same, its column looked up and its bounds known; without any, a `Total`."""
         expression = expression_of(self.column, scope)
         if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
             return Total.of(self.column, expression, self.weight)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
+        return OfColumn.bound_to(self, scope)
 
     @property
     def in_units(self) -> bool:
@@ -265,44 +279,33 @@ class Sum(Single):
         return True
 
     @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its column."""
-        return (self.column,)
-
-    @property
     def clamp(self) -> Clamp:
         """The public range in integers."""
         return clamp_of(self.expression, self.lower, self.upper)
+
+    @property
+    def unit_log2(self) -> int:
+        """That of the range."""
+        return self.clamp.unit_log2
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That values are clamped."""
+        return (clamping_note(self.lower, self.upper),)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The sum of clamped values."""
         return (SumOf(Clamped(values[0], self.clamp)),)
 
-    def _sensitivity(self, reach: Reach) -> Sensitivity:
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the sums."""
         return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
-
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(
-            share, self._sensitivity(reach), unit_log2=self.clamp.unit_log2, counts=False
-        )
 
     def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         """Noisy sums with their errors."""
         low, high = self.clamp.lower, self.clamp.upper
         limits = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
         return released(exact, noise, bits, limits=limits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error about the sum of clamped values, known beforehand."""
-        del assume
-        return Forecast(
-            noise=str(noise),
-            sensitivity=self._sensitivity(reach).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-            notes=(clamping_note(self.lower, self.upper),),
-        )
 
 
 def sum(  # noqa: A001  # the public word is unacorda.sum
@@ -328,7 +331,7 @@ _FARTHEST = Fraction(10) ** 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorSum(Aggregate):
+class VectorSum(Linear):
     """The sums of several number columns, each row's vector of them cut to a length.
 
     columns: as the caller wrote them; norm: the length, in the l2 norm.
@@ -366,14 +369,21 @@ class VectorSum(Aggregate):
         """The sums of what is left of each number, over rows in which none is missing."""
         return tuple(SumOf(term, present=tuple(values)) for term in self._terms(values))
 
-    def _sensitivity(self, reach: Reach) -> Sensitivity:
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the vector of sums."""
         radius = self._terms(self.columns)[0].radius
         return of_balls(reach, radius=radius, size=len(self.columns))
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, of each number."""
-        unit_log2 = self._terms(self.columns)[0].unit_log2
-        return additive_noise(share, self._sensitivity(reach), unit_log2=unit_log2, counts=False)
+    @property
+    def unit_log2(self) -> int:
+        """That of the terms."""
+        return self._terms(self.columns)[0].unit_log2
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That vectors are cut."""
+        longer = f"vectors longer than {self.length:g} are cut to that length"
+        return (f"{longer}; by how much that moves the sums is not known",)
 
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy sums with their errors, one answer a column."""
@@ -390,17 +400,6 @@ class VectorSum(Aggregate):
             )
             for place, part in enumerate(self.parts)
         }
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error of each number about the sum of cut vectors, known beforehand."""
-        del assume
-        return Forecast(
-            noise=f"{noise} on each of {len(self.columns)} numbers",
-            sensitivity=self._sensitivity(reach).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-            notes=(_cutting(self.length),),
-        )
 
 
 def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> VectorSum:
@@ -420,10 +419,3 @@ def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> V
     if not 1 / _FARTHEST <= length <= _FARTHEST:
         raise InvalidParameter("norm", norm, expected="a number from 1e-100 to 1e100")
     return VectorSum(columns=tuple(columns), norm=length, weight=weight_of(weight))
-
-
-def _cutting(length: float) -> str:
-    return (
-        f"vectors longer than {length:g} are cut to that length; by how much that moves the sums "
-        "is not known"
-    )

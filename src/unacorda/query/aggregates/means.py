@@ -36,7 +36,12 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
-from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
+from unacorda.query.aggregates.base import (
+    OfColumn,
+    Single,
+    given_bounds,
+    weight_of,
+)
 from unacorda.query.aggregates.linear import Counting
 from unacorda.query.aggregates.measures import (
     Clamp,
@@ -85,30 +90,15 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(Single):
+class Mean(OfColumn, Single):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
-
-    column: str
-    lower: Fraction | None
-    upper: Fraction | None
-
-    def bound_to(self, scope: TableSchema) -> Mean:
-        """The same, its column looked up and its bounds known."""
-        expression = expression_of(self.column, scope)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
 
     @property
     def in_units(self) -> bool:
         """Its answer is in the unit of its column."""
         return True
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its column."""
-        return (self.column,)
 
     @property
     def clamp(self) -> Clamp:

@@ -33,7 +33,6 @@ lambda in boxes; where the sign of a deviation is not sure, a correlation may be
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -48,7 +47,12 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
-from unacorda.query.aggregates.base import Single, bounds_of, expression_of, given_bounds, weight_of
+from unacorda.query.aggregates.base import (
+    OfColumn,
+    Single,
+    given_bounds,
+    weight_of,
+)
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -73,7 +77,6 @@ from unacorda.query.aggregates.moment_strategies import (
 )
 from unacorda.query.aggregates.ratios import OfTwo, Pair, RatioSide
 from unacorda.query.noise.additive import AdditiveNoise, Share
-from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = [
@@ -94,7 +97,7 @@ _EVENLY = "the errors by rows are for values spread evenly over the range"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variance(Single):
+class Variance(OfColumn, Single):
     """The variance of a number column over rows where it is present, or its root.
 
     ddof: what is taken from the number of rows before it divides. root: the standard deviation.
@@ -102,22 +105,8 @@ class Variance(Single):
 
     tag: ClassVar[str] = "variance"
 
-    column: str
-    lower: Fraction | None
-    upper: Fraction | None
     ddof: int
     root: bool
-
-    def bound_to(self, scope: TableSchema) -> Variance:
-        """The same, its column looked up and its bounds known."""
-        expression = expression_of(self.column, scope)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its column."""
-        return (self.column,)
 
     @property
     def clamp(self) -> Clamp:
