@@ -130,7 +130,9 @@ def assumed_of(
         return [dict.fromkeys(query.aggregates, assuming) for query in queries]
     found = []
     for query in queries:
-        (allocation,) = allocate_together([query], account, weights=[Fraction(1)])
+        allocation = None
+        if query.private is not None:
+            (allocation,) = allocate_together([query], account, weights=[Fraction(1)])
         with closing(PublicTables(sources_of(query, assuming))) as tables:
             asked = _on_public(query, allocation, tables)
             found.append(_assumed(asked, _limits(query, asked), tables))
@@ -168,7 +170,7 @@ def simulated(
     return assumed, SimulatedBias(keys=tuple(asked.released_keys), columns=columns)
 
 
-def _on_public(query: Query, allocation: Allocation, tables: PublicTables) -> Query:
+def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables) -> Query:
     """The same question of the public table, whatever its types, with all its keys."""
     stated = query.to_dict()
     for table, columns in _columns_of(stated):
@@ -195,6 +197,7 @@ def _on_public(query: Query, allocation: Allocation, tables: PublicTables) -> Qu
     asked = question_of(stated)
     if asked.private is None:
         return asked
+    assert allocation is not None
     assert allocation.rule is not None
     found = compile_found(asked, unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
     with closing(tables.find(found)) as held:
