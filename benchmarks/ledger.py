@@ -34,30 +34,28 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from tests.postgres_server import empty_schema, server  # noqa: E402
 
 from unacorda.accounting.filters import Filter  # noqa: E402
+from unacorda.ledger.entries import Charge  # noqa: E402
 from unacorda.ledger.ledger import Ledger  # noqa: E402
 from unacorda.ledger.opening import open_ledger  # noqa: E402
 from unacorda.privacy.events import Laplace  # noqa: E402
 from unacorda.privacy.guarantees import ZCDP, PureDP  # noqa: E402
 
 EVENT = Laplace(noise_multiplier=Fraction(10, 3))
-CHARGE = PureDP("0.1")
+CHARGE = Charge(
+    cost=PureDP("0.1"),
+    event=EVENT,
+    request=PureDP("0.1"),
+    reproducible=False,
+    plan_digest="ab" * 32,
+    salt=b"0" * 16,
+    analyst="ana",
+)
 BUDGET = PureDP(10**9)
 BYTES = 1000
 
 
 def reserve(ledger: Ledger, sub_account: str | None = None) -> None:
-    ledger.reserve(
-        "visits",
-        charge=CHARGE,
-        event=EVENT,
-        request=CHARGE,
-        plan_digest="ab" * 32,
-        salt=b"0" * 16,
-        analyst="ana",
-        purpose=None,
-        reproducible=False,
-        sub_account=sub_account,
-    )
+    ledger.reserve("visits", CHARGE, sub_account=sub_account)
 
 
 def opened(url: str | None) -> Ledger:
