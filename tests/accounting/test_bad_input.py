@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -94,8 +95,8 @@ def _noise(value: float) -> Event:
     return Gaussian(noise_multiplier=value)
 
 
-@pytest.mark.parametrize("kind", NO_NUMBERS)
-@pytest.mark.parametrize("face", ASKING)
+@in_subtests("kind", NO_NUMBERS)
+@in_subtests("face", ASKING)
 def test_what_is_no_number_is_refused_by_name(face: str, kind: str) -> None:
     argument, ask = ASKING[face]
     with pytest.raises(InvalidParameter) as refused:
@@ -104,7 +105,7 @@ def test_what_is_no_number_is_refused_by_name(face: str, kind: str) -> None:
     assert refused.value.expected
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("face", "value"),
     [(face, value) for face, (argument, _) in ASKING.items() for value in OUT_OF_RANGE[argument]],
     ids=str,
@@ -198,8 +199,8 @@ PRICING: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", NO_EVENTS)
-@pytest.mark.parametrize("face", PRICING)
+@in_subtests("kind", NO_EVENTS)
+@in_subtests("face", PRICING)
 def test_what_is_no_event_is_refused(face: str, kind: str) -> None:
     with pytest.raises(InvalidParameter) as refused:
         PRICING[face](NO_EVENTS[kind])
@@ -224,8 +225,8 @@ def test_no_events_cost_nothing() -> None:
         compose([])
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "AddRemove", None, 1, Neighbors], ids=repr)
-@pytest.mark.parametrize("events", [ONE, []], ids=["one", "none"])
+@in_subtests("relation", ["add_remove", "AddRemove", None, 1, Neighbors], ids=repr)
+@in_subtests("events", [ONE, []], ids=["one", "none"])
 def test_a_relation_is_one_of_three(events: Any, relation: Any) -> None:
     for ask in (
         lambda: FACE.epsilon(events, delta=1e-5, neighbors=relation),
@@ -269,7 +270,7 @@ def test_a_scheme_that_keeps_the_size_does_not_speak_of_adding(scheme: str) -> N
             assert "poisson_sampled" in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "make",
     [
         lambda: ONE.poisson_sampled(rate=0),
@@ -318,8 +319,8 @@ EXTREME: dict[str, Event] = {
 }
 
 
-@pytest.mark.parametrize("kind", EXTREME)
-@pytest.mark.parametrize("face", PRICING)
+@in_subtests("kind", EXTREME)
+@in_subtests("face", PRICING)
 def test_numbers_beyond_floats_are_refused_by_name(face: str, kind: str) -> None:
     with pytest.raises(InvalidParameter) as refused:
         PRICING[face](EXTREME[kind])
@@ -459,10 +460,8 @@ def test_orders_next_to_1_are_read_from_above() -> None:
             assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(
-    "kind", [*sorted(set(NO_NUMBERS) - {"object"}), "zero", "negative", "vast"]
-)
-@pytest.mark.parametrize("argument", ["epsilon", "rate"])
+@in_subtests("kind", [*sorted(set(NO_NUMBERS) - {"object"}), "zero", "negative", "vast"])
+@in_subtests("argument", ["epsilon", "rate"])
 def test_what_sampling_is_worth(argument: str, kind: str) -> None:
     value = {**NO_NUMBERS, "zero": 0, "negative": -1, "vast": 10**400}[kind]
     arguments = {"epsilon": 1.0, "rate": 0.1, argument: value}

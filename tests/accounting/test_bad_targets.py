@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import accounting
 from unacorda.accounting.calibration import Advantage
@@ -50,7 +51,7 @@ def test_targets_that_are_none_or_cannot_be_met() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "within",
     [3, None, (1,), (1, 2, 3), (0, 1), (2, 1), (-1, 1), (1, math.inf), (math.nan, 1), ("a", 1),
      (True, 2), (np.array([1]), 2), (1, 10**301), (Decimal("nan"), 1)],

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.accounting import prices
 from unacorda.accounting.calibration import (
@@ -220,8 +221,8 @@ def test_costs_that_are_infinite_zero_or_not_a_number_are_walked_over() -> None:
     assert stepped.evaluations < 60
 
 
-@pytest.mark.parametrize("power", [0.01, 0.5, 1, 7, 200])
-@pytest.mark.parametrize("guess", [1e-6, 1, 1e6])
+@in_subtests("power", [0.01, 0.5, 1, 7, 200])
+@in_subtests("guess", [1e-6, 1, 1e6])
 def test_any_slope_from_any_guess(power: float, guess: float) -> None:
     def price(event: Event) -> float:
         assert isinstance(event, Pure)
@@ -283,7 +284,7 @@ def test_a_grid_begins_where_its_neighbour_ended() -> None:
     assert count <= 20 * 8
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "wrong",
     [
         {"target": 1.0},

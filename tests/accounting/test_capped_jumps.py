@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from tests.accounting.test_capped_sums import Pair, relative_width, steps
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour import engine as contour
@@ -36,10 +37,10 @@ def cases_of(rate: float, noise: float, count: int, epsilon: float, delta: float
     return cases
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("low", "high"), [(-math.inf, 1.3), (1.3, 4.2), (4.2, 9.0), (-math.inf, -39.0), (2.0, 2.001)]
 )
-@pytest.mark.parametrize(("rate", "noise", "h"), [(0.01, 0.4, 1e-3), (1e-5, 0.8, 1e-6)])
+@in_subtests(("rate", "noise", "h"), [(0.01, 0.4, 1e-3), (1e-5, 0.8, 1e-6)])
 def test_pieces_of_a_step_hold_their_profiles(
     rate: float, noise: float, h: float, low: float, high: float
 ) -> None:

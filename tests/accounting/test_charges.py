@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.accounting.charges import charge, request_price
 from unacorda.accounting.filters import Filter
@@ -67,7 +68,7 @@ def test_the_table_where_it_is_rounded(
         assert cost.additive[1] == request_.delta
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("account", "request_", "hint"),
     [
         (PURE, ApproxDP(1, 1e-6), "PureDP.within"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.accounting.long_contours import MP, Points, boole, convolved, holds, mixed, own
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
@@ -132,7 +133,7 @@ def test_finite_laws_beside_a_gaussian_against_enumeration(
 
 
 @pytest.mark.parametrize("direction", mostly_slow(BOTH, quick=7))
-@pytest.mark.parametrize(("event", "pairs"), ENUMERATED, ids=NAMES)
+@in_subtests(("event", "pairs"), ENUMERATED, ids=NAMES)
 def test_sampled_finite_laws_beside_a_gaussian_against_enumeration(
     event: Event, pairs: list[tuple[Any, Any]], direction: Directions
 ) -> None:

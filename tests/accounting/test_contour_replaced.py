@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.accounting.long_contours import MP, Points, boole, half_line, holds, own
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval as delta_of
@@ -380,7 +381,7 @@ PANELS: list[Event] = [
 @pytest.mark.parametrize(
     "event", mostly_slow(PANELS, quick=6), ids=[str(event)[:45] for event in PANELS]
 )
-@pytest.mark.parametrize("direction", BOTH)
+@in_subtests("direction", BOTH)
 def test_the_tail_bound_is_above_all_later_nodes(event: Event, direction: Any) -> None:
     for count in (1, 40):
         parts = parts_of(

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 from tests.accounting.stairs import delta_of_stairs, sampled_stairs
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval as delta_accounted
@@ -79,8 +80,8 @@ def test_pure_mechanisms_hold_their_sums() -> None:
         assert found.width < 1e-3 * found.upper
 
 
-@pytest.mark.parametrize("noise", [10, 14, 60, 300])
-@pytest.mark.parametrize("epsilon", ["0", "0.31", "1.7", "4.6"])
+@in_subtests("noise", [10, 14, 60, 300])
+@in_subtests("epsilon", ["0", "0.31", "1.7", "4.6"])
 def test_the_theorem_at_large_variances(noise: int, epsilon: str) -> None:
     """2 D(v) - D(v') <= D(0) <= D(v), v' the least number that the theorem allows."""
     v = 1 / noise**2

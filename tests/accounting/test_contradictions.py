@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
@@ -45,7 +46,7 @@ def _claims(*intervals: tuple[float, float]) -> Callable[..., Findings]:
     return found
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "ask",
     [
         lambda: accountant.epsilon_interval(EVENT, delta=1e-6),
@@ -57,7 +58,7 @@ def _claims(*intervals: tuple[float, float]) -> Callable[..., Findings]:
         lambda: accountant.priced(EVENT, epsilon=1),
     ],
 )
-@pytest.mark.parametrize(
+@in_subtests(
     "claims",
     [
         [(0.2, 0.3), (0.4, 0.5)],

@@ -13,6 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import accounting, events
 from unacorda.accounting import accountant
@@ -153,8 +154,8 @@ def test_two_steps_agree_with_a_mean_over_one_of_them(noise: str, rate: str) -> 
         assert width(back) < 1e-4
 
 
-@pytest.mark.parametrize("noise", ["0.3", "2", "40", "90000"])
-@pytest.mark.parametrize(("count", "delta"), [(7, 0.02), (40, 1e-9), (200, 1e-40)])
+@in_subtests("noise", ["0.3", "2", "40", "90000"])
+@in_subtests(("count", "delta"), [(7, 0.02), (40, 1e-9), (200, 1e-40)])
 def test_plain_laplace_noise_agrees_with_sums_of_residues(
     noise: str, count: int, delta: float
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.accounting.filters import Filter
 from unacorda.errors import WrongUnit
@@ -26,8 +27,8 @@ LIMITS: list[Guarantee] = [
 ]
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("parts", [1, 3, 10, 49])
+@in_subtests("limit", LIMITS)
+@in_subtests("parts", [1, 3, 10, 49])
 def test_equal_parts_use_up_the_limit_exactly(limit: Guarantee, parts: int) -> None:
     account, share = Filter(limit), limit / parts
     for _ in range(parts):

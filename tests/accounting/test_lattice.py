@@ -12,6 +12,7 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import epsilon_interval
@@ -37,8 +38,8 @@ def literal(pure: Any, delta: Any, count: int, epsilon: Any) -> Any:
     return 1 - (1 - delta) ** count * (1 - mp.fsum(terms))
 
 
-@pytest.mark.parametrize("count", [1, 2, 17, 300])
-@pytest.mark.parametrize("epsilon", ["0", "0.05", "1", "12.3"])
+@in_subtests("count", [1, 2, 17, 300])
+@in_subtests("epsilon", ["0", "0.05", "1", "12.3"])
 def test_sums_are_enclosed(count: int, epsilon: str) -> None:
     for delta in ("0", "1e-9"):
         found = homogeneous_delta("0.1", delta, count=count, epsilon=epsilon)

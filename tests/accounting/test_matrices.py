@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.accounting import matrices, trees
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
@@ -238,8 +239,8 @@ def tree_by_every_pattern(steps: int, participations: int, separation: int) -> i
     return worst
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 5, 8, 11, 13, 16, 19])
-@pytest.mark.parametrize("separation", [1, 2, 3, 4, 5, 7])
+@in_subtests("steps", [1, 2, 3, 5, 8, 11, 13, 16, 19])
+@in_subtests("separation", [1, 2, 3, 4, 5, 7])
 def test_trees_by_every_pattern(steps: int, separation: int) -> None:
     for participations in range(1, 6):
         found = squared_tree_sensitivity(

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.lattices.homogeneous import homogeneous_delta
@@ -125,7 +126,7 @@ def test_one_pair_composed_with_itself(count: int) -> None:
         assert found.width < 1e-12
 
 
-@pytest.mark.parametrize("event", LAWS, ids=lambda event: str(event)[:50])
+@in_subtests("event", LAWS, ids=lambda event: str(event)[:50])
 @pytest.mark.parametrize("step", mostly_slow([Fraction(1, 10), Fraction(1, 97), Fraction(1, 1000)]))
 def test_laws_on_grids_lie_above_and_below_the_profile(event: Event, step: Fraction) -> None:
     for direction in ("remove", "add"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.accounting import charges, prices
 from unacorda.accounting.prices import approx_dp_price, gdp_price, price, pure_price, zcdp_price
@@ -36,7 +37,7 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 TENTH = Fraction(1, 10)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("event", "cost"),
     [
         (Laplace(noise_multiplier=10), PureDP(0.1)),
@@ -100,8 +101,8 @@ SAMPLED: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", SAMPLED)
-@pytest.mark.parametrize("kind", [PureDP, ApproxDP, ZCDP, GDP, RenyiDP])
+@in_subtests("event", SAMPLED)
+@in_subtests("kind", [PureDP, ApproxDP, ZCDP, GDP, RenyiDP])
 def test_sampled_events_have_no_additive_price(event: Event, kind: Any) -> None:
     with pytest.raises(UnsupportedEvent, match=r"ask epsilon\(\) or delta\(\) of them"):
         price(event, kind, alpha=2, delta=1e-6)

@@ -16,6 +16,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant, selection, tries
@@ -195,8 +196,8 @@ def test_negative_binomial_by_every_order_of_scores(
             assert max(losses) <= whole
 
 
-@pytest.mark.parametrize("mean", [0.2, 1.0, 7.0, 60.0])
-@pytest.mark.parametrize("alpha", [1.25, 2, 6, 40])
+@in_subtests("mean", [0.2, 1.0, 7.0, 60.0])
+@in_subtests("alpha", [1.25, 2, 6, 40])
 def test_poisson_by_every_order_of_scores(mean: float, alpha: float) -> None:
     f = poisson(mean)
     p, q = response(0.8, 3)
@@ -344,8 +345,8 @@ def test_one_run_is_the_event_itself() -> None:
     assert price(alone, PureDP) == PureDP(Fraction(1, 10))
 
 
-@pytest.mark.parametrize("shape", [-0.999999999, -1e-300, 0, 1e-300, 1e6, 1e300])
-@pytest.mark.parametrize("stop", [Fraction(1, 10**400), 1e-300, 0.5, Fraction(10**30 - 1, 10**30)])
+@in_subtests("shape", [-0.999999999, -1e-300, 0, 1e-300, 1e6, 1e300])
+@in_subtests("stop", [Fraction(1, 10**400), 1e-300, 0.5, Fraction(10**30 - 1, 10**30)])
 def test_numbers_of_any_size(shape: float, stop: Any) -> None:
     for alpha in (1 + 1e-9, 2, 1e6):
         found = renyi_of_negative_binomial_tries(

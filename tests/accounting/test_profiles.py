@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import special
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.profiles import boxes
@@ -119,9 +120,7 @@ def test_bounds_enclose_long_values_and_are_narrow(
             assert high - low <= 1e-10 * exact + 2e-15 * (reach < 50)
 
 
-@pytest.mark.parametrize(
-    ("event", "truth", "reach"), CASES, ids=lambda v: None if callable(v) else str(v)[:40]
-)
+@in_subtests(("event", "truth", "reach"), CASES, ids=lambda v: None if callable(v) else str(v)[:40])
 @pytest.mark.parametrize("rate", mostly_slow([Fraction(1, 2), Fraction(1, 1000)]))
 def test_poisson_sampling_in_both_directions(
     event: Event, truth: Callable[[Any], Any], reach: float, rate: Fraction

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda.accounting import accountant
 from unacorda.accounting.contour import engine as contour
@@ -31,8 +32,8 @@ def _amplified(epsilon: object, rate: object) -> float:
         return float(mpmath.log(1 + q * (mpmath.exp(x) - 1)))
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ZeroOut])
-@pytest.mark.parametrize(
+@in_subtests("neighbors", [AddRemove, ZeroOut])
+@in_subtests(
     ("epsilon", "delta", "rate", "at"),
     [
         (1, 1e-6, 0.01, 1e-8),

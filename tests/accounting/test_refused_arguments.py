@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.support.cases import in_subtests
 
 from unacorda.accounting.amplification import sampling, shuffling
 from unacorda.accounting.filters.account import Account
@@ -130,7 +131,7 @@ QUESTIONS: list[tuple[str, Callable[[Any], Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("argument", "ask", "wrongs"), QUESTIONS, ids=[f"{k}-{q[0]}" for k, q in enumerate(QUESTIONS)]
 )
 def test_loss_distributions_name_what_they_refuse(

@@ -15,6 +15,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.divergences import approximate, closed, events, gaussian, sampled
@@ -76,9 +77,9 @@ def sampled_gaussian_at_whole_order(sigma: float, q: float, alpha: int) -> Any:
     return mpmath.log1p(total) / (alpha - 1)
 
 
-@pytest.mark.parametrize("sigma", [0.05, 0.5, 1.0, 10.0, 1000.0])
-@pytest.mark.parametrize("q", [1e-6, 0.01, 0.5, 0.999])
-@pytest.mark.parametrize("alpha", [2, 3, 17, 100])
+@in_subtests("sigma", [0.05, 0.5, 1.0, 10.0, 1000.0])
+@in_subtests("q", [1e-6, 0.01, 0.5, 0.999])
+@in_subtests("alpha", [2, 3, 17, 100])
 def test_sampled_gaussian_at_whole_orders(sigma: float, q: float, alpha: int) -> None:
     value = renyi_of_sampled_gaussian(sigma, rate=q, alpha=alpha)
     truth = sampled_gaussian_at_whole_order(sigma, q, alpha)
@@ -122,9 +123,9 @@ def test_sampled_gaussian_is_monotone(sigma: float, q: float, alpha: float, fact
     assert value <= alpha / (2 * sigma**2) * slack
 
 
-@pytest.mark.parametrize("epsilon", [1e-8, 0.3, 2.0, 50.0])
-@pytest.mark.parametrize("categories", [2, 3, 10])
-@pytest.mark.parametrize("alpha", [1.0001, 2, 7.5, 300])
+@in_subtests("epsilon", [1e-8, 0.3, 2.0, 50.0])
+@in_subtests("categories", [2, 3, 10])
+@in_subtests("alpha", [1.0001, 2, 7.5, 300])
 def test_randomised_response_by_its_outcomes(epsilon: float, categories: int, alpha: float) -> None:
     grown = mpmath.exp(mpmath.mpf(epsilon))
     rest = [mpmath.mpf(1)] * (categories - 2)
@@ -218,7 +219,7 @@ MIXED: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", MIXED)
+@in_subtests("event", MIXED)
 @pytest.mark.parametrize("alpha", mostly_slow([1.25, 2, 6.5, 400]))
 def test_sampling_never_costs_and_prices_are_never_beaten(event: Event, alpha: float) -> None:
     whole = renyi(event, alpha=alpha)

@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.divergences.closed import (
@@ -41,8 +42,8 @@ def geometric_pairs(scale: Fraction, shift: int) -> list[tuple[Any, Any]]:
     return [(top * p, top * q) for p, q in [*inner, *ends]]
 
 
-@pytest.mark.parametrize("above", ABOVE_ONE, ids=lambda x: f"1+1e-{len(str(x)) - 3}")
-@pytest.mark.parametrize("shift", [1, 3])
+@in_subtests("above", ABOVE_ONE, ids=lambda x: f"1+1e-{len(str(x)) - 3}")
+@in_subtests("shift", [1, 3])
 @pytest.mark.parametrize(
     "scale",
     mostly_slow(
@@ -65,8 +66,8 @@ def test_geometric_noise_is_never_below_its_definition(
         assert found <= float(truth) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("above", ABOVE_ONE, ids=lambda x: f"1+1e-{len(str(x)) - 3}")
-@pytest.mark.parametrize("epsilon", [1, Fraction(1, 10**10), Fraction(1, 10**40)], ids=str)
+@in_subtests("above", ABOVE_ONE, ids=lambda x: f"1+1e-{len(str(x)) - 3}")
+@in_subtests("epsilon", [1, Fraction(1, 10**10), Fraction(1, 10**40)], ids=str)
 def test_randomized_response_is_never_below_its_definition(
     epsilon: Fraction, above: Fraction
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda import SeededBits
 from unacorda.attacks import (
@@ -240,7 +241,7 @@ BAD: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("attack", "given_", "options", "name"),
     BAD,
     ids=[f"{case[0].__name__}-{case[3]}-{index}" for index, case in enumerate(BAD)],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
+from tests.support.cases import in_subtests
 
 from unacorda import ApproxDP, SeededBits, inference
 from unacorda.audit import dirac, mislabelled, one_run_f_dp
@@ -71,7 +72,7 @@ def test_a_loss_that_is_nan_says_nothing() -> None:
     assert (scores == -np.inf).all()
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("make", "name"),
     [
         (lambda: dirac(5, dimension=4), "count"),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.audit import Bound, anytime, log_evidence, one_run, one_run_f_dp
@@ -47,8 +48,8 @@ def worst_programme(right: int, guesses: int, budget: float, rate: float, most: 
     return float(masses[right:].sum() - solved.fun)
 
 
-@pytest.mark.parametrize("right", [6, 8, 10])
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.02, 0.2])
+@in_subtests("right", [6, 8, 10])
+@in_subtests("delta", [0.0, 1e-3, 0.02, 0.2])
 def test_p_values_are_those_of_the_worst_law(right: int, delta: float) -> None:
     for epsilon in (0.0, 0.4, 1.5):
         rate = math.exp(epsilon) / (1 + math.exp(epsilon))
@@ -297,7 +298,7 @@ WITH_GUESSES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("audit", "wrong", "name"),
     [
         *((one_run, wrong, name) for wrong, name in WITH_GUESSES),

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import PureDP, SeededBits, attacks, audit
 from unacorda.errors import InvalidParameter
@@ -157,9 +157,7 @@ def test_every_function_is_handed_something() -> None:
         assert set(inspect.signature(call).parameters) - set(given) <= optional
 
 
-@pytest.mark.parametrize(
-    ("name", "argument"), [(name, part) for name in CALLS for part in CALLS[name][1]]
-)
+@in_subtests(("name", "argument"), [(name, part) for name in CALLS for part in CALLS[name][1]])
 def test_bad_arguments_are_named(name: str, argument: str) -> None:
     call, given = CALLS[name]
     refused = 0

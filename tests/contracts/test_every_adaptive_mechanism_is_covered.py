@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tests.contracts.test_every_mechanism_is_covered import CountedBits, NoBits
 from tests.mechanisms.every_mechanism import NO_NUMBERS, ODD_NUMBERS
+from tests.support.cases import in_subtests
 
 from unacorda import mechanisms
 from unacorda.bits import SeededBits
@@ -122,8 +123,8 @@ def test_numbers_are_refused_by_name_or_work(name: str) -> None:
             assert all(math.isfinite(found) for found in numbers(answer)), (field.name, number)
 
 
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("number", [0, -1, math.nan, math.inf, "x", 1j])
+@in_subtests("name", MADE)
+@in_subtests("number", [0, -1, math.nan, math.inf, "x", 1j])
 def test_epsilon_is_above_zero_and_finite(name: str, number: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon"):
         make(name, epsilon=number)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from tests.contracts.audited_tables import FAR, PAIRS, REPLACED, Pair, crowds, released
 from tests.contracts.planted_in_bounds import groups_not_bound
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     EVERY,
     Aggregate,
@@ -171,7 +172,7 @@ def test_one_without_an_audit_would_be_named() -> None:
     assert unaudited(AUDITED, [kind for kind in AUDITED if kind is not Sum]) == {"Sum"}
 
 
-@pytest.mark.parametrize("kind", AUDITED)
+@in_subtests("kind", AUDITED)
 def test_every_audit_asks_its_aggregate(kind: type[Aggregate]) -> None:
     table = {"who": [1], "region": ["a"], "x": [1.5], "whole": [2], "note": ["z"]}
     unit = unacorda.Person("who", max_rows=2)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-import pytest
 from tests.query import neighbor_moves, neighbor_tables, test_neighbors
+from tests.support.cases import in_subtests
 from tests.support.seams import EVERY as MEMBERS
 from tests.support.seams import Aggregate, RowsPerPerson, units
 
@@ -35,7 +35,7 @@ def test_a_missing_aggregate_would_be_named() -> None:
     assert missing(MEMBERS, {**neighbor_tables.AGGREGATES, MEMBERS[0]: {}}) == {MEMBERS[0].__name__}
 
 
-@pytest.mark.parametrize("member", MEMBERS)
+@in_subtests("member", MEMBERS)
 def test_every_registered_question_is_asked(member: type) -> None:
     scope = neighbor_tables.empty_scope()
     for name, make in neighbor_tables.AGGREGATES[member].items():

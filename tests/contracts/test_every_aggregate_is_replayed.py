@@ -10,6 +10,7 @@ from typing import get_args
 import pandas as pd
 import pytest
 from tests.query import neighbor_moves, neighbor_tables
+from tests.support.cases import in_subtests
 from tests.support.seams import (
     EVERY,
     Fact,
@@ -91,8 +92,8 @@ def test_every_aggregate_comes_back(name: str) -> None:
     check(text.agg(a=aggregate), unacorda.PureDP(1))
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("pipeline", neighbor_tables.PIPELINES)
+@in_subtests("unit", UNITS)
+@in_subtests("pipeline", neighbor_tables.PIPELINES)
 def test_every_unit_and_step_comes_back(unit: str, pipeline: str) -> None:
     query = neighbor_tables.PIPELINES[pipeline](started(UNITS[unit]))
     query = query.group_by("region", "whole", keys={"region": ["a", None], "whole": [1, 2]})

@@ -18,6 +18,7 @@ from tests.mechanisms import test_timing
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS, make
 from tests.mechanisms.response import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import mechanisms
@@ -131,7 +132,7 @@ def test_every_mechanism_is_timed() -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@in_subtests("name", sorted(CLASSES))
 def test_every_mechanism_is_a_frozen_value_whose_event_is_kept(name: str) -> None:
     kind, mechanism = getattr(mechanisms, name), make(name)
     assert dataclasses.is_dataclass(kind)
@@ -145,7 +146,7 @@ def test_every_mechanism_is_a_frozen_value_whose_event_is_kept(name: str) -> Non
 # ---- what is released
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_subtests("name", EVERY)
 def test_what_is_refused_is_refused_before_a_bit_is_drawn(name: str) -> None:
     mechanism, case = make(name), EVERY[name]
     for value in case.refused:
@@ -173,7 +174,7 @@ def leaves(answer: Any) -> Iterator[float]:
         yield float(answer)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_subtests("name", EVERY)
 def test_odd_values_give_finite_answers(name: str) -> None:
     mechanism, case = make(name), EVERY[name]
     for value in (case.value, *case.odd):
@@ -182,7 +183,7 @@ def test_odd_values_give_finite_answers(name: str) -> None:
                 assert math.isfinite(number)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_subtests("name", EVERY)
 def test_as_many_bits_are_drawn_whatever_the_values_are(name: str) -> None:
     mechanism, case = make(name), EVERY[name]
     if isinstance(case.value, dict):
@@ -202,7 +203,7 @@ def test_as_many_bits_are_drawn_whatever_the_values_are(name: str) -> None:
     assert len(set(counts)) == 1, counts
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_subtests("name", EVERY)
 def test_minus_zero_is_zero(name: str) -> None:
     mechanism, case = make(name), EVERY[name]
     if name == "Marginals" or isinstance(case.value, dict):
@@ -215,7 +216,7 @@ def test_minus_zero_is_zero(name: str) -> None:
         assert [(x, math.copysign(1, x)) for x in one] == [(x, math.copysign(1, x)) for x in other]
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_subtests("name", EVERY)
 @pytest.mark.parametrize("length", mostly_slow([1, 3, 8, 40]))
 def test_extreme_words_give_finite_answers(name: str, length: int) -> None:
     mechanism, case = make(name), EVERY[name]
@@ -238,7 +239,7 @@ SENSITIVE = {"epsilon", "delta", "sensitivity", "l1_sensitivity", "l2_sensitivit
 SENSITIVE |= {"sigma", "noise_multiplier", "linf_sensitivity", "l0_sensitivity"}
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@in_subtests("name", sorted(CLASSES))
 def test_numbers_are_refused_by_name_or_work(name: str) -> None:
     kind = getattr(mechanisms, name)
     for field in dataclasses.fields(kind):
@@ -255,7 +256,7 @@ def test_numbers_are_refused_by_name_or_work(name: str) -> None:
                 assert math.isfinite(answer)
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@in_subtests("name", sorted(CLASSES))
 def test_what_bounds_the_loss_is_above_zero_and_finite(name: str) -> None:
     fields = {field.name for field in dataclasses.fields(getattr(mechanisms, name)) if field.init}
     for field in SENSITIVE & fields:

@@ -12,6 +12,7 @@ import pytest
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
@@ -98,10 +99,8 @@ def test_sums_of_neighbours_are_within_the_sensitivity_of_the_noise(
     assert bounds[0] < (2.5 if center else math.sqrt(2)) * (1 + 1e-8)
 
 
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize(
-    "budget", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.1), GDP(0.5), RenyiDP(4, 1)], ids=repr
-)
+@in_subtests("scale", [False, True])
+@in_subtests("budget", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.1), GDP(0.5), RenyiDP(4, 1)], ids=repr)
 def test_the_event_is_within_the_budget(budget: Guarantee, scale: bool) -> None:
     fitted = model(budget=budget, scale=scale).fit(people(300, [3.0, 1.0], seed=1))
     assert fitted.guarantee_ == budget

@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
@@ -192,7 +193,7 @@ def test_a_fit_too_poor_for_a_fold_is_refused_before_a_bit_is_drawn() -> None:
         search(ridge, {"penalty": [1.0]}, tries=1, bits=ScriptedBits([])).fit(x, y)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("estimator", "options", "name"),
     [
         (Watched(BUDGET), {"folds": 1}, "folds"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import GDP, ApproxDP, PureDP, inference
 from unacorda.bits import SeededBits
@@ -19,8 +20,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("factor", [1.0, 1.7])
+@in_subtests("p", [1, 2, 3, 4, 7])
+@in_subtests("factor", [1.0, 1.7])
 def test_first_and_second_moments_move_no_farther_than_is_said(p: int, factor: float) -> None:
     a = factor * math.sqrt(2 / p)
     told = math.sqrt(2) * (a * p + 1 / (2 * a))

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
@@ -80,10 +81,8 @@ def test_replacing_one_person_moves_no_loss_by_more_than_one(
     assert max(abs(a - b) for a, b in zip(first, second, strict=True)) <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(
-    "budget", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), GDP(1), RenyiDP(8, 2)], ids=repr
-)
-@pytest.mark.parametrize("releases", [1, 3, 6])
+@in_subtests("budget", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), GDP(1), RenyiDP(8, 2)], ids=repr)
+@in_subtests("releases", [1, 3, 6])
 def test_releases_fit_into_the_budget(budget: Guarantee, releases: int) -> None:
     from unacorda import accounting, events
 

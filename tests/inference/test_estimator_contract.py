@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
+from tests.support.cases import in_subtests
 
 from unacorda import GDP, ApproxDP, RenyiDP, inference
 from unacorda.errors import InvalidParameter
@@ -158,7 +159,7 @@ def test_arrays_of_the_caller_are_left_alone(estimator: Any) -> None:
     np.testing.assert_array_equal(y, before[1])
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
+@in_subtests("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
 @pytest.mark.filterwarnings("ignore")
 def test_a_fitted_model_is_stored_without_its_rows(estimator: Any) -> None:
     rng = np.random.default_rng(2)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
@@ -88,8 +89,8 @@ def people(n: int, *, seed: int) -> tuple[Floats, Floats]:
     return x, x @ [1.0, -2.0, 0.0] + drawn.normal(size=n)
 
 
-@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 2.5])
-@pytest.mark.parametrize("tries", [1.0, 1.5, 20.0, 1000.0])
+@in_subtests("shape", [-0.5, 0.0, 1.0, 2.5])
+@in_subtests("tries", [1.0, 1.5, 20.0, 1000.0])
 def test_the_law_has_the_mean_that_was_asked(shape: float, tries: float) -> None:
     event = events.NegativeBinomialTries(
         event=events.Pure(epsilon=1), shape=shape, stop=stop_of(shape=shape, tries=tries)
@@ -273,7 +274,7 @@ def test_what_cannot_be_fitted_at_all_is_refused_before_anything_is_read() -> No
     assert bits.below(1 << 62) == SeededBits(1).below(1 << 62)  # nothing was drawn
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("estimator", "grid", "options", "name"),
     [
         (Constant(BUDGET), {}, {}, "grid"),

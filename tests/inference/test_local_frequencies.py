@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, mechanisms
@@ -20,8 +21,8 @@ from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0, 6.0])
-@pytest.mark.parametrize("k", [2, 3, 10, 100])
+@in_subtests("epsilon", [0.2, 1.0, 3.0, 6.0])
+@in_subtests("k", [2, 3, 10, 100])
 def test_the_least_total_variance_is_chosen(epsilon: float, k: int) -> None:
     chosen = frequency_randomizer(categories=k, budget=PureDP(epsilon))
     least = chosen.variance(count=1, frequency=Fraction(1, k))
@@ -110,7 +111,7 @@ def test_each_report_costs_no_more_than_the_budget() -> None:
         assert accounting.delta(event, epsilon=1, neighbors=ReplaceOne) <= 1e-6
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("change", "named"),
     [
         ({"x": []}, "x"),

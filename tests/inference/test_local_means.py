@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
@@ -120,8 +121,8 @@ def test_each_report_costs_no_more_than_the_budget() -> None:
     assert accounting.renyi(event, alpha=8, neighbors=ReplaceOne) <= 2
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, 0.0])
-@pytest.mark.parametrize("budget", [PureDP(0.5), PureDP(3), GDP(1)], ids=repr)
+@in_subtests("value", [math.nan, math.inf, -math.inf, 1e308, 0.0])
+@in_subtests("budget", [PureDP(0.5), PureDP(3), GDP(1)], ids=repr)
 def test_data_of_any_kind_answer_in_numbers(value: float, budget: Guarantee) -> None:
     found = local_mean([value] * 5, lower=-1, upper=2, budget=budget, bits=SeededBits(1))
     assert math.isfinite(found.value)

@@ -11,6 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.inference.losses import (
@@ -122,8 +123,8 @@ def test_tukey_bends_down_to_minus_four_fifths() -> None:
     assert Tukey(4.0).curvature(np.zeros_like(r), r).min() == pytest.approx(-0.8, abs=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
-@pytest.mark.parametrize("kind", [Huber, SmoothedHuber, LogCosh, Tukey, Poisson])
+@in_subtests("wrong", [0.0, -1.0, math.inf, math.nan])
+@in_subtests("kind", [Huber, SmoothedHuber, LogCosh, Tukey, Poisson])
 def test_constants_that_cannot_be_are_refused(kind: Callable[[float], Loss], wrong: float) -> None:
     with pytest.raises(InvalidParameter, match="finite number above 0"):
         kind(wrong)

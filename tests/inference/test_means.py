@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
@@ -35,8 +36,8 @@ def test_the_square_moves_a_pair_no_farther_than_its_first_number(
     assert moved.max() > 2  # no larger factor is free
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
-@pytest.mark.parametrize("ask", [inference.mean, inference.proportion])
+@in_subtests("budget", BUDGETS, ids=repr)
+@in_subtests("ask", [inference.mean, inference.proportion])
 def test_a_mean_spends_no_more_than_its_budget_and_says_its_errors(
     budget: Guarantee, ask: object
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logsumexp
 from tests.inference.watched_fits import Floats, worst_rows
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import (
@@ -62,8 +63,8 @@ def descent(x: Floats, y: Floats, *, loss: Loss, **change: Any) -> noisy_sgd._De
     return noisy_sgd._Descent(**(given | change))
 
 
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Poisson(50.0), Huber(1.0)], ids=repr)
-@pytest.mark.parametrize("clip", [0.7, 3.0, 1e-5])
+@in_subtests("loss", [Squared(), Logistic(), Poisson(50.0), Huber(1.0)], ids=repr)
+@in_subtests("clip", [0.7, 3.0, 1e-5])
 def test_no_persons_gradient_is_longer_than_the_clip(loss: Loss, clip: float) -> None:
     x, y = worst_rows(240, 2, seed=2)
     run = descent(x, y, loss=loss, clip=clip)
@@ -257,7 +258,7 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(value: float) -> N
         assert np.isfinite(model.fit(x, y).coef_).all()
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("change", "named"),
     [
         ({"budget": 1.0}, "budget"),

@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 from sklearn.base import clone, is_classifier
+from tests.support.cases import in_subtests
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
 from unacorda.errors import InvalidParameter, MissingBound
@@ -269,7 +270,7 @@ def test_a_fit_that_fails_says_what_was_spent_and_is_no_fit(
     assert not failing.__sklearn_is_fitted__()
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("inner", "options", "name"),
     [
         (line(), {"n_features": 0}, "n_features"),

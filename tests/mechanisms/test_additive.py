@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tests.mechanisms.laws import discrete_gaussian_tail, discrete_laplace_tail
+from tests.support.cases import in_subtests
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
@@ -103,8 +104,8 @@ def test_a_guarantee_without_room_or_kind_is_refused(nothing: Any) -> None:
         make.for_guarantee(nothing, **{name: 1})
 
 
-@pytest.mark.parametrize("mechanism", [*REAL, *WHOLE])
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), None, "x"])
+@in_subtests("mechanism", [*REAL, *WHOLE])
+@in_subtests("wrong", [0, -1, float("nan"), float("inf"), None, "x"])
 def test_wrong_numbers_are_refused(mechanism: Any, wrong: Any) -> None:
     kind = type(mechanism)
     scale, sensitivity = [f for f in kind.__dataclass_fields__ if f != "grid_log2"]
@@ -140,10 +141,8 @@ def test_whole_shapes_come_back(mechanism: DiscreteLaplace | DiscreteGaussian) -
     assert [abs(v - 2**90) < 1000 for v in mechanism.release_exact([2**90] * 3)] == [True] * 3
 
 
-@pytest.mark.parametrize("mechanism", [*REAL, *WHOLE])
-@pytest.mark.parametrize(
-    "x", [np.array(["2020-01-01"], "M8[D]"), np.array([1j]), np.array([str(2**80)])]
-)
+@in_subtests("mechanism", [*REAL, *WHOLE])
+@in_subtests("x", [np.array(["2020-01-01"], "M8[D]"), np.array([1j]), np.array([str(2**80)])])
 def test_other_dtypes_are_refused_without_their_values(mechanism: Any, x: Any) -> None:
     with pytest.raises(InvalidParameter, match="dtype") as caught:
         mechanism.release(x)
@@ -213,8 +212,8 @@ def test_two_releases_differ(mechanism: Any) -> None:
 # ---- spread and half widths
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(7, 3), Fraction(40), Fraction(250)])
-@pytest.mark.parametrize("confidence", [0.05, 0.5, 0.95, 0.999, 1 - 1e-9])
+@in_subtests("scale", [Fraction(1, 5), Fraction(7, 3), Fraction(40), Fraction(250)])
+@in_subtests("confidence", [0.05, 0.5, 0.95, 0.999, 1 - 1e-9])
 def test_discrete_half_widths_are_the_least(scale: Fraction, confidence: float) -> None:
     cases: list[tuple[Any, Any]] = [
         (DiscreteLaplace(scale=scale, l1_sensitivity=1), discrete_laplace_tail(scale)),

@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -35,8 +36,8 @@ def hockey_stick(masses: dict[int, mpf], shift: int, epsilon: mpf) -> mpf:
     )
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2, 5])
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2, 3), Fraction(7, 3), Fraction(10)])
+@in_subtests("sensitivity", [1, 2, 5])
+@in_subtests("scale", [Fraction(1, 3), Fraction(2, 3), Fraction(7, 3), Fraction(10)])
 def test_discrete_laplace_is_pure_and_no_better(scale: Fraction, sensitivity: int) -> None:
     with mp.workprec(300):
         q = mp.exp(-1 / as_mpf(scale))

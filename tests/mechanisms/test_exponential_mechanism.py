@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -78,8 +79,8 @@ def test_public_weights_are_a_base_measure() -> None:
     assert MECHANISM.release(KINDS["fractions"], weights=exact, bits=SeededBits(1)) != 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("weights", [None, [1, 0, 2.5, 7, 0.125]])
+@in_subtests("kind", KINDS)
+@in_subtests("weights", [None, [1, 0, 2.5, 7, 0.125]])
 def test_refining_every_choice_changes_none(
     kind: str, weights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,8 +169,8 @@ def test_the_event_is_its_epsilon() -> None:
     assert MECHANISM.factor == Fraction(3, 8)
 
 
-@pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), None, 1e-300])
+@in_subtests("name", ["epsilon", "sensitivity"])
+@in_subtests("wrong", [0, -1, float("nan"), float("inf"), None, 1e-300])
 def test_wrong_numbers_are_refused(name: str, wrong: Any) -> None:
     with pytest.raises(InvalidParameter):
         Exponential(**{"epsilon": 1, "sensitivity": 1, name: wrong})

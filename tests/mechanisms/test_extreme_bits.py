@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
+from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms import reference, rounded, samplers
@@ -78,8 +78,8 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
 }
 
 
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("length", [1, 2, 3, 5, 11])
+@in_subtests("release", RELEASES)
+@in_subtests("length", [1, 2, 3, 5, 11])
 def test_extreme_words_give_finite_noise(release: str, length: int) -> None:
     for word in WORDS:
         noise = RELEASES[release](ScriptedBits([word] * length, then=SeededBits(1)))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
@@ -71,7 +72,7 @@ CASES = [(noise, kind, "none") for noise in NOISES for kind in SCORES]
 CASES += [("gumbel", kind, one) for kind in ("floats", "far", "beyond") for one in WEIGHTS][1:]
 
 
-@pytest.mark.parametrize(("noise", "kind", "weighting"), CASES)
+@in_subtests(("noise", "kind", "weighting"), CASES)
 def test_the_order_is_that_of_the_ideal_values(noise: Noise, kind: str, weighting: str) -> None:
     weights = WEIGHTS[weighting]
     with mp.workprec(3000 if kind in {"beyond", "far", "infinite"} else 300):
@@ -179,8 +180,8 @@ def test_numbers_beside_each_other_are_decided_rightly(noise: Noise) -> None:
             assert indices([Fraction(0), exact], noise, 1, bits) == [1 if side > 0 else 0]
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("word", [0, 2**64 - 1, 2**63, 2**63 - 1, 1])
+@in_subtests("noise", NOISES)
+@in_subtests("word", [0, 2**64 - 1, 2**63, 2**63 - 1, 1])
 def test_extreme_words(noise: Noise, word: int) -> None:
     bits = ScriptedBits([word] * 9, then=SeededBits(2))
     told = indices(np.arange(5), noise, 5, bits)

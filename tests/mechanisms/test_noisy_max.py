@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms.selection_laws import gap_density, order_law
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -202,8 +203,8 @@ def test_gaps_follow_the_scores() -> None:
     assert gap == pytest.approx(float(big))
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("scores", [[], 1, np.ones((1, 2)), np.array(["a"]), np.array([1j, 2])])
+@in_subtests("name", ALL)
+@in_subtests("scores", [[], 1, np.ones((1, 2)), np.array(["a"]), np.array([1j, 2])])
 def test_wrong_scores_are_refused_before_any_bit_is_drawn(name: str, scores: Any) -> None:
     with pytest.raises(InvalidParameter, match="scores"):
         ALL[name].release(scores, bits=ScriptedBits([]))
@@ -230,8 +231,8 @@ WRONG: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", [PermuteAndFlip, ReportNoisyMax, TopK, TopKWithGaps])
-@pytest.mark.parametrize(("name", "value"), WRONG)
+@in_subtests("kind", [PermuteAndFlip, ReportNoisyMax, TopK, TopKWithGaps])
+@in_subtests(("name", "value"), WRONG)
 def test_wrong_numbers_are_refused(kind: Any, name: str, value: Any) -> None:
     given: dict[str, Any] = {"epsilon": 1, "sensitivity": 1}
     fields = kind.__dataclass_fields__

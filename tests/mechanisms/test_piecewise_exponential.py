@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -168,7 +169,7 @@ def test_wrong_scores_are_refused(scores: Any) -> None:
         mechanism().release([1.0], scores=scores, bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("name", "value"),
     [
         *(("epsilon", value) for value in (0, -1, math.nan, None)),

@@ -20,6 +20,7 @@ from tests.mechanisms.laws import (
     geometric_tail,
     sign_p,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -136,8 +137,8 @@ def test_a_huge_scale_is_exact_or_refused(law: str) -> None:
         sampler(**{name: 2.0**41}, size=1, bits=SeededBits(7))
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), "2", None, True])
+@in_subtests("law", LAWS)
+@in_subtests("wrong", [0, -1, float("nan"), float("inf"), "2", None, True])
 def test_wrong_scales_are_refused(law: str, wrong: Any) -> None:
     sampler, name, _ = LAWS[law]
     with pytest.raises(InvalidParameter, match=name):

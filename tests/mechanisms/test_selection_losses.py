@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.selection_laws import order_law
 from tests.mechanisms.test_tree_selection import law as tree_law
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -43,9 +44,9 @@ def missed(scores: Sequence[float], noise: str, bound: float, *, count: int = 1)
 # ---- noisy maxima
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("candidates", [2, 3, 7])
-@pytest.mark.parametrize("confidence", CONFIDENCES)
+@in_subtests("noise", NOISES)
+@in_subtests("candidates", [2, 3, 7])
+@in_subtests("confidence", CONFIDENCES)
 def test_the_worst_scores_reach_the_bound_of_one_choice(
     noise: Any, candidates: int, confidence: float
 ) -> None:
@@ -61,9 +62,9 @@ def test_the_worst_scores_reach_the_bound_of_one_choice(
         assert at(bound) > 0.95 * (1 - confidence)
 
 
-@pytest.mark.parametrize("noise", ["gumbel", "exponential"])
-@pytest.mark.parametrize("others", [1, 3])
-@pytest.mark.parametrize("confidence", CONFIDENCES)
+@in_subtests("noise", ["gumbel", "exponential"])
+@in_subtests("others", [1, 3])
+@in_subtests("confidence", CONFIDENCES)
 def test_the_worst_scores_nearly_reach_the_bound_of_two(
     noise: Any, others: int, confidence: float
 ) -> None:
@@ -258,8 +259,8 @@ def test_walks_of_any_size() -> None:
 # ---- the lead
 
 
-@pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("confidence", [1e-4, 0.01, 0.5, 0.95, 1 - 1e-9])
+@in_subtests("monotone", [False, True])
+@in_subtests("confidence", [1e-4, 0.01, 0.5, 0.95, 1 - 1e-9])
 def test_a_leader_ahead_of_the_bound_is_told(confidence: float, monotone: bool) -> None:
     leader = StableSelection(epsilon=0.5, delta=1e-4, sensitivity=0.3, monotone=monotone)
     bound = leader.lead_bound(confidence)

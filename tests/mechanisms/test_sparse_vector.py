@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
+from tests.support.cases import in_subtests
 
 from unacorda import accounting
 from unacorda.bits import SecureBits, SeededBits
@@ -307,8 +308,8 @@ class NoBits:
         raise AssertionError
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=NAMES)
-@pytest.mark.parametrize(
+@in_subtests("mechanism", EVERY, ids=NAMES)
+@in_subtests(
     "values", [3.0, np.array([[1.0]]), np.array(["2020-01-01"], "M8[D]"), np.array([str(2**80)])]
 )
 def test_other_values_are_refused_before_a_bit_is_drawn(mechanism: Any, values: Any) -> None:
@@ -318,8 +319,8 @@ def test_other_values_are_refused_before_a_bit_is_drawn(mechanism: Any, values: 
     assert str(2**80) not in str(caught.value)
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=NAMES)
-@pytest.mark.parametrize("value", [[7654321], np.ones(1), {7654321: 1}])
+@in_subtests("mechanism", EVERY, ids=NAMES)
+@in_subtests("value", [[7654321], np.ones(1), {7654321: 1}])
 def test_a_stream_refuses_other_values_before_a_bit_is_drawn(mechanism: Any, value: Any) -> None:
     bits = Counted()
     stream = mechanism.start(bits=bits)
@@ -332,8 +333,8 @@ def test_a_stream_refuses_other_values_before_a_bit_is_drawn(mechanism: Any, val
     assert bits.drawn > before
 
 
-@pytest.mark.parametrize("kind", [AboveThreshold, Sparse, NumericSparse])
-@pytest.mark.parametrize(
+@in_subtests("kind", [AboveThreshold, Sparse, NumericSparse])
+@in_subtests(
     ("argument", "wrong"),
     [
         *itertools.product(
@@ -352,8 +353,8 @@ def test_wrong_numbers_are_named(kind: Any, argument: str, wrong: Any) -> None:
         kind(**written | {argument: wrong})
 
 
-@pytest.mark.parametrize("kind", [Sparse, NumericSparse])
-@pytest.mark.parametrize("count", [0, -1, 1.0, True, None, 2**50])
+@in_subtests("kind", [Sparse, NumericSparse])
+@in_subtests("count", [0, -1, 1.0, True, None, 2**50])
 def test_a_count_is_a_whole_number(kind: Any, count: Any) -> None:
     with pytest.raises(InvalidParameter, match="count"):
         kind(**MANY | {"count": count})

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.mechanisms.sparse_vector_laws import Answers, Noise, law, nothing, rounded_normal
 from tests.mechanisms.test_sparse_vector_privacy import patterns
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -210,9 +211,9 @@ def test_without_threshold_noise_more_is_lost() -> None:
 # ---- what it says
 
 
-@pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("queries", [1, 50, 10**6])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (0.01, 1e-9), (20, 0.3)])
+@in_subtests("monotone", [False, True])
+@in_subtests("queries", [1, 50, 10**6])
+@in_subtests(("epsilon", "delta"), [(1, 1e-6), (0.01, 1e-9), (20, 0.3)])
 def test_the_noise_is_the_least_of_its_kind(
     epsilon: float, delta: float, queries: int, monotone: bool
 ) -> None:

@@ -17,6 +17,7 @@ from tests.mechanisms.sparse_vector_laws import rounded_normal
 from tests.mechanisms.test_sparse_vector import Counted, NoBits
 from tests.mechanisms.test_sparse_vector_gaussian import SHARP, WRITTEN, exact_law, on_whole_numbers
 from tests.mechanisms.test_sparse_vector_law import accepted
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -204,7 +205,7 @@ def test_other_values_are_refused_before_a_bit_is_drawn(values: Any) -> None:
             release(values, bits=NoBits())
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("argument", "wrong"),
     [
         *itertools.product(

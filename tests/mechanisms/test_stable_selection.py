@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -217,7 +218,7 @@ def test_wrong_scores_are_refused(scores: Any) -> None:
         mechanism.release(scores, bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("name", "value"),
     [
         *(("epsilon", value) for value in (0, -1, math.nan, None)),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -192,8 +193,8 @@ def test_the_guarantee_sets_the_noise() -> None:
 # ---- the trace
 
 
-@pytest.mark.parametrize("branching", [2, 4, 8, 16])
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 100])
+@in_subtests("branching", [2, 4, 8, 16])
+@in_subtests("size", [1, 2, 3, 5, 16, 17, 100])
 def test_the_trace_is_the_walk(branching: int, size: int) -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching)
     signs = np.array(_hadamard(branching))
@@ -256,7 +257,7 @@ def test_wrong_scores_are_refused(scores: Any) -> None:
         walk.release(scores, bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("name", "value"),
     [
         *(("noise_multiplier", value) for value in (0, -1, math.nan, math.inf, None)),

@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from tests.mechanisms.laws import as_mpf, signed
 from tests.mechanisms.test_replay import Counting
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -111,9 +112,9 @@ def test_floors_replay_from_the_same_words(kind: str, dimension: int, ratio: Fra
         assert checked > 0.999 * len(offsets)
 
 
-@pytest.mark.parametrize("kind", ["cube", "sphere", "linear"])
-@pytest.mark.parametrize("dimension", [1, 2, 5])
-@pytest.mark.parametrize("ratio", RATIOS)
+@in_subtests("kind", ["cube", "sphere", "linear"])
+@in_subtests("dimension", [1, 2, 5])
+@in_subtests("ratio", RATIOS)
 def test_exact_arithmetic_says_the_same(
     kind: str, dimension: int, ratio: Fraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:

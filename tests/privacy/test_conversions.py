@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.errors import InvalidParameter
@@ -79,8 +80,8 @@ def test_the_pure_rho_is_the_supremum_over_orders_of_randomised_response(epsilon
     assert max(by_order) >= c.zcdp_from_pure(epsilon) * (1 - 1e-5)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("alpha", [1.0001, 1.5, 2, 8.0, 1000.0])
+@in_subtests("epsilon", EPSILONS)
+@in_subtests("alpha", [1.0001, 1.5, 2, 8.0, 1000.0])
 def test_renyi_of_randomised_response(epsilon: float, alpha: float) -> None:
     with mpmath.workdps(200):
         e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
@@ -192,8 +193,8 @@ def test_gaussian_delta_by_quadrature_of_densities(mu: float, epsilon: float) ->
     assert c.approx_dp_delta_from_gdp(mu, epsilon=epsilon) == pytest.approx(float(truth), rel=1e-9)
 
 
-@pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.3, 1.0, 5.0, 140.0])
-@pytest.mark.parametrize("epsilon", [0.0, *EPSILONS])
+@in_subtests("mu", [1e-6, 1e-3, 0.3, 1.0, 5.0, 140.0])
+@in_subtests("epsilon", [0.0, *EPSILONS])
 def test_gaussian_delta_is_rounded_up(mu: float, epsilon: float) -> None:
     with mpmath.workdps(400):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
@@ -353,7 +354,7 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(set(c.__all__) - set(LISTS)))
+@in_subtests("name", sorted(set(c.__all__) - set(LISTS)))
 def test_refuses_wrong_numbers_and_says_its_source(name: str) -> None:
     function = getattr(c, name)
     document = inspect.getdoc(function) or ""

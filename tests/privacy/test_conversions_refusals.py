@@ -13,6 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions as c
@@ -66,7 +67,7 @@ def parameters() -> list[tuple[str, str]]:
     return [(name, p) for name in c.__all__ for p in inspect.signature(getattr(c, name)).parameters]
 
 
-@pytest.mark.parametrize(("name", "parameter"), parameters())
+@in_subtests(("name", "parameter"), parameters())
 def test_what_is_no_number_is_refused_by_name_and_value(name: str, parameter: str) -> None:
     called(name)  # what equals a number that is remembered is refused all the same
     for wrong in NO_NUMBERS:
@@ -88,7 +89,7 @@ def test_what_is_no_list_is_refused(name: str, parameter: str) -> None:
             called(name, epsilons=[1.0, 1.0])
 
 
-@pytest.mark.parametrize(("name", "parameter"), parameters())
+@in_subtests(("name", "parameter"), parameters())
 def test_numbers_of_numpy_and_fractions_are_numbers(name: str, parameter: str) -> None:
     plain = called(name)
     value = GOOD.get(parameter, 1.0)
@@ -98,10 +99,8 @@ def test_numbers_of_numpy_and_fractions_are_numbers(name: str, parameter: str) -
             assert called(name, **{parameter: given}) == pytest.approx(plain, rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "parameter"), parameters())
-@pytest.mark.parametrize(
-    "number", [10**400, TINY, 5e-324, 1.7e308], ids=["huge", "tiny", "least", "largest"]
-)
+@in_subtests(("name", "parameter"), parameters())
+@in_subtests("number", [10**400, TINY, 5e-324, 1.7e308], ids=["huge", "tiny", "least", "largest"])
 def test_no_number_ends_in_another_error(name: str, parameter: str, number: Any) -> None:
     given = [number] if parameter in LISTS else number
     found, refused = answer(name, parameter, given)

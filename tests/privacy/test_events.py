@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 import unacorda.events
 from unacorda.errors import InvalidParameter
@@ -129,7 +130,7 @@ def test_parts_are_flat_and_counted() -> None:
     assert a + b != a
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "make",
     [
         lambda: Gaussian(noise_multiplier=0),
@@ -190,7 +191,7 @@ def test_refuses_what_is_no_event(make: Any) -> None:
         make()
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "text",
     [
         "",

@@ -14,6 +14,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approximate, composition, concentrated, group, neighboring
@@ -29,7 +30,7 @@ def test_every_function_says_statement_bound_edges_and_source(module: ModuleType
             assert line in document, (name, line)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("function", "good"),
     [
         (group.pure_of_group, {"epsilon": 1.0, "size": 2}),

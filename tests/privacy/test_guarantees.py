@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy.guarantees import (
@@ -64,8 +65,8 @@ def test_gdp_composes_in_squares() -> None:
     assert (GDP(1) + GDP(1)).mu == 2**0.5
 
 
-@pytest.mark.parametrize("wrong", [-1, -1e-300, float("nan"), float("inf"), "x", True, None])
-@pytest.mark.parametrize(
+@in_subtests("wrong", [-1, -1e-300, float("nan"), float("inf"), "x", True, None])
+@in_subtests(
     ("kind", "name", "rest"),
     [
         (PureDP, "epsilon", {}),
@@ -125,8 +126,8 @@ def test_the_order_of_pairs_is_partial(kind: Any) -> None:
     assert more <= more  # noqa: PLR0124
 
 
-@pytest.mark.parametrize("left", EXAMPLES)
-@pytest.mark.parametrize("right", [*EXAMPLES, RenyiDP(4, 0.3), 1, "PureDP"])
+@in_subtests("left", EXAMPLES)
+@in_subtests("right", [*EXAMPLES, RenyiDP(4, 0.3), 1, "PureDP"])
 def test_kinds_do_not_mix(left: Any, right: Any) -> None:
     if type(left) is type(right) and getattr(left, "alpha", 0) == getattr(right, "alpha", 0):
         assert left + right == left * 2
@@ -167,7 +168,7 @@ def test_json_round_trip_is_exact(guarantee: Guarantee) -> None:
     assert hash(guarantee_from_json(guarantee.to_json())) == hash(guarantee)
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "text",
     [
         "",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy import conversions
@@ -94,7 +95,7 @@ def test_a_smaller_epsilon_is_bought_with_delta() -> None:
     assert not ApproxDP(1, 1e-6).implies(ApproxDP(0.9, delta))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("guarantee", "other"),
     [
         (ZCDP(1e-6), GDP(10)),

@@ -11,6 +11,7 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
 from unacorda.privacy.rounding import (
@@ -83,8 +84,8 @@ def test_a_sum_that_cancels_is_still_above() -> None:
     assert sum_up([context().mpf(-1)]) == 0.0
 
 
-@pytest.mark.parametrize("guess", [1e-300, 0.5, 1.0, 1e300])
-@pytest.mark.parametrize("threshold", [5e-324, 1e-200, 1.0, math.pi, 1e200])
+@in_subtests("guess", [1e-300, 0.5, 1.0, 1e300])
+@in_subtests("threshold", [5e-324, 1e-200, 1.0, math.pi, 1e200])
 def test_boundary_finds_neighbouring_floats(threshold: float, guess: float) -> None:
     low, high = boundary(lambda x: x >= threshold, guess=guess)
     assert high == threshold

@@ -16,6 +16,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
@@ -116,8 +117,8 @@ def neyman_pearson(p: list[float], q: list[float], rate: float) -> float:
     return 1 - found
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("rate", [0.0, 0.01, 0.2, 0.5, 0.9])
+@in_subtests("epsilon", [0.1, 1.0, 4.0])
+@in_subtests("rate", [0.0, 0.01, 0.2, 0.5, 0.9])
 def test_randomised_response_is_the_curve_of_pure_dp(epsilon: float, rate: float) -> None:
     curve = TradeoffCurve.of_guarantee(PureDP(epsilon))
     exact = neyman_pearson(*randomised_response(epsilon), rate)

@@ -33,6 +33,7 @@ def in_subtests(
         ids = ["-".join(str(ids(v)) for v in (case if several else (case,))) for case in found]
     labels = [None] * len(found) if ids is None else [str(label) for label in ids]
     assert found, "no cases"
+    assert not any(hasattr(case, "marks") for case in found), "a case with marks is a test"
 
     def decorate(test: _Test) -> _Test:
         signature = inspect.signature(test)

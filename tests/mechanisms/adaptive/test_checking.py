@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import AddRemove, ReplaceOne, ZeroOut
 from unacorda.errors import InvalidParameter
@@ -57,7 +58,7 @@ RIGHT: list[tuple[Callable[[list[int]], Any], Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "neighbors", "sensitivity"), RIGHT)
+@in_subtests(("loss", "neighbors", "sensitivity"), RIGHT)
 def test_a_right_sensitivity_passes_and_is_met(
     loss: Callable[[list[int]], Any], neighbors: Any, sensitivity: Any
 ) -> None:
@@ -69,7 +70,7 @@ def test_a_right_sensitivity_passes_and_is_met(
     assert "no proof" in str(found)
 
 
-@pytest.mark.parametrize(("loss", "neighbors", "sensitivity"), RIGHT)
+@in_subtests(("loss", "neighbors", "sensitivity"), RIGHT)
 def test_a_smaller_one_does_not(
     loss: Callable[[list[int]], Any], neighbors: Any, sensitivity: Any
 ) -> None:

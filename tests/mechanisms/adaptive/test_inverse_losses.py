@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.mechanisms.adaptive.small_data import SmallData
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.mechanisms.adaptive.inverse import InverseSensitivity, Selection
@@ -149,7 +150,7 @@ RANKS: list[Any] = [
 
 
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
-@pytest.mark.parametrize("statistic", RANKS, ids=repr)
+@in_subtests("statistic", RANKS, ids=repr)
 def test_losses_of_ranks_are_exact(statistic: Any, neighbors: Neighbors) -> None:
     check(statistic, neighbors, truth=exact)
 
@@ -170,8 +171,8 @@ def test_losses_of_means(lower: int, upper: int, grid: int, neighbors: Neighbors
     check(mean, neighbors, truth=truth, grid_log2=grid, size=4 if grid == 0 else 3)
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize(
+@in_subtests("neighbors", [AddRemove, ReplaceOne])
+@in_subtests(
     ("lower", "upper", "answers"),
     [(0, 3, (0, 9)), (-2, 1, (-5, 4)), (-3, -1, (-7, 0)), (1, 3, (0, 10)), (0, 2, (3, 6))],
 )

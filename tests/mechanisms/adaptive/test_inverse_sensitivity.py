@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms.selection_laws import order_law
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -120,9 +121,9 @@ def neighbours(neighbors: Any) -> list[tuple[Any, Any]]:
     return [(t, (*t[:k], v, *t[k + 1 :])) for t in TABLES for k in range(len(t)) for v in (0, 2, 3)]
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@in_subtests("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
-@pytest.mark.parametrize(
+@in_subtests(
     "statistic",
     [
         Median(lower=0, upper=3),
@@ -305,7 +306,7 @@ def test_the_budget_chooses_the_selection() -> None:
         InverseSensitivity.for_guarantee(GDP(1.0), statistic=median)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("name", "value"),
     [
         *(("epsilon", value) for value in (0, -1, math.nan, None)),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import in_subtests
 
 from unacorda import AddRemove, ReplaceOne
 from unacorda.mechanisms import down_sensitivity, local_sensitivity
@@ -63,8 +64,8 @@ def farthest(statistic: Any, values: Any, *, distance: int, neighbors: Neighbors
     return max(abs(int(step) * Fraction(2) ** log2 - here) for step in reached)
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize(
+@in_subtests("neighbors", [AddRemove, ReplaceOne])
+@in_subtests(
     "statistic",
     [
         OrderStatistic(rank=20, **BOUNDS),

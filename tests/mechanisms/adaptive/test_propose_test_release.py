@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import checks, mechanisms
@@ -96,9 +97,9 @@ def enumerated_distances(
     raise AssertionError
 
 
-@pytest.mark.parametrize("statistic", RANKS, ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize("bound", [0.5, 2.0, 9.5])
+@in_subtests("statistic", RANKS, ids=lambda s: type(s).__name__)
+@in_subtests("neighbors", [AddRemove, ReplaceOne])
+@in_subtests("bound", [0.5, 2.0, 9.5])
 def test_the_distance_is_that_of_an_enumeration(
     statistic: Any, neighbors: Neighbors, bound: float
 ) -> None:
@@ -373,7 +374,7 @@ class NoBits:
         raise AssertionError
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("changes", "name"),
     [
         ({"proposed": 0}, "proposed"),

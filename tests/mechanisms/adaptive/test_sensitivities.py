@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mechanisms.adaptive.small_data import SmallData
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import AddRemove, ReplaceOne, ZeroOut
@@ -76,8 +77,8 @@ def graphs() -> dict[Neighbors, SmallData]:
     return {neighbors: SmallData(DOMAIN, 5, neighbors) for neighbors in RELATIONS}
 
 
-@pytest.mark.parametrize("neighbors", RELATIONS)
-@pytest.mark.parametrize("statistic", RANKS + COUNTS + SUMS, ids=str)
+@in_subtests("neighbors", RELATIONS)
+@in_subtests("statistic", RANKS + COUNTS + SUMS, ids=str)
 def test_local_and_down_sensitivities_are_the_farthest_answers(
     statistic: Any, neighbors: Neighbors, graphs: dict[Neighbors, SmallData]
 ) -> None:
@@ -203,8 +204,8 @@ def costs_by_search(statistic: Any, count: int) -> dict[tuple[int, int], int]:
     }
 
 
-@pytest.mark.parametrize("reach", [1, 3, 256])
-@pytest.mark.parametrize("statistic", RANKS, ids=str)
+@in_subtests("reach", [1, 3, 256])
+@in_subtests("statistic", RANKS, ids=str)
 def test_halving_finds_the_widest_gap_of_all_pairs(
     statistic: Any, reach: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,8 +288,8 @@ def test_without_an_upper_bound_only_removal_has_an_end() -> None:
     assert local_sensitivity(total, [], neighbors=ReplaceOne) == 0
 
 
-@pytest.mark.parametrize("neighbors", RELATIONS)
-@pytest.mark.parametrize("statistic", RANKS + MOMENTS + SUMS, ids=str)
+@in_subtests("neighbors", RELATIONS)
+@in_subtests("statistic", RANKS + MOMENTS + SUMS, ids=str)
 def test_odd_values_count_as_they_do_for_the_statistic(
     statistic: Any, neighbors: Neighbors
 ) -> None:
@@ -317,8 +318,8 @@ def test_what_is_far_away_is_small_but_not_nothing() -> None:
     assert 0 < smooth_sensitivity(median, [0.5] * 3001, smoothness=3) < 1e-270
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 1e300])
-@pytest.mark.parametrize("statistic", RANKS, ids=str)
+@in_subtests("scale", [1e-30, 1e-20, 1e20, 1e300])
+@in_subtests("statistic", RANKS, ids=str)
 def test_units_do_not_matter(statistic: Any, scale: float) -> None:
     power = 2.0 ** round(math.log2(scale))
     kind, parameters = (
@@ -347,7 +348,7 @@ def test_what_no_float_holds_is_infinite() -> None:
         assert found == math.inf
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("ask", "argument"),
     [
         (lambda: local_sensitivity(Median, [1]), "statistic"),  # type: ignore[arg-type]

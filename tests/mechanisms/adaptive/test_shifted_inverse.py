@@ -22,6 +22,7 @@ from tests.mechanisms.adaptive.removal_laws import (
     exponential,
     halving,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -124,8 +125,8 @@ SOLVERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("replaced", mostly_slow([False, True]))
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("statistic", STATISTICS)
+@in_subtests("solver", SOLVERS)
+@in_subtests("statistic", STATISTICS)
 def test_neighbours_differ_by_no_more_than_the_event(
     statistic: Any, solver: dict[str, Any], replaced: bool
 ) -> None:
@@ -196,7 +197,7 @@ def test_the_checker_catches_the_published_binary_search() -> None:
     assert 0 in draws
 
 
-@pytest.mark.parametrize("points", range(2, 34))
+@in_subtests("points", range(2, 34))
 def test_a_binary_search_asks_no_more_than_it_pays_for(points: int) -> None:
     mechanism = made(solver="binary search", grid=range(points), statistic=None, epsilon=1)
     paid = math.ceil(math.log2(points))
@@ -242,8 +243,8 @@ def test_a_release_is_the_answer_to_its_losses() -> None:
 # ---- the rank guarantee
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("solver", SOLVERS)
+@in_subtests("confidence", [0.5, 0.95, 0.999])
+@in_subtests("solver", SOLVERS)
 def test_ranks_hold_with_the_stated_confidence(solver: dict[str, Any], confidence: float) -> None:
     mechanism = made(target=None, confidence=confidence, grid=range(40), **solver)
     miss = (1 - confidence) / 2
@@ -312,7 +313,7 @@ def test_people_above_every_point_are_told() -> None:
 # ---- what is refused, before any bit is drawn
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("name", "changed"),
     [
         ("epsilon", {"epsilon": 0}),

@@ -15,6 +15,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.divergences import exceeds
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import checks
@@ -207,8 +208,8 @@ def test_releases_have_the_law_of_the_bound_that_was_given() -> None:
     assert p_value(width / 1.1) < 1e-6
 
 
-@pytest.mark.parametrize("value", [0.1, -0.0, 1e-300, 123456.7, Fraction(1, 3)])
-@pytest.mark.parametrize("bound", [0.1, 1e-9, math.pi, Fraction(10**30, 7)])
+@in_subtests("value", [0.1, -0.0, 1e-300, 123456.7, Fraction(1, 3)])
+@in_subtests("bound", [0.1, 1e-9, math.pi, Fraction(10**30, 7)])
 def test_outputs_lie_on_the_public_grid_whatever_the_data(value: Any, bound: Any) -> None:
     made = SmoothSensitivity(epsilon=1, grid_log2=-3)
     for seed in range(20):
@@ -260,7 +261,7 @@ class NoBits:
         raise AssertionError
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("changes", "name"),
     [
         ({"noise": "normal"}, "noise"),

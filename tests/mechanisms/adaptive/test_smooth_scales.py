@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import checks
@@ -125,8 +126,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "smoothness"), CASES)
-@pytest.mark.parametrize(("noise", "law"), [("laplace", LAPLACE), ("gaussian", NORMAL)])
+@in_subtests(("epsilon", "delta", "smoothness"), CASES)
+@in_subtests(("noise", "law"), [("laplace", LAPLACE), ("gaussian", NORMAL)])
 def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
     noise: Noise, law: Law, epsilon: Fraction, delta: Fraction, smoothness: Fraction
 ) -> None:
@@ -140,10 +141,10 @@ def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
     assert worst_delta(law, **promise, shift=1.02 / float(scale)) > float(delta) * 1.001
 
 
-@pytest.mark.parametrize("epsilon", [F(1, 20), F(1), F(20)])
-@pytest.mark.parametrize("share", [F(1, 100), F(1, 5)])
-@pytest.mark.parametrize("power", [F(2), F(4), F(13, 2), F(12), F(20)])
-@pytest.mark.parametrize(("noise", "law"), [("student", student), ("cauchy", cauchy)])
+@in_subtests("epsilon", [F(1, 20), F(1), F(20)])
+@in_subtests("share", [F(1, 100), F(1, 5)])
+@in_subtests("power", [F(2), F(4), F(13, 2), F(12), F(20)])
+@in_subtests(("noise", "law"), [("student", student), ("cauchy", cauchy)])
 def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
     noise: Noise,
     law: Callable[[float], Callable[[Any], Any]],
@@ -233,8 +234,8 @@ def test_what_is_not_proved_is_not_claimed() -> None:
     assert gaussian_delta(epsilon=F(1), smoothness=F(1, 2), shift=F(1, 2)) == 1.0
 
 
-@pytest.mark.parametrize("noise", ["student", "cauchy", "laplace", "gaussian"])
-@pytest.mark.parametrize("epsilon", [F("1e-6"), F(1), F(500)])
+@in_subtests("noise", ["student", "cauchy", "laplace", "gaussian"])
+@in_subtests("epsilon", [F("1e-6"), F(1), F(500)])
 def test_every_epsilon_has_noise_and_more_smoothness_costs_more(
     noise: Noise, epsilon: Fraction
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 from scipy import integrate, stats
+from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, SeededBits
 from unacorda.mechanisms.adaptive.standard_noise import (
@@ -114,7 +115,7 @@ class FixedBits:
         return int(self.words(1)[0]) % bound
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_subtests("seed", range(20))
 def test_students_bracket_holds_what_mpmath_makes_of_the_same_bits(seed: int) -> None:
     generator = np.random.Generator(np.random.PCG64(seed))
     radius, angle = (int(w) for w in generator.integers(0, 2**63, 2, dtype=np.uint64))
@@ -140,8 +141,8 @@ def test_an_unread_zero_has_no_bound_until_it_is_read() -> None:
         assert noise.ends() is None
 
 
-@pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("grid_log2", [-40, 0, 30])
+@in_subtests("name", LAWS)
+@in_subtests("grid_log2", [-40, 0, 30])
 def test_a_rounded_sum_is_the_nearest_step(name: str, grid_log2: int) -> None:
     make = LAWS[name][0]
     for seed in range(20):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import adaptive
@@ -132,7 +133,7 @@ def test_exact_sums_of_many_numbers_do_not_fill_up() -> None:
     assert exact_sum_of_squares(numbers) == 100_000 * one**2
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("make", "argument"),
     [
         (lambda: Median(lower=1, upper=1), "upper"),

@@ -16,6 +16,7 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.divergences import exceeds
 from tests.mechanisms.laws import as_mpf
+from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
@@ -45,8 +46,8 @@ def largest_loss(scale: Fraction, *, moved: int, length: int) -> mpf:
     )
 
 
-@pytest.mark.parametrize("epsilon", ["0.01", "0.7", "1", "5"])
-@pytest.mark.parametrize(("moved", "length"), [(1, 1), (1, 2), (1, 12), (3, 7), (5, 5), (2, 30)])
+@in_subtests("epsilon", ["0.01", "0.7", "1", "5"])
+@in_subtests(("moved", "length"), [(1, 1), (1, 2), (1, 12), (3, 7), (5, 5), (2, 30)])
 def test_the_scale_is_the_least_that_keeps_epsilon(epsilon: str, moved: int, length: int) -> None:
     with mp.workprec(200):
         goal = Fraction(epsilon)
@@ -169,7 +170,7 @@ def test_shapes_types_and_l0() -> None:
         mechanism.release(np.array(["a"]), bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("fields", "name"),
     [
         ({"epsilon": 0}, "epsilon"),

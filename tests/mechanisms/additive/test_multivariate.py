@@ -17,6 +17,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.laws import as_mpf
+from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
@@ -163,7 +164,7 @@ def test_shapes_and_values() -> None:
             mechanism.release(x, bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("fields", "name"),
     [
         ({"covariance": 1.0}, "covariance"),

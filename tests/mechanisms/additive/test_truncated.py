@@ -16,6 +16,7 @@ from scipy import stats
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf, standard_laplace
 from tests.mechanisms.test_replay import Counting, agreed
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -87,9 +88,9 @@ def test_the_folklore_bound_is_caught() -> None:
             assert (exact("bound", right.bound) > bound) is not private
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-3, 0.3, 0.9])
-@pytest.mark.parametrize("keys", [1, 4])
+@in_subtests("epsilon", [0.01, 1.0, 8.0])
+@in_subtests("delta", [1e-12, 1e-3, 0.3, 0.9])
+@in_subtests("keys", [1, 4])
 def test_a_guarantee_is_kept_and_used_up(epsilon: float, delta: float, keys: int) -> None:
     target = ApproxDP(epsilon, delta)
     mechanism = TruncatedLaplace.for_guarantee(target, sensitivity="0.3", l0_sensitivity=keys)

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -86,8 +87,8 @@ def plain_sum(steps: int) -> Floats:
 # ---- the law
 
 
-@pytest.mark.parametrize("honaker", [False, True])
-@pytest.mark.parametrize("steps", [1, 2, 3, 8, 13])
+@in_subtests("honaker", [False, True])
+@in_subtests("steps", [1, 2, 3, 8, 13])
 def test_each_node_has_one_draw_which_counts_as_it_should(
     monkeypatch: pytest.MonkeyPatch, steps: int, honaker: bool
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.cases import in_subtests
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
@@ -74,7 +75,7 @@ def test_two_values_are_no_more_steps_apart_than_their_distance_takes(
     assert abs(first - second) <= moved
 
 
-@pytest.mark.parametrize("dtype", ["b1", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
+@in_subtests("dtype", ["b1", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_dtypes_mean_the_same_number(dtype: str) -> None:
     assert plain_grid(-2).steps(numbers_of("x", np.array([0, 1], dtype))).tolist() == [0, 4]
 

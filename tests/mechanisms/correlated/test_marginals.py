@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.support.cases import in_subtests
 
 from unacorda import accounting, mechanisms
 from unacorda.bits import SeededBits
@@ -221,7 +222,7 @@ def test_the_total_variance_is_the_least_there_is(sizes: Any, queries: Any) -> N
 # ---- what it refuses
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("changes", "match"),
     [
         ({"sizes": ()}, "queries=0"),

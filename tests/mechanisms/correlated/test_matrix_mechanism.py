@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.support.cases import in_subtests
 
 from unacorda import accounting, mechanisms
 from unacorda.bits import SeededBits
@@ -189,7 +190,7 @@ def test_the_mean_of_columns_is_not_enough() -> None:
 # ---- what it refuses
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("changes", "match"),
     [
         ({"sigma": 0}, "sigma=0"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import in_subtests
 
 from unacorda import mechanisms
 from unacorda.bits import SecureBits, SeededBits
@@ -187,8 +188,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("change", "match"), BAD)
+@in_subtests("kind", KINDS)
+@in_subtests(("change", "match"), BAD)
 def test_parameters_that_mean_nothing_are_refused(
     kind: Any, change: dict[str, Any], match: str
 ) -> None:
@@ -214,8 +215,8 @@ def test_parameters_of_one_kind_are_refused(kind: Any, change: dict[str, Any], m
 SECRET = 424_242_424
 
 
-@pytest.mark.parametrize("mechanism", MADE, ids=NAMES)
-@pytest.mark.parametrize(
+@in_subtests("mechanism", MADE, ids=NAMES)
+@in_subtests(
     "values",
     [
         SECRET,

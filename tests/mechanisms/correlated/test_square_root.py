@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import linalg, stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -133,8 +134,8 @@ def worst_square(c: Floats, participations: int, separation: int) -> float:
     return worst
 
 
-@pytest.mark.parametrize("bands", [None, 1, 4])
-@pytest.mark.parametrize(("participations", "separation"), [(1, 1), (2, 1), (3, 2), (2, 5)])
+@in_subtests("bands", [None, 1, 4])
+@in_subtests(("participations", "separation"), [(1, 1), (2, 1), (3, 2), (2, 5)])
 def test_the_price_is_that_of_the_worst_pattern(
     bands: Any, participations: int, separation: int
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda.mechanisms.correlated import toeplitz
 from unacorda.mechanisms.correlated.grid import END, LARGEST_ROW
@@ -37,7 +38,7 @@ def test_coefficients_are_the_roots_to_half_a_step(bands: int) -> None:
     assert [Fraction(m) * step for m in whole.tolist()] == list(found)
 
 
-@pytest.mark.parametrize("log2", range(23))
+@in_subtests("log2", range(23))
 def test_coefficients_do_not_increase_and_keep_sums_within_range(log2: int) -> None:
     for bands in (2**log2, min(2**log2 + 1, toeplitz.LARGEST_BANDS)):
         whole = toeplitz.square_root_coefficients(bands)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.workloads import Prefixes, Queries, Ranges, as_workload
@@ -76,8 +77,8 @@ def test_what_is_no_matrix_of_queries_is_refused(value: Any) -> None:
         as_workload(value)
 
 
-@pytest.mark.parametrize("cells", [0, -1, 1.5, 2**13, True])
-@pytest.mark.parametrize("kind", [Prefixes, Ranges])
+@in_subtests("cells", [0, -1, 1.5, 2**13, True])
+@in_subtests("kind", [Prefixes, Ranges])
 def test_sizes_that_mean_nothing_are_refused(kind: Any, cells: Any) -> None:
     with pytest.raises(InvalidParameter, match="cells="):
         kind(cells)

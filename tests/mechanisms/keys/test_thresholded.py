@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf, chi_square_p, discrete_laplace_tail, sign_p
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -243,8 +244,8 @@ def test_absent_keys_never_show_and_shown_ones_leave_sorted(mechanism: Any) -> N
     assert kept.shape == noisy.shape == ()
 
 
-@pytest.mark.parametrize("kind", [ThresholdedLaplace, ThresholdedGaussian])
-@pytest.mark.parametrize(
+@in_subtests("kind", [ThresholdedLaplace, ThresholdedGaussian])
+@in_subtests(
     ("field", "wrong"),
     [
         ("scale", 0),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.response.report_laws import WHOLE, Counting, at_most_exp
+from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
@@ -26,7 +27,7 @@ EPSILONS = ["1e-3", "0.01", "0.1", "1/3", "1", "1.0986122886681098", "2.5", "8",
 ONES = WHOLE - 1
 
 
-@pytest.mark.parametrize("epsilon", [*EPSILONS, "1e-40", "100", "1e300"])
+@in_subtests("epsilon", [*EPSILONS, "1e-40", "100", "1e300"])
 def test_the_rational_exponential_is_just_below(epsilon: str) -> None:
     value = Fraction(epsilon)
     found, capped = exp_down(value), min(value, Fraction(64))
@@ -37,8 +38,8 @@ def test_the_rational_exponential_is_just_below(epsilon: str) -> None:
     assert found >= 1
 
 
-@pytest.mark.parametrize("categories", [2, 3, 4, 7, 1000, 2**24])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@in_subtests("categories", [2, 3, 4, 7, 1000, 2**24])
+@in_subtests("epsilon", EPSILONS)
 def test_k_ary_answers_own_exactly_their_chances(epsilon: str, categories: int) -> None:
     answer = kary(Fraction(epsilon), categories)
     assert answer.truth + (categories - 1) * answer.lie == WHOLE
@@ -79,7 +80,7 @@ def test_an_epsilon_that_64_bits_cannot_show_is_refused() -> None:
             kary(epsilon, 4)
 
 
-@pytest.mark.parametrize("bound", [1, 2, 3, 5, 6, 1000, 2**31 - 1, 2**31, 2**32 - 1, 2**32])
+@in_subtests("bound", [1, 2, 3, 5, 6, 1000, 2**31 - 1, 2**31, 2**32 - 1, 2**32])
 def test_every_integer_below_a_bound_has_equally_many_numbers(bound: int) -> None:
     refused, each = (1 << 32) % bound, (1 << 32) // bound
     for value in sorted({0, min(1, bound - 1), bound // 3, bound // 2, bound - 1}):
@@ -112,10 +113,8 @@ def test_a_remainder_would_not_be_uniform() -> None:
     assert set(Counter(product // 256 for product in kept).values()) == {256 // 3}
 
 
-@pytest.mark.parametrize(
-    "threshold", [1, 2, 3, 1 << 63, (1 << 63) + 1, ONES, 0x123456789ABCDEF0, WHOLE // 3]
-)
-@pytest.mark.parametrize("size", [8, 8 * 1000])
+@in_subtests("threshold", [1, 2, 3, 1 << 63, (1 << 63) + 1, ONES, 0x123456789ABCDEF0, WHOLE // 3])
+@in_subtests("size", [8, 8 * 1000])
 def test_a_lane_is_1_exactly_below_the_threshold(threshold: int, size: int) -> None:
     for number in (threshold - 1, threshold, threshold + 1, 0, ONES):
         if number < WHOLE:

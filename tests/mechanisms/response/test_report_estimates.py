@@ -19,6 +19,7 @@ from tests.mechanisms.response.report_laws import (
     means,
     squares,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -33,8 +34,8 @@ from unacorda.mechanisms.response.unary import OUE, RAPPOR
 CASES = [(2, "1"), (3, "1/10"), (5, "1"), (6, "3"), (7, "6")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("categories", "epsilon"), CASES)
+@in_subtests("kind", KINDS)
+@in_subtests(("categories", "epsilon"), CASES)
 def test_one_report_is_unbiased_for_every_share(kind: str, categories: int, epsilon: str) -> None:
     mechanism = KINDS[kind](epsilon=Fraction(epsilon), categories=categories)
     for value in range(categories):
@@ -57,8 +58,8 @@ def test_estimating_with_the_two_probabilities_exchanged_is_caught() -> None:
     assert abs(np.asarray(found) - (np.arange(3) == 1)).max() > 0.5
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("categories", "epsilon"), CASES)
+@in_subtests("kind", KINDS)
+@in_subtests(("categories", "epsilon"), CASES)
 def test_the_variance_is_that_of_one_report(kind: str, categories: int, epsilon: str) -> None:
     mechanism = KINDS[kind](epsilon=Fraction(epsilon), categories=categories)
     laws = [law(mechanism, value) for value in range(categories)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.mechanisms.response.report_laws import KINDS
+from tests.support.cases import in_subtests
 
 from unacorda import mechanisms
 from unacorda.bits import ScriptedBits, SeededBits
@@ -23,22 +24,22 @@ NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise, "hybrid": Hyb
 NOTHING = ScriptedBits([])  # raises IndexError where a bit is drawn
 
 
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), float("inf"), True, None, 1e-300])
+@in_subtests("kind", EVERY)
+@in_subtests("epsilon", [0, -1, "x", float("nan"), float("inf"), True, None, 1e-300])
 def test_an_epsilon_that_cannot_be_used_is_named(kind: str, epsilon: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon"):
         EVERY[kind](epsilon=epsilon, categories=4)
 
 
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize("categories", [1, 0, -3, 2.0, "4", True, None, 2**30 + 1])
+@in_subtests("kind", EVERY)
+@in_subtests("categories", [1, 0, -3, 2.0, "4", True, None, 2**30 + 1])
 def test_categories_that_cannot_be_used_are_named(kind: str, categories: Any) -> None:
     with pytest.raises(InvalidParameter, match="categories"):
         EVERY[kind](epsilon=1, categories=categories)
 
 
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize(
+@in_subtests("kind", EVERY)
+@in_subtests(
     "values",
     [np.array([1.5]), np.array(1.0), np.array(["a"]), np.array([1j]), {0: 1}, {1}],
 )
@@ -134,8 +135,8 @@ def test_resampling_needs_a_probability(probability: Any) -> None:
         mechanisms.RandomizedResponse.resampling(0.5, categories=1)
 
 
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize("epsilon", [1e-6, Fraction(1, 10**9), 45, 64.5, 10**9, 1e300])
+@in_subtests("kind", EVERY)
+@in_subtests("epsilon", [1e-6, Fraction(1, 10**9), 45, 64.5, 10**9, 1e300])
 def test_extreme_epsilons_work(kind: str, epsilon: Any) -> None:
     mechanism = EVERY[kind](epsilon=epsilon, categories=3)
     reports = mechanism.encode([0, 1, 2, 2], bits=SeededBits(1))
@@ -149,15 +150,15 @@ def test_extreme_epsilons_work(kind: str, epsilon: Any) -> None:
 # ---- numbers
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), float("inf"), True, None, 1e-300])
+@in_subtests("kind", NUMBERS)
+@in_subtests("epsilon", [0, -1, "x", float("nan"), float("inf"), True, None, 1e-300])
 def test_numbers_need_an_epsilon(kind: str, epsilon: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon"):
         NUMBERS[kind](epsilon=epsilon, lower=0, upper=1)
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize(
+@in_subtests("kind", NUMBERS)
+@in_subtests(
     ("lower", "upper"),
     [(1, 1), (2, 1), (float("nan"), 1), (0, float("inf")), (0, 1e300), (1e9, 1e9 + 1), (0, None)],
 )
@@ -166,10 +167,8 @@ def test_bounds_that_cannot_be_used_are_named(kind: str, lower: Any, upper: Any)
         NUMBERS[kind](epsilon=1, lower=lower, upper=upper)
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize(
-    "x", [np.array(["a"]), np.array([1j]), {0: 1}, {1}, np.ones(2, np.longdouble)]
-)
+@in_subtests("kind", NUMBERS)
+@in_subtests("x", [np.array(["a"]), np.array([1j]), {0: 1}, {1}, np.ones(2, np.longdouble)])
 def test_what_is_no_number_is_refused_before_a_bit_is_drawn(kind: str, x: Any) -> None:
     with pytest.raises(InvalidParameter, match="x="):
         NUMBERS[kind](epsilon=1, lower=0, upper=1).encode(x, bits=NOTHING)
@@ -215,8 +214,8 @@ def test_servers_refuse_reports_that_are_no_places(kind: str) -> None:
         mechanism.variance(count=1, x=float("nan"))
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 64, 1000, 1e300])
+@in_subtests("kind", NUMBERS)
+@in_subtests("epsilon", [1e-6, 1e-3, 64, 1000, 1e300])
 def test_extreme_epsilons_of_numbers_work(kind: str, epsilon: Any) -> None:
     mechanism = NUMBERS[kind](epsilon=epsilon, lower=-1, upper=3)
     found = mechanism.aggregate(mechanism.encode([0.0, 3.0, 2.0], bits=SeededBits(1)))

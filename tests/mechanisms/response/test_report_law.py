@@ -22,6 +22,7 @@ from tests.mechanisms.response.report_laws import (
     keys,
     law,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -40,9 +41,9 @@ def sample(mechanism: Oracle, value: int, *, seed: int, size: int = SIZE) -> lis
     return keys(reports, packed=reports.dtype == np.uint8)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("categories", [2, 3, 6])
-@pytest.mark.parametrize("epsilon", ["1/4", "1", "3"])
+@in_subtests("kind", KINDS)
+@in_subtests("categories", [2, 3, 6])
+@in_subtests("epsilon", ["1/4", "1", "3"])
 def test_laws_sum_to_one(kind: str, categories: int, epsilon: str) -> None:
     mechanism = KINDS[kind](epsilon=Fraction(epsilon), categories=categories)
     for value in range(categories):
@@ -216,8 +217,8 @@ def test_chunks_leave_no_seam(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (abs(shares.values - 1 / 40) < 6 * shares.privacy_errors + 1e-4).all()
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("word", [0, WHOLE - 1, 1 << 63, (1 << 63) - 1, 1, 0xAAAAAAAAAAAAAAAA])
+@in_subtests("kind", MAKERS)
+@in_subtests("word", [0, WHOLE - 1, 1 << 63, (1 << 63) - 1, 1, 0xAAAAAAAAAAAAAAAA])
 def test_extreme_words_give_reports_that_the_server_takes(kind: str, word: int) -> None:
     for epsilon in (0.01, 1, 50):
         mechanism = MAKERS[kind](epsilon=epsilon, categories=11)

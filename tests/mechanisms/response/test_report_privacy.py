@@ -23,6 +23,7 @@ from tests.mechanisms.response.report_laws import (
     unary_law,
     worst_ratio,
 )
+from tests.support.cases import in_subtests
 
 from unacorda import ReplaceOne, accounting, checks
 from unacorda.mechanisms.response.categorical import RandomizedResponse
@@ -37,9 +38,9 @@ EPSILONS = ["1e-3", "0.1", "1/3", "1", "1.0986122886681098", "3", "8", "20", "40
 AT = [0.0, 0.05, 0.3, 0.7, 1.0, 2.0, 2.9]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("categories", [2, 3, 5])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@in_subtests("kind", KINDS)
+@in_subtests("categories", [2, 3, 5])
+@in_subtests("epsilon", EPSILONS)
 def test_every_ratio_is_at_most_e_to_the_epsilon(kind: str, categories: int, epsilon: str) -> None:
     exact = Fraction(epsilon)
     mechanism = KINDS[kind](epsilon=exact, categories=categories)
@@ -49,7 +50,7 @@ def test_every_ratio_is_at_most_e_to_the_epsilon(kind: str, categories: int, eps
         assert shortfall(ratio, exact) < 2.0**-62 * (math.exp(exact) + categories) * categories
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@in_subtests("epsilon", EPSILONS)
 def test_the_told_cell_keeps_the_ratio_given_the_hash(epsilon: str) -> None:
     exact = Fraction(epsilon)
     mechanism = LocalHashing(epsilon=exact, categories=1000)

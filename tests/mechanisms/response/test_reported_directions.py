@@ -19,6 +19,7 @@ from tests.mechanisms.response.report_laws import (
     shortfall,
     worst_ratio,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import ReplaceOne, accounting
@@ -67,8 +68,8 @@ def some_axes(mechanism: Directions, seed: int) -> Floats:
 VECTORS = [[0.6, 0.0, 0.8], [-0.6, 0.0, -0.8], [0.0, 1.0, 0.0], [0.1, -0.3, 0.2], [0.0] * 3]
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("size", [1, 2, 3, 50])
+@in_subtests("epsilon", EPSILONS)
+@in_subtests("size", [1, 2, 3, 50])
 def test_ratios_are_at_most_e_to_the_epsilon(epsilon: str, size: int) -> None:
     mechanism = Directions(epsilon=Fraction(epsilon), size=size)
     near = Fraction(mechanism.chances, WHOLE)

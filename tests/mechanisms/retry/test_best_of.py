@@ -24,6 +24,7 @@ from tests.mechanisms.retry.tries_laws import (
     masses,
     steep_pair,
 )
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
@@ -105,7 +106,7 @@ def test_there_are_as_many_runs_as_drawn(runs: int) -> None:
     assert calls == [source] * runs
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("scores", "winner"),
     [
         ([1, 2, 2], 1),

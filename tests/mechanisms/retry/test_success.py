@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import farthest, hockey_stick
 from tests.mechanisms.retry.tries_laws import chi_square_p, drawn_from
+from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
@@ -161,8 +162,8 @@ def known(epsilon: float, delta: float, failure: float) -> tuple[float, float]:
     return 4 * epsilon - math.log1p(-lost), lost
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("failure", [0.001, 0.1, 0.5, 0.9])
+@in_subtests("epsilon", [0.1, 1.0, 3.0])
+@in_subtests("failure", [0.001, 0.1, 0.5, 0.9])
 def test_it_never_costs_more_than_the_known_bound(epsilon: float, failure: float) -> None:
     delta, rounds = 1e-6, 20_000
     both = ApproxDP(epsilon, delta)
@@ -260,7 +261,7 @@ def test_all_rounds_are_run_and_take_the_same_bits() -> None:
         assert bits.left == 0
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     ("loss", "level"),
     [
         (-math.inf, 0),
@@ -304,7 +305,7 @@ def test_no_output_is_worse_than_promised() -> None:
     assert 4 < max(losses) <= 7
 
 
-@pytest.mark.parametrize(
+@in_subtests(
     "wrong",
     [
         {"guarantee": ZCDP(1)},

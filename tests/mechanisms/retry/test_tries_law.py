@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.retry.tries_laws import Tries, chi_square_p, in_octaves, masses
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
@@ -70,8 +71,8 @@ def test_every_draw_replays_in_fifty_digits(event: Tries) -> None:
         assert draw_tries(event, bits=ScriptedBits([word])) == expected
 
 
-@pytest.mark.parametrize("event", LAWS, ids=str)
-@pytest.mark.parametrize("side", [-1, 1])
+@in_subtests("event", LAWS, ids=str)
+@in_subtests("side", [-1, 1])
 def test_a_number_beside_an_edge_reads_on(event: Tries, side: int) -> None:
     first = next(k for k, mass in enumerate(masses(event, 2)) if mass > 0)
     edge = int(mp.floor(masses(event, 2)[first] * 2**128))
@@ -112,8 +113,8 @@ def test_a_large_poisson_mean_is_put_together_of_small_ones() -> None:
     assert chi_square_p(Counter(k + 1 for k in seen.elements()), law) < 1e-9
 
 
-@pytest.mark.parametrize("shape", [-0.99, Fraction(-1, 10**15), 0, Fraction(1, 10**15), 1, 40])
-@pytest.mark.parametrize("stop", [1, 1 - Fraction(1, 10**30), 0.5, 1e-4])
+@in_subtests("shape", [-0.99, Fraction(-1, 10**15), 0, Fraction(1, 10**15), 1, 40])
+@in_subtests("stop", [1, 1 - Fraction(1, 10**30), 0.5, 1e-4])
 def test_extreme_parameters(shape: float, stop: float) -> None:
     event = negative_binomial(shape, stop)
     if shape == 40 and stop == 1e-4:
