@@ -189,7 +189,8 @@ def _numbers(levels: int) -> st.SearchStrategy[str]:
         *(f"{name}({{n}})" for name in ("ATAN", "RADIANS", "DEGREES")),
         "ATAN2({n}, {n})",
         *(
-            f"{name}({', '.join(['{n}'] * len(operands.split()))})"
+            # Of columns: operands that stand several times have to be short.
+            f"{name}({', '.join(['x', 'y', 'n'][: len(operands.split())])})"
             for name, (operands, _) in DERIVED.items()
         ),
         "PI()",
