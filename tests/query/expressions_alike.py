@@ -38,7 +38,8 @@ _ALIKE = """
 a + b | a - b | a * b | a / b | a % b | -a | (a + b) * (a - b) / (b * b - 1) % 7 | abs(a)
 floor(a) | ceil(a) | trunc(a) | round(a) | round(a / 10) | sign(a) | sqrt(a) | sqrt(a * a + b * b)
 round(a, 1) | round(a, 3) | round(a, 15) | round(a, -1) | round(a, -3)
-radians(a) | degrees(a) | pi() * a | i % 3 | i / j | isfinite(a) | isinf(a) | isinf(a * b)
+radians(a) | degrees(a) | clamp(a, -1, b) | hypot(a, b) | square(a) | pi() * a | i % 3 | i / j
+isfinite(a) | isinf(a) | isinf(a * b)
 a = b | a <> b | a < b | a <= b | a is distinct from b | a is not distinct from b
 a between b and 3 | a in (0, 1, 2.5) | a is null | i in (1, 2, 3) | not f | f and g | f or g
 f and a > 1 or not g | case when a > 1 then 2 else b end | case i when 1 then 'x' else t end
