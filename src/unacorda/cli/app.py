@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: None for those of the process.
     """
+    # NumPy starts a thread a core when it is loaded, which costs more than any verb gains by them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         # An answer must not be lost because a terminal cannot write a sign of it.
         with contextlib.suppress(AttributeError, ValueError):
