@@ -87,7 +87,7 @@ class InvalidParameter(UnacordaError, ValueError):
     """An argument is not usable; the message names it, its value and the hint.
 
     argument: the name the caller wrote; value: what was given; expected: what would be right;
-    hint: how that is written in Python. lacks: what is to be given beside it, "bounds", "keys" or
+    hint: how that is written in Python. lacks: what has to be given too, "bounds", "keys" or
     "delta", where that is all; column: the column or expression that lacks it. drawing: the lines
     at the end of the message that show the place in a text, where that is known.
     """

@@ -169,6 +169,20 @@ def test_one_row_moves_every_integer_by_no_more_than_its_ends(name: str) -> None
             assert min(least, 0) <= other - one <= max(most, 0), (measure, x, y)
 
 
+class EverySum(Measure):
+    """A measure of somebody's own."""
+
+    def sql(self, unit: Any) -> str:
+        return "sum(v0)"
+
+
+class EveryValue(RowTerm):
+    """A term of somebody's own, which says that it has ends."""
+
+    ends = (0, 1)
+    sql = "v0"
+
+
 def test_what_is_no_measure_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of SQL, which may sum anything, ends before anything is reserved."""
     import pandas as pd
@@ -176,10 +190,15 @@ def test_what_is_no_measure_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     frame = pd.DataFrame({"x": [1.0]})
     with unacorda.Session({"t": frame}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
         query = query_of(session, unacorda.count())
-        monkeypatch.setattr(Count, "measures", lambda self, values: ("sum(x)",))
-        with pytest.raises(TypeError, match="not a measure: str"):
-            session.evaluate(query, budget=unacorda.PureDP(1))
-        assert session.spent == unacorda.PureDP(0)
+        for wrong in ("sum(x)", EverySum()):
+            monkeypatch.setattr(Count, "measures", lambda self, values, wrong=wrong: (wrong,))
+            with pytest.raises(TypeError, match="is none of RowCount"):
+                session.evaluate(query, budget=unacorda.PureDP(1))
+            assert session.spent == unacorda.PureDP(0)
+    with pytest.raises(TypeError, match="is none of Clamped"):
+        SumOf(EveryValue())
+    with pytest.raises(TypeError, match="is none of Clamped"):
+        Times(Clamped("x", CLAMPS[0]), EveryValue())
 
 
 def test_people_are_told_apart_by_the_count_of_them_alone() -> None:

@@ -104,7 +104,7 @@ def test_lines_are_told_one_by_one_where_they_are_few(session: unacorda.Session)
     table = session.table("t")
     few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=unacorda.count())).words
     assert [line.split(":")[0] for line in few[1:]] == ["  n F", "  n M"]
-    assert "beside noise of" in few[1]
+    assert "next to noise of" in few[1]
     many = tried(session, table.group_by("age", keys=range(150)).agg(n=unacorda.count())).words
     assert len(many) == 2
     assert "in the mean of 150 lines" in many[1]

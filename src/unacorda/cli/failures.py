@@ -182,7 +182,7 @@ def _told(error: Exception, said: str) -> str:
 
 
 def _refused(error: InvalidParameter) -> str:
-    """What is wrong with an argument, and which option mends it; its own hint is for Python."""
+    """What is wrong with an argument, and which option gives it; its own hint is for Python."""
     hint = _HINTS.get(error.argument) if error.value is None else None
     match error.lacks:
         case "bounds":

@@ -1,8 +1,8 @@
 """What is read of the bounded rows: exact integers, of terms whose ends are public.
 
-An aggregate says what it reads in values of these classes, and an engine takes no others. So no sum
-can be asked for whose terms are not clamped: what one row adds lies between `ends`, whatever it
-holds, and those follow from the question alone.
+An aggregate says what it reads in values of these classes, and an engine takes no others, nor
+subclasses. So there is no sum whose terms are not clamped: what one row adds lies between `ends`,
+whatever it holds, and those follow from the question alone.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -139,6 +139,10 @@ class Times(RowTerm):
 
     first: RowTerm
     second: RowTerm
+
+    def __post_init__(self) -> None:
+        _check(self.first, _TERMS)
+        _check(self.second, _TERMS)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -299,6 +303,9 @@ class SumOf(Measure):
     term: RowTerm
     present: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _check(self.term, _TERMS)
+
     def sql(self, unit: Unit) -> str:
         """SQL of it."""
         del unit
@@ -310,3 +317,18 @@ def _present(values: Sequence[str], result: str) -> str:
     """SQL of a result over rows in which all values are present, NULL elsewhere."""
     every = " AND ".join(f"{value} IS NOT NULL" for value in values)
     return f"CASE WHEN {every} THEN {result} END"
+
+
+_TERMS = (Clamped, Times, Shortened)
+_MEASURES = (RowCount, PresentCount, TrueCount, ValueCount, PeopleCount, SumOf)
+
+
+def check_measure(value: object) -> None:
+    """Raise TypeError for what is no measure: the terms of another sum may have no ends."""
+    _check(value, _MEASURES)
+
+
+def _check(value: object, kinds: tuple[type, ...]) -> None:
+    if type(value) not in kinds:
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{type(value).__name__} is none of {names}")

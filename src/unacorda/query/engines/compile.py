@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unacorda.query.aggregates.measures import Measure, PeopleCount
+from unacorda.query.aggregates.measures import PeopleCount, check_measure
 from unacorda.query.engines.bounding import bound_rows
 from unacorda.query.engines.relations import Located, relation
 from unacorda.query.plan.query import Query
@@ -143,8 +143,7 @@ def compile_chosen(
 def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
     counts = ""
     for index, measure in enumerate(query.measures):
-        if not isinstance(measure, Measure):  # of what is no measure the terms may have no ends
-            raise TypeError(f"not a measure: {type(measure).__name__}")
+        check_measure(measure)
         counts += f", {measure.sql(unit)}::VARCHAR AS a{index}"
     return Statement(
         measures=len(query.measures),

@@ -90,7 +90,7 @@ class SimulatedBias:
         """For people: each line where there are few, else the typical and the worst."""
         lines = ["What the limits on a person's rows would do, tried out on the public table"]
         for name, column in self.columns.items():
-            noise = "" if column.noise is None else f", beside noise of {column.noise:.4g}"
+            noise = "" if column.noise is None else f", next to noise of {column.noise:.4g}"
             found = [
                 (f"  {name}{','.join(f' {_shown(k)}' for k in key)}", x, y, bias)
                 for key, x, y, bias in zip(
