@@ -162,21 +162,17 @@ class UnsafeExpression(InvalidParameter):
 
 
 class UnsupportedConstruct(InvalidParameter):
-    """A question uses what this engine does not compute to the value that DuckDB gives.
+    """A question uses what this engine does not have.
 
-    construct: by its name in SQL; engine: the one that was asked; why: what differs; instead: what
-    may be written.
+    construct: by its name in SQL; engine: the one that was asked.
     """
 
-    def __init__(
-        self, construct: str, *, engine: str, why: str = "", instead: str = "it otherwise"
-    ) -> None:
-        reason = f" ({why})" if why else ""
+    def __init__(self, construct: str, *, engine: str) -> None:
         super().__init__(
             "engine",
             engine,
-            expected=f"a question without {construct}, of which {engine} may give another value"
-            f"{reason}: write {instead}, or open the session with engine='duckdb'",
+            expected=f"a question without {construct}, which {engine} does not have: write it "
+            "otherwise, or open the session with engine='duckdb'",
         )
         self.construct, self.engine = construct, engine
 

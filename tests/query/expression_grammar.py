@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import duckdb
 from hypothesis import strategies as st
-from tests.support.seams import DERIVED, Column, Kind
+from tests.support.seams import DERIVED, Column, Kind, held, in_years
 
 __all__ = ["COLUMNS", "expressions", "nasty_table", "texts_of"]
 
@@ -30,6 +30,9 @@ _NUMBERS = (
     "0e0",
     "'-0.0'",
     "1e308",
+    "1e150",
+    "-1e-150",
+    "3e-149",
     "-1.7976931348623157e308",
     "5e-324",
     "-2.2250738585072014e-308",
@@ -84,7 +87,7 @@ _TIMES = (
 
 
 def nasty_table(connection: duckdb.DuckDBPyConnection) -> None:
-    """The table `nasty`: every pair of extreme numbers, the other columns in turn."""
+    """The table `nasty`, as columns are read: every pair of extreme numbers, the others in turn."""
     rows = []
     for i, x in enumerate(_NUMBERS):
         for j, y in enumerate(_NUMBERS):
@@ -101,15 +104,22 @@ def nasty_table(connection: duckdb.DuckDBPyConnection) -> None:
                 f"CAST({_TIMES[(3 * i + j) % len(_TIMES)]} AS TIMESTAMP))"
             )
     connection.execute(
-        "CREATE TABLE nasty (x DOUBLE, y DOUBLE, ratio DOUBLE, age DOUBLE, n DOUBLE, "
+        "CREATE TABLE raw (x DOUBLE, y DOUBLE, ratio DOUBLE, age DOUBLE, n DOUBLE, "
         "s VARCHAR, u VARCHAR, b BOOLEAN, d DATE, t TIMESTAMP)"
     )
-    connection.execute(f"INSERT INTO nasty VALUES {', '.join(rows)}")
+    connection.execute(f"INSERT INTO raw VALUES {', '.join(rows)}")
+    read = {
+        **{name: held(name, undefined=True) for name in ("x", "y", "ratio", "age", "n")},
+        "d": in_years("d", "DATE"),
+        "t": in_years("t", "TIMESTAMP"),
+    }
+    replaced = ", ".join(f"{sql} AS {name}" for name, sql in read.items())
+    connection.execute(f"CREATE TABLE nasty AS SELECT * REPLACE ({replaced}) FROM raw")
 
 
 _number_atoms = st.sampled_from(
     ["x", "y", "ratio", "age", "n", "NULL", "0", "1", "-1", "2", "7", "10", "100", "0.5", "-0.0"]
-) | st.sampled_from(["1e308", "5e-324", "9007199254740992", "1.7976931348623157e308"])
+) | st.sampled_from(["1e150", "1e-150", "9007199254740992", "-1e100", "3e-140"])
 _text_atoms = st.sampled_from(["s", "u", "''", "'a'", "'it''s ;--'", "'12'", "'x%_'", "NULL"])
 _truth_atoms = st.sampled_from(["b", "TRUE", "FALSE", "NULL", "NOT b"])
 _date_atoms = st.sampled_from(
@@ -229,7 +239,7 @@ def _truths(levels: int) -> st.SearchStrategy[str]:
         "{t} = {d}",
         "{n} BETWEEN {n} AND {n}",
         "{s} NOT BETWEEN {s} AND 'm'",
-        "{n} IN (1, -0.0, NULL, 2.5, 1e308)",
+        "{n} IN (1, -0.0, NULL, 2.5, 1e150)",
         "{n} NOT IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)",
         "{s} IN ('a', '', 'it''s')",
         "{d} IN ('2024-02-29', DATE '0001-01-01')",
@@ -244,10 +254,6 @@ def _truths(levels: int) -> st.SearchStrategy[str]:
         "STARTS_WITH({s}, {s})",
         "ENDS_WITH({s}, {s})",
         "CONTAINS({s}, {s})",
-        "ISFINITE({n})",
-        "ISFINITE({d})",
-        "ISINF({n})",
-        "ISINF({t})",
         "{b} AND {b} AND {b}",
         "{b} OR {b}",
         "NOT {b}",
@@ -266,7 +272,6 @@ def _texts(levels: int) -> st.SearchStrategy[str]:
         "TRIM({s})",
         "LTRIM({s}, 'ab')",
         "RTRIM({s}, '')",
-        "REVERSE({s})",
         "LEFT({s}, 3)",
         "RIGHT({s}, 1000000)",
         "REPLACE({s}, 'b', 'bbbbbbbbbb')",
@@ -276,8 +281,8 @@ def _texts(levels: int) -> st.SearchStrategy[str]:
         "SPLIT_PART({s}, '%', 2)",
         "SPLIT_PART({s}, 'a', 1000000)",
         "CONCAT_WS('-', {s}, {s})",
-        "STRFTIME({d}, '%a %A %w %d %-d %b %B %m %-m %y %Y %j %U %W %V %G %u %%')",
-        "STRFTIME({t}, '%H %-H %I %-I %p %M %-M %S %-S %-j')",
+        "STRFTIME(d, '%a %A %w %d %-d %b %B %m %-m %y %Y %j %U %W %V %G %u %%')",
+        "STRFTIME(t, '%H %-H %I %-I %p %M %-M %S %-S')",
         "DAYNAME({d})",
         "MONTHNAME({t})",
         "SUBSTRING({s}, 1, 3)",
@@ -285,7 +290,9 @@ def _texts(levels: int) -> st.SearchStrategy[str]:
         "SUBSTRING({s}, 2, 1000000)",
         "{s} || {s}",
         "CONCAT({s}, {s}, {s})",
-        *(f"CAST({{{k}}} AS VARCHAR)" for k in "nnbdt"),
+        *(f"CAST({{{k}}} AS VARCHAR)" for k in "bdt"),
+        "CAST(ROUND({n}) AS VARCHAR)",
+        "CAST(n AS VARCHAR)",
     )
 
 

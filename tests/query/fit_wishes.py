@@ -41,7 +41,7 @@ WISHES = [
     Wished(vector=["1", "s"], value="w", squared=True),
     Wished(vector=["1", "s", "y"], value="w * y", squared=True, signed=True),
     Wished(vector=["x0", "y"], bound=Fraction(1, 3)),
-    Wished(vector=["s", "y * 1e200"], value="x0 * y", bound=Fraction(5)),
+    Wished(vector=["s", "y * 1e100"], value="x0 * y", bound=Fraction(5)),
     Wished(vector=["s", "1 / y"], value="x0", edges=[-2.0, 0.0, 1e-3, 3.0]),
     Wished(vector=["y"], value="x0", bound=Fraction(3), total=True),
     Wished(vector=["s", "1 / y"], value="ln(x0)", squared=True),

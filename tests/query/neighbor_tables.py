@@ -112,14 +112,14 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "variance_from_zero": lambda: unacorda.variance("x", 0, 10),
         "variance_no_dyadic": lambda: unacorda.variance("x", "-1/3", 0.7, ddof=0),
         "variance_far_off": lambda: unacorda.variance("x", 2**40, 2**40 + 1),
-        "variance_huge": lambda: unacorda.variance("x", -(2**500), 2**499),
+        "variance_huge": lambda: unacorda.variance("x", -(10**150), 10**149),
         "variance_text": lambda: unacorda.variance("note", -2, 3),
         "stdev_whole": lambda: unacorda.stdev("whole", -4, 9),
     },
     Covariance: {
         "covariance": lambda: covariance("x", "whole", (0, 10), (-4, 9)),
         "covariance_text": lambda: covariance("note", "x", (-2, 3), ("-1/3", 0.7), ddof=0),
-        "covariance_huge": lambda: covariance("x", "x", (-(2**500), 2**499), (2**40, 2**40 + 1)),
+        "covariance_huge": lambda: covariance("x", "x", (-(10**150), 10**149), (2**40, 2**40 + 1)),
     },
     Correlation: {
         "correlation": lambda: correlation("x", "whole", (0, 10), (-4, 9)),
@@ -136,7 +136,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     },
     Ratio: {
         "ratio": lambda: ratio("x", "whole", (0, 10), (0, 9)),
-        "ratio_signed": lambda: ratio("x", "note", (-(2**499), 2**500), (1, 3)),
+        "ratio_signed": lambda: ratio("x", "note", (-(10**149), 10**150), (1, 3)),
         "ratio_below_zero": lambda: ratio("whole", "x", (-4, -1), (0, "1e-150")),
     },
     Sum: {
@@ -144,7 +144,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "sum_across_zero": lambda: unacorda.sum("x", -3, 10),
         "sum_below_zero": lambda: unacorda.sum("x", -10, -2),
         "sum_no_dyadic": lambda: unacorda.sum("x", "-1/3", 0.7),
-        "sum_huge": lambda: unacorda.sum("x", -(2**499), 2**500),
+        "sum_huge": lambda: unacorda.sum("x", -(10**149), 10**150),
         "sum_tiny": lambda: unacorda.sum("x", 0, "1e-150"),
         "sum_whole": lambda: unacorda.sum("whole", -4, 9),
         "sum_whole_in_parts": lambda: unacorda.sum("whole", -0.25, 2.5),
@@ -168,7 +168,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "mean_from_zero": lambda: unacorda.mean("x", 0, 10),
         "mean_across_zero": lambda: unacorda.mean("x", -3, 10),
         "mean_no_dyadic": lambda: unacorda.mean("x", "0.1", "0.7"),
-        "mean_huge": lambda: unacorda.mean("x", -(2**500), 2**499),
+        "mean_huge": lambda: unacorda.mean("x", -(10**150), 10**149),
         "mean_whole": lambda: unacorda.mean("whole", -4, 9),
         "mean_text": lambda: unacorda.mean("note", -2, 3),
     },

@@ -64,7 +64,7 @@ def test_a_column_with_itself_has_its_variance_and_correlation_one() -> None:
 
 @pytest.mark.long
 def test_extreme_ranges_and_no_rows_are_answered() -> None:
-    huge, tiny = (-(2**500), 2**500), (0, "1e-150")
+    huge, tiny = (-(10**150), 10**150), (0, "1e-150")
     for x in ([], [None], [7.0], [1e-150, 0.0, 1e300] * 40):
         for aggregate in (covariance("x", "y", huge, tiny), correlation("x", "y", huge, tiny)):
             found = one_answer(x, x, aggregate)

@@ -21,7 +21,7 @@ from tests.support.seams import (
     compile_chosen,
     compile_found,
     compile_query,
-    parse,
+    translate_to_postgres,
 )
 from tests.support.seams import TranslatedTable as Table
 from tests.support.seams import translate_to_spark as translate
@@ -30,28 +30,22 @@ import unacorda
 from unacorda.errors import InvalidParameter, MissingExtra
 
 TABLE = pa.table({"x": [1.0]})
-COLUMNS = {
-    name: expressions_alike.types_of(column.kind)
-    for name, column in expressions_alike.COLUMNS.items()
-}
-KNOWN = {"data": Table(view="v", columns=COLUMNS)}
+KNOWN = {"data": Table(view="v", columns=expressions_alike.types())}
 
 
 def spark_of(sql: str) -> str:
     return translate(f"SELECT {sql} AS x FROM data", tables=KNOWN).sql
 
 
-@in_subtests("text", expressions_alike.REFUSED)
-def test_a_function_without_an_equal_is_refused(text: str) -> None:
-    expression = parse(text, columns=expressions_alike.COLUMNS)
-    with pytest.raises(Untranslatable):
-        spark_of(expression.sql)
+def postgres_of(sql: str) -> str:
+    return translate_to_postgres(f"SELECT {sql} AS x FROM data", tables=KNOWN).sql
 
 
-@in_subtests("text", expressions_alike.ALIKE)
-def test_all_others_are_translated(text: str) -> None:
-    expression = parse(text, columns=expressions_alike.COLUMNS)
-    assert spark_of(expression.sql).startswith("SELECT ")
+@in_subtests("text", [*expressions_alike.ALIKE, *expressions_alike.NEAR])
+def test_every_function_is_translated(text: str) -> None:
+    sql = expressions_alike.statement([text])
+    for translated in (translate, translate_to_postgres):
+        assert translated(sql, tables=KNOWN).sql.startswith("SELECT ")
 
 
 @in_subtests(
@@ -72,11 +66,19 @@ def test_all_others_are_translated(text: str) -> None:
         "sum(a)",
         "first(a)",
         "a COLLATE NOCASE || 1",
+        "TRY_CAST(t AS DOUBLE)",
+        "TRY_CAST(t AS DATE)",
+        "CAST(t AS TIMESTAMP)",
+        "round(a, 2)",
+        "log(3, a)",
+        "regexp_extract(t, u, 1)",
+        "DATE 'infinity'",
     ],
 )
 def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
-    with pytest.raises(Untranslatable):
-        spark_of(sql)
+    for there in (spark_of, postgres_of):
+        with pytest.raises(Untranslatable):
+            there(sql)
 
 
 @in_subtests(

@@ -53,13 +53,16 @@ def evaluate(connection: duckdb.DuckDBPyConnection, found: Expression) -> None:
     stored = f"SELECT COUNT(*) FROM r WHERE {test}"
     assert connection.execute(filtered).fetchall() == connection.execute(stored).fetchall()
     if found.kind.numeric:
-        outside = "isnan(v) OR v < ? OR v > ?"
+        outside = "isnan(v) OR v < ? OR v > ? OR (v <> 0 AND abs(v) NOT BETWEEN ? AND ?)"
         if not found.text.startswith('"'):  # bare columns are handed on as they are
             outside += " OR (v = 0 AND CAST(v AS VARCHAR) = '-0.0')"
         if found.kind == Kind.INTEGER:
-            outside += " OR (isfinite(v) AND floor(v) <> v)"
+            outside += " OR floor(v) <> v"
         query = f"SELECT v FROM r WHERE v IS NOT NULL AND ({outside})"
-        assert connection.execute(query, [found.lower, found.upper]).fetchall() == []
+        ends = [found.lower, found.upper, found.least, found.most]
+        assert found.least >= 1e-150
+        assert found.most <= 1e150
+        assert connection.execute(query, ends).fetchall() == []
 
 
 def check(connections: _Connections, kind: Kind, text: str) -> None:
@@ -92,14 +95,14 @@ _UNARY = (
     *(f"{name}({{}})" for name in ("TRUNC", "CBRT", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN")),
     *(f"{name}({{}})" for name in ("RADIANS", "DEGREES")),
     *(f"EXTRACT(EPOCH FROM {name}({{}}))" for name in ("TO_TIMESTAMP",)),
-    *(f"CAST({name}({{}}) AS INTEGER)" for name in ("ISFINITE", "ISINF")),
     *(f"{name}({{}})" for name in ("ABS", "FLOOR", "CEIL", "ROUND", "SIGN", "SQRT", "EXP")),
     *(f"{name}({{}})" for name in ("LN", "LOG2", "LOG10")),
     *(f"ROUND({{}}, {digits})" for digits in (-15, -3, -1, 1, 3, 15)),
     *(f"POWER({{}}, {power})" for power in (-3, -2, -0.5, 0, 0.5, 1, 2, 3, 1000)),
     *(f"POWER({base}, {{}})" for base in (-2, 0, 0.5, 1, 2)),
     *(f"TRY_CAST({{}} AS {name})" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")),
-    *(f"TRY_CAST(TRY_CAST({{}} AS {name}) AS DOUBLE)" for name in ("VARCHAR", "BOOLEAN")),
+    "TRY_CAST(TRY_CAST({} AS BOOLEAN) AS DOUBLE)",
+    "TRY_CAST(TRY_CAST(FLOOR({}) AS VARCHAR) AS DOUBLE)",
 )
 _BINARY = (
     *(f"{{}} {sign} {{}}" for sign in ("+", "-", "*", "/", "%")),
@@ -115,7 +118,7 @@ _BINARY = (
 
 @pytest.mark.parametrize("template", mostly_slow(_UNARY, quick=4))
 def test_functions_of_one_number_never_raise(connections: _Connections, template: str) -> None:
-    for operand in ("x", "ratio", "age", "n", "x * y", "x + y", "x / y", "-0.0", "1e308"):
+    for operand in ("x", "ratio", "age", "n", "x * y", "x + y", "x / y", "-0.0", "1e150"):
         check(connections, Kind.NUMBER, template.format(f"({operand})"))
 
 
@@ -146,15 +149,16 @@ _PLAIN = (
     *(f"DATE_TRUNC('{unit}', {{}})" for unit in UNITS if unit not in _OF_INSTANTS),
     *(f"{{}} + INTERVAL 100000 {unit}" for unit in UNITS if unit not in _OF_INSTANTS),
     *(f"{{}} - INTERVAL 100000 {unit}" for unit in UNITS if unit not in _OF_INSTANTS),
-    *("LAST_DAY({})", "DAYNAME({})", "MONTHNAME({})", "ISFINITE({})", "ISINF({})"),
-    *(f"STRFTIME({{}}, '%{sign}')" for sign in "aAwdbBmyYHIpMSjUWVGu%"),
-    *(f"STRFTIME({{}}, '%-{sign}')" for sign in "dmHIMSj"),
+    *("LAST_DAY({})", "DAYNAME({})", "MONTHNAME({})"),
+    *(f"STRFTIME({{}}, '%{sign}')" for sign in "aAwdbBmyYjUWVGu%"),
+    *(f"STRFTIME({{}}, '%-{sign}')" for sign in "dm"),
 )
 _TIMED = (
     *(f"EXTRACT({part} FROM {{}})" for part in _OF_INSTANTS),
     *(f"DATE_TRUNC('{unit}', {{}})" for unit in _OF_INSTANTS),
     *(f"{{}} + INTERVAL 100000 {unit}" for unit in _OF_INSTANTS),
     *(f"DATE_SUB('{unit}', t, {{}})" for unit in UNITS),
+    *(f"STRFTIME({{}}, '%{sign}')" for sign in ("H", "I", "p", "M", "S", "-H", "-I", "-M", "-S")),
 )
 
 
@@ -168,20 +172,10 @@ def test_functions_of_one_moment_never_raise(connections: _Connections, template
         check(connections[:1], parse(text, columns=COLUMNS).kind, text)
 
 
-@pytest.mark.parametrize("sign", mostly_slow("aAbBpyYdmHIMSj", quick=3))
+@pytest.mark.parametrize("sign", mostly_slow("yYdmHMS", quick=3))
 def test_no_text_makes_the_reading_of_a_time_raise(connections: _Connections, sign: str) -> None:
-    signs = [sign, f"-{sign}"] if sign in "dmHIMSj" else [sign]
-    for text in [f"TRY_STRPTIME(s, '%{one}')" for one in signs]:
+    for text in (f"TRY_STRPTIME(s, '%{sign}')", f"TRY_STRPTIME(s || '12' || u, '%{sign}')"):
         check(connections, Kind.TIMESTAMP, text)
-        check(connections, Kind.TIMESTAMP, text.replace("(s", "(s || '12' || u"))
-
-
-@pytest.mark.skipif(duckdb.__version__ != "2.0.0", reason="later versions raise no more")
-@pytest.mark.parametrize("part", ["WEEK", "ISOYEAR"])
-def test_the_guards_of_dates_are_needed(part: str) -> None:
-    # DuckDB 2.0.0 itself raises for the first year that a date can hold.
-    with duckdb.connect() as connection, pytest.raises(duckdb.Error):
-        connection.execute(f"SELECT extract({part} FROM DATE '5877642-06-25 (BC)')").fetchall()
 
 
 _DEEP = {
@@ -220,8 +214,8 @@ def test_the_deepest_expressions_still_run(connections: _Connections, name: str)
 @pytest.mark.long
 def test_literals_reach_the_engine_exactly(connections: _Connections) -> None:
     numbers = random.Random(5)
-    values = [0.1, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2.0**53]
-    values += [float(f"{numbers.random():.17g}e{numbers.randrange(-307, 308)}") for _ in range(300)]
+    values = [0.1, 1e22, 1e23, 1e-150, 1e150, 9.999999999999999e149, 2.0**53]
+    values += [float(f"{numbers.random():.17g}e{numbers.randrange(-140, 150)}") for _ in range(300)]
     for value in values:
         found = parse(repr(value), columns={})
         assert (found.lower, found.upper) == (value, value)

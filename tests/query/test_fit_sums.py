@@ -22,7 +22,21 @@ from unacorda import AddRemove, ReplaceOne
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.neighbors import Neighbors
 
-STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]
+STRANGE = [
+    None,
+    math.nan,
+    math.inf,
+    -math.inf,
+    0.0,
+    -0.0,
+    1e308,
+    1e49,
+    -1e49,
+    5e-324,
+    3.0,
+    -4.0,
+    1.0,
+]
 ROWS = list(itertools.product(STRANGE, STRANGE))
 
 
@@ -82,11 +96,11 @@ def test_no_row_is_worth_more_than_its_length() -> None:
         assert longest > 0.99 * length(wish)
 
 
-SIZES = [1e-320, 1e-163, 1e-155, 1e-100, 1e-40, 1.0, 1e60, -1e100]
+SIZES = [1e-320, 1e-163, 1e-100, 1e-50, 1e-40, 1.0, 1e30, -1e50]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bound", ["1e-40", "1e100"])
+@pytest.mark.parametrize("bound", ["1e-40", "1e70"])
 @pytest.mark.parametrize("squared", [False, True])
 def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> None:
     length = Fraction(bound) ** 2 if squared and bound == "1e-40" else Fraction(bound)
@@ -103,7 +117,7 @@ def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> 
 
 
 @in_subtests("squared", [False, True])
-@in_subtests("bound", ["1e-90", "1e101", "1e200", "1e400"])
+@in_subtests("bound", ["1e-90", "1e71", "1e200", "1e400"])
 def test_lengths_out_of_reach_are_refused(bound: str, squared: bool) -> None:
     wish = Wished(vector=["x0"], value="y", bound=Fraction(bound), squared=squared)
     with (
@@ -148,7 +162,7 @@ def test_sums_are_of_cut_vectors_and_matrices() -> None:
 
 
 def test_who_lacks_a_number_counts_nowhere() -> None:
-    missing = [row for row in ROWS if not all(v is not None and math.isfinite(v) for v in row)]
+    missing = [row for row in ROWS if not all(v is not None and abs(v) <= 1e50 for v in row)]
     assert set(summed([(1, *row) for row in missing])) == {0}
     assert summed([(1, *row) for row in ROWS])[0] == len(ROWS) - len(missing)
     assert set(summed([])) == {0}
@@ -172,15 +186,15 @@ def test_nobody_moves_the_sums_farther_than_the_noise_is_for(
         reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
     most = [noise_of(wish, reach).standard_deviation for wish in WISHES]
     drawn = np.random.default_rng(3)
-    far = (-1e300, -50.0, -6.0, -1.0, 0.0, 0.3, 1.0, 6.0, 1e300)
+    far = (-1e49, -50.0, -6.0, -1.0, 0.0, 0.3, 1.0, 6.0, 1e49)
     rows = [(int(i % 12), *drawn.choice(far, 2).tolist()) for i in range(60)]
     others = []
     for person in range(12):
         rest = [row for row in rows if row[0] != person]
         if unit == "rows":
             rest = rows[:person] + rows[person + 1 :]
-        worst = [(person, 1e300, 1e300), (person, -1e300, 1.0), (person, 3.0, 1e300)]
-        level = [(person, 0.0, -1e300)] * reach.rows
+        worst = [(person, 1e49, 1e49), (person, -1e49, 1.0), (person, 3.0, 1e49)]
+        level = [(person, 0.0, -1e49)] * reach.rows
         replaced = [[*rest, *worst[: reach.rows]], [*rest, *level]]
         others += [rest] if neighbors is AddRemove else replaced
     whole, *found = (np.array(one, dtype=object) for one in each([rows, *others], made))

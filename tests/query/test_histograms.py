@@ -246,7 +246,10 @@ def test_the_price_of_found_edges_is_within_the_request() -> None:
 @in_subtests(
     ("values", "expected"),
     [
-        (pa.array(ODD), len({v for v in ODD if v is not None and not math.isnan(v)})),
+        (
+            pa.array(ODD),
+            len({min(max(v, -1e150), 1e150) for v in ODD if v is not None and not math.isnan(v)}),
+        ),
         (pa.array(["a", "A", "é", "e\u0301", None, "a", ""]), 5),
         (pa.array([True, None, True]), 1),
         (pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2), None, dt.date(2024, 1, 1)]), 2),

@@ -71,7 +71,7 @@ def ask(session: Session) -> Query:
     return (
         session.table("t")
         .where("x >= 0 OR x IS NULL OR 1 / x < 0")
-        .derive(y="ln(x) / (x - 1) + x * 1e300", z="TRY_CAST(s AS DATE)")
+        .derive(y="ln(x) / (x - 1) + x * 1e140", z="TRY_CAST(s AS DATE)")
         .group_by("s", keys=["b", "a", None])
         .agg(
             n=unacorda.count(),
@@ -193,7 +193,7 @@ def test_division_by_zero_and_its_kin_are_absent_and_raise_nothing() -> None:
             "ln(x)": 1,
             "x / (x - x)": 0,
             "power(0, x)": 2,
-            "1e308 * 1e308 * x": 2,
+            "1e150 * 1e150 * x": 3,
         }.items():
             query = table.derive(y=expression).agg(n=unacorda.count("y"))
             assert exact(session, query) == {"n": [present]}, expression
@@ -244,8 +244,9 @@ def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
 @in_subtests(
     ("text", "value"),
     [
-        *(("7", 7), (" 7 ", 7), ("7.5", 7.5), ("-7", -7), ("7e0", 7), ("1_0", 10), (".5", 0.5)),
-        *(("1e400", 10), ("-inf", -10), ("Infinity", 10), ("1e-400", 0)),
+        *(("7", 7), (" 7 ", 7), ("7.5", 7.5), ("-7", -7), ("7e0", 7), ("+7", 7), (".5", 0.5)),
+        *(("1e99", 10), ("-1e99", -10), ("1e-99", 0), ("1" + "0" * 140, 10), ("5.", 5)),
+        *(("1_0", None), ("1e400", None), ("-inf", None), ("1e-400", None), ("1e", None)),
         *(
             ("nan", None),
             ("7,5", None),

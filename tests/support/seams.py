@@ -127,8 +127,9 @@ from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
+from unacorda.query.expressions.conversions import held, in_years
 from unacorda.query.expressions.errors import FUNCTIONS
-from unacorda.query.expressions.functions import DERIVED
+from unacorda.query.expressions.functions import DERIVED, FORMATS
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.reader import PARTS, UNITS, Reader
@@ -167,7 +168,7 @@ from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.formatting import NOTHING
 from unacorda.query.schema.quoting import double, folded, identifier, literal
-from unacorda.query.schema.table import TableSchema, scope_of
+from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
 from unacorda.query.sql import offered
@@ -189,6 +190,7 @@ __all__ = [
     "EMPTY",
     "EVERY",
     "EVERYTHING",
+    "FORMATS",
     "FUNCTIONS",
     "NOTHING",
     "PAIRED",
@@ -214,6 +216,7 @@ __all__ = [
     "ClampingSearch",
     "Climbers",
     "Column",
+    "ColumnReading",
     "Computed",
     "Condition",
     "Consistent",
@@ -357,8 +360,10 @@ __all__ = [
     "export_account",
     "finding",
     "folded",
+    "held",
     "hits_of",
     "identifier",
+    "in_years",
     "interrupted_after",
     "key_rule",
     "ledger_of",
@@ -397,6 +402,7 @@ __all__ = [
     "ratio",
     "read_export",
     "reading",
+    "readings",
     "reprice",
     "row_search",
     "rows_of",

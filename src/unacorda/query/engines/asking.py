@@ -18,7 +18,7 @@ from unacorda.errors import UnsupportedConstruct
 from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement, compile_chosen
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
-from unacorda.query.engines.dialects.typed import UNEQUAL, Untranslatable
+from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.protocol import Admitted, Climbed, Tallies, sql_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
@@ -213,8 +213,7 @@ def check_question(
     except Untranslatable as error:
         name = error.name
     if name is not None:
-        why, instead = UNEQUAL.get(name, ("", "it otherwise"))
-        raise UnsupportedConstruct(name, engine=engine, why=why, instead=instead)
+        raise UnsupportedConstruct(name, engine=engine)
 
 
 def check_statement(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +24,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.engines.dialects.statements import LAYER
+from unacorda.query.expressions.conversions import held
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise
@@ -44,12 +44,12 @@ __all__ = [
 
 _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
-_FARTHEST = 1e100
-"""Numbers are cut here, so that their squares stay finite."""
-_LEAST, _MOST = Fraction(1, 10**40), Fraction(10**100)
-"""Lengths, and of matrices the square of the former: a square that underflows to 0 leaves a product
-of at most 1e100 and 1e-154, which is nothing beside them."""
-_LARGEST = sys.float_info.max
+_SIZES = 1e-50, 1e50
+"""Numbers of the relation are 0 or between these."""
+_OWN_SIZES = 1e-70, 1e70
+"""So are those of a wish: a product of four of them is a double, and one of three in units."""
+_LEAST, _MOST = Fraction(1, 10**40), Fraction(10**70)
+"""Lengths, and of matrices the square of the former."""
 _WORD = re.compile(r"\w+")
 
 
@@ -159,26 +159,31 @@ class FitRelation:
     def bounded(
         cls, features: Sequence[str], target: str, *, weight: str | None = None
     ) -> FitRelation:
-        """The rows of `bounded` that have all their numbers, none of them infinite.
+        """The rows of `bounded` that have all their numbers, none of them beyond 1e50 in size.
 
         features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
         of rows, cut to [0, 1], and 0 where it is missing.
         """
-        held = {f"x{place}": value for place, value in enumerate(features)} | {"y": target}
-        renamed = ", ".join(f"{old} AS {new}" for new, old in held.items())
-        finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys([*features, target]))
-        columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in held}
+        named = {f"x{place}": value for place, value in enumerate(features)} | {"y": target}
+        least, most = _SIZES
+        renamed = ", ".join(
+            f"{held(old, least=least, most=most)} AS {new}" for new, old in named.items()
+        )
+        present = " AND ".join(
+            f"abs({old}) <= {double(most)}" for old in dict.fromkeys([*features, target])
+        )
+        columns = {name: Column(name, Kind.NUMBER, -most, most, least, most) for name in named}
         if weight is not None:
             cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
             renamed += f", CASE WHEN {weight} IS NOT NULL THEN {cut} ELSE {double(0.0)} END"
             renamed += " AS weight"
             columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
-        return cls(text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}", columns=columns)
+        return cls(text=f"SELECT cell, {renamed} FROM bounded WHERE {present}", columns=columns)
 
     def beside(self, columns: Mapping[str, str]) -> FitRelation:
         """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
         found = {name: _parsed(given, self.columns) for name, given in columns.items()}
-        more = {name: Column(name, Kind.NUMBER, x.lower, x.upper) for name, x in found.items()}
+        more = {name: x.named(name) for name, x in found.items()}
         return FitRelation(
             text=_beside(self.text, {name: one.sql for name, one in found.items()}),
             columns={**self.columns, **more},
@@ -418,12 +423,11 @@ def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
 
 
 def _held(found: Expression) -> str:
-    """SQL of a number within reach; NULL, which GREATEST and LEAST leave out, stays NULL."""
-    if found.lower >= -_FARTHEST and found.upper <= _FARTHEST:
+    """SQL of a number within reach."""
+    least, most = _OWN_SIZES
+    if found.least >= least and found.most <= most:
         return found.sql
-    end = double(_FARTHEST)
-    cut = f"greatest(least({found.sql}, {end}), -{end})"
-    return f"CASE WHEN ({found.sql}) IS NOT NULL THEN {cut} END"
+    return held(found.sql, least=least, most=most)
 
 
 def _beside(text: str, columns: Mapping[str, str]) -> str:

@@ -17,8 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.engines.dialects.postgres import quoted
-from unacorda.query.engines.dialects.postgres_functions import text
+from unacorda.query.engines.dialects.postgres import quoted, text
 from unacorda.query.engines.dialects.statements import NamedTable
 
 __all__ = ["PARTS", "Named", "PostgresTable", "named", "opened"]

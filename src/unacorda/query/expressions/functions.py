@@ -8,7 +8,9 @@ several times in a definition is written out as often.
 
 from __future__ import annotations
 
-__all__ = ["DERIVED"]
+import re
+
+__all__ = ["DERIVED", "FORMATS", "defined"]
 
 DERIVED: dict[str, tuple[str, str]] = {
     "CLAMP": ("x low high", "CASE WHEN x IS NOT NULL THEN LEAST(GREATEST(x, low), high) END"),
@@ -16,3 +18,57 @@ DERIVED: dict[str, tuple[str, str]] = {
     "SQUARE": ("x", "x * x"),
 }
 """By name, the names of the operands, and what the function means of them."""
+
+FORMATS: dict[str, str] = {
+    "%Y": "LPAD(CAST(YEAR(x) AS VARCHAR), 4, '0')",
+    "%y": "LPAD(CAST(YEAR(x) % 100 AS VARCHAR), 2, '0')",
+    "%G": "LPAD(CAST(ISOYEAR(x) AS VARCHAR), 4, '0')",
+    "%j": "LPAD(CAST(DAYOFYEAR(x) AS VARCHAR), 3, '0')",
+    "%V": "LPAD(CAST(WEEK(x) AS VARCHAR), 2, '0')",
+    "%U": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 6 - DAYOFWEEK(x)) / 7) AS VARCHAR), 2, '0')",
+    "%W": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 7 - ISODOW(x)) / 7) AS VARCHAR), 2, '0')",
+    "%u": "CAST(ISODOW(x) AS VARCHAR)",
+    "%w": "CAST(DAYOFWEEK(x) AS VARCHAR)",
+    "%B": "MONTHNAME(x)",
+    "%b": "LEFT(MONTHNAME(x), 3)",
+    "%A": "DAYNAME(x)",
+    "%a": "LEFT(DAYNAME(x), 3)",
+    "%p": "CASE WHEN HOUR(x) < 12 THEN 'AM' ELSE 'PM' END",
+    "%%": "'%'",
+    **{
+        f"%{sign}{letter}": text if sign else f"LPAD({text}, 2, '0')"
+        for letter, part in {
+            "m": "MONTH(x)",
+            "d": "DAY(x)",
+            "H": "HOUR(x)",
+            "I": "(HOUR(x) + 11) % 12 + 1",
+            "M": "MINUTE(x)",
+            "S": "SECOND(x)",
+        }.items()
+        for text in [f"CAST({part} AS VARCHAR)"]
+        for sign in ("", "-")
+    },
+}
+"""What the letters of STRFTIME mean of a date or an instant x."""
+
+
+def defined(name: str, literals: tuple[object, ...]) -> tuple[str, str]:
+    """The names of the operands of a function, and what it means of them.
+
+    literals: its operands that are literals, in order.
+
+    >>> defined("SQUARE", ())
+    ('x', 'x * x')
+    >>> defined("STRFTIME", ("%Y-%-m",))[1][:60]
+    'CASE WHEN x IS NOT NULL THEN CONCAT(LPAD(CAST(YEAR(x) AS VAR'
+    """
+    if name == "STRFTIME":
+        (layout,) = literals
+        parts = [part for part in _LETTERS.split(str(layout)) if part]
+        texts = [FORMATS.get(part) or "'" + part.replace("'", "''") + "'" for part in parts]
+        listed = ", ".join(texts) or "''"
+        return "x layout", f"CASE WHEN x IS NOT NULL THEN CONCAT({listed}) END"
+    return DERIVED[name]
+
+
+_LETTERS = re.compile("(" + "|".join(map(re.escape, FORMATS)) + ")")

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
+
+from unacorda.query.expressions.types import LARGEST, SMALLEST
 
 __all__ = ["moment", "number"]
 
@@ -20,7 +21,7 @@ def number(text: str) -> int | float | None:
 
     Digits alone are a whole number, which a double must hold exactly: every one up to 2^53, and
     beyond it only some. With a point or an exponent it is the double next to the decimal. What
-    is beyond the largest double is not usable.
+    is no number of the language, such as 1e200, is not usable.
 
     >>> number("18"), number("0.1"), number("9007199254740993"), number("1e999")
     (18, 0.1, None, None)
@@ -28,7 +29,7 @@ def number(text: str) -> int | float | None:
     if not _NUMBER.fullmatch(text):
         return None
     value = float(text)
-    if math.isinf(value):
+    if value and not SMALLEST <= value <= LARGEST:
         return None
     if not text.isdigit():
         return value

@@ -9,22 +9,28 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from unacorda.query.expressions import ranges
+from unacorda.query.expressions.conversions import (
+    boolean_of_text,
+    bound_pair,
+    date_of_text,
+    double,
+    instant_of_text,
+    number_of_text,
+)
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.tree import Literal, Node, Operation
+from unacorda.query.expressions.tree import Literal, Node, Operation, text_of
 from unacorda.query.expressions.types import Kind
 from unacorda.query.expressions.values import (
+    PLAIN,
     KindMismatch,
+    Size,
     Value,
     as_kind,
-    bound,
-    bound_pair,
     common_kind,
     described,
-    double,
     number,
     numeric,
     of_kind,
-    settled,
 )
 
 __all__ = [
@@ -39,9 +45,9 @@ def _truth(sql: str, node: Node, *, nullable: bool = True) -> Value:
 
 
 def _comparable(operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Operands of one kind, without NaN. Bare NULLs alone are compared as truth values."""
+    """Operands of one kind. Bare NULLs alone are compared as truth values."""
     kind = common_kind(operands) or Kind.BOOLEAN
-    return tuple(settled(as_kind(operand, kind)) for operand in operands)
+    return tuple(as_kind(operand, kind) for operand in operands)
 
 
 def _compare(node: Operation, operands: tuple[Value, ...]) -> Value:
@@ -65,7 +71,7 @@ def _in(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 
 def _is_null(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = settled(operands[0])
+    (operand,) = operands
     return _truth(f"({operand.sql} IS NULL)", node, nullable=False)
 
 
@@ -91,15 +97,6 @@ def _text_test(node: Operation, operands: tuple[Value, ...]) -> Value:
     return _truth(sql, node, nullable=a.nullable or b.nullable)
 
 
-def _finite(node: Operation, operands: tuple[Value, ...]) -> Value:
-    """ISFINITE and ISINF, of numbers, dates and instants."""
-    operand = operands[0]
-    if operand.kind in (Kind.DATE, Kind.TIMESTAMP):
-        return _truth(f"{node.name.lower()}({operand.sql})", node, nullable=operand.nullable)
-    number = settled(numeric(operand))
-    return _truth(f"{node.name.lower()}({number.sql})", node, nullable=number.nullable)
-
-
 PREDICATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compare),
     "IS DISTINCT FROM": _distinct,
@@ -115,8 +112,6 @@ PREDICATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
     "STARTS_WITH": _text_test,
     "ENDS_WITH": _text_test,
     "CONTAINS": _text_test,
-    "ISFINITE": _finite,
-    "ISINF": _finite,
 }
 
 
@@ -133,13 +128,14 @@ def _united(operands: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _one_of(sql: str, node: Node, values: tuple[Value, ...], *, nullable: bool) -> Value:
+    sizes = [value.size for value in values if not value.range.empty] or [PLAIN]
     return Value(
         sql=sql,
         kind=values[0].kind,
         range=ranges.hull(*(value.range for value in values)),
         node=node,
+        size=Size(min(size.least for size in sizes), max(size.most for size in sizes)),
         nullable=nullable,
-        nan=any(value.nan for value in values),
     )
 
 
@@ -152,7 +148,7 @@ def _case(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 def _switch(node: Operation, operands: tuple[Value, ...]) -> Value:
     first, *pairs, default = operands
-    subject, *matches = (settled(value) for value in _united((first, *pairs[::2])))
+    subject, *matches = _united((first, *pairs[::2]))
     if len(subject.sql) > _LONGEST_SWITCH:  # DuckDB repeats it in every arm
         raise KindMismatch(
             f"a shorter operand than {described(first)} behind CASE; write CASE WHEN, or derive "
@@ -172,7 +168,7 @@ def _arms(head: str, conditions: list[str], node: Operation, results: tuple[Valu
 
 
 def _coalesce(node: Operation, operands: tuple[Value, ...]) -> Value:
-    values = tuple(settled(value) for value in _united(operands))
+    values = _united(operands)
     # What stands behind an operand that is never NULL is never reached.
     reached: list[Value] = []
     for value in values:
@@ -184,14 +180,14 @@ def _coalesce(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 
 def _nullif(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (settled(value) for value in _united(operands))
+    a, b = _united(operands)
     sql = bound_pair(a.sql, b.sql, lambda x, y: f"(CASE WHEN {x} = {y} THEN NULL ELSE {x} END)")
     return replace(a, sql=sql, node=node, nullable=True)
 
 
 def _extreme(node: Operation, operands: tuple[Value, ...]) -> Value:
     """LEAST or GREATEST; NULLs are passed over, as in DuckDB, so NULL only where all are NULL."""
-    values = tuple(settled(value) for value in _united(operands))
+    values = _united(operands)
     certain = [value.range for value in values if not value.nullable]
     sql = _cut(node.name, values) or f"{node.name.lower()}({', '.join(v.sql for v in values)})"
     found = _one_of(sql, node, values, nullable=not certain)
@@ -270,75 +266,60 @@ def _to_number(node: Operation, operand: Value, target: str) -> Value:
             f"a number, text or boolean where {described(operand)} stands; "
             "use EXTRACT or DATE_DIFF to get a number"
         )
-    if operand.kind is not None and operand.kind.numeric:
-        found = operand.range
-    elif operand.kind == Kind.BOOLEAN:
-        found = Range(0.0, 1.0)
+    if operand.kind == Kind.TEXT:
+        found = number(number_of_text(operand.sql), node=node, range=EVERYTHING)
+    elif operand.kind is None:
+        found = number("CAST(NULL AS DOUBLE)", node=node, range=EMPTY)
     else:
-        found = EVERYTHING if operand.kind else EMPTY
+        found = numeric(operand)
     if target == "DOUBLE":
-        if operand.kind is not None and operand.kind.numeric:
-            return replace(operand, kind=Kind.NUMBER, node=node)
-        return number(
-            f"TRY_CAST({operand.sql} AS DOUBLE)",
-            node=node,
-            range=found,
-            nan=operand.kind == Kind.TEXT,  # 'nan' converts
-        )
-    # NaN, infinities and what the type can not hold become NULL; a tie goes to the even number.
-    limit, near = _INTEGER_RANGES[target], ranges.whole(found)
+        return replace(found, kind=Kind.NUMBER, node=node)
+    # What the type can not hold becomes NULL; a tie goes to the even number.
+    limit, near = _INTEGER_RANGES[target], ranges.whole(found.range)
     return number(
-        f"CAST(TRY_CAST({operand.sql} AS {target}) AS DOUBLE)",
+        f"CAST(TRY_CAST({found.sql} AS {target}) AS DOUBLE)",
         node=node,
         range=Range(max(limit.lower, near.lower), min(limit.upper, near.upper)),
         integer=True,
     )
 
 
-def _text(sql: str, node: Node, *, nullable: bool) -> Value:
-    return Value(sql=sql, kind=Kind.TEXT, range=EVERYTHING, node=node, nullable=nullable)
-
-
 def _to_text(node: Operation, operand: Value) -> Value:
-    if operand.kind is not None and operand.kind.numeric:
-        operand = settled(operand)
-        if operand.kind == Kind.INTEGER:
-            # 5 rather than 5.0; NULL from 2^63 on.
-            sql = f"CAST(TRY_CAST({operand.sql} AS BIGINT) AS VARCHAR)"
-        else:
-            sql = bound(f"({operand.sql} + 0e0)", _digits)  # never '-0.0'
-        return _text(sql, node, nullable=True)
-    return _text(f"CAST({operand.sql} AS VARCHAR)", node, nullable=operand.nullable)
-
-
-def _digits(sql: str) -> str:
-    """The text of a number that is not NaN, which reads as the same number again.
-
-    DuckDB 2.0 writes three powers of two wrongly (2^81, 2^91 and 2^807, the last with a letter).
-    """
+    if operand.kind == Kind.NUMBER:
+        raise KindMismatch(
+            f"a whole number, date, boolean or text where {described(operand)} stands, which has "
+            f"no one text; write CAST(ROUND({text_of(operand.node)[:60]}) AS VARCHAR)"
+        )
+    sql = operand.sql
+    if operand.kind == Kind.INTEGER:
+        # 5 rather than 5.0; NULL from 2^63 on.
+        sql = f"TRY_CAST({sql} AS BIGINT)"
+    nullable = operand.nullable or operand.kind == Kind.INTEGER
     text = f"CAST({sql} AS VARCHAR)"
-    same = f"TRY_CAST({text} AS DOUBLE) = {sql}"
-    return f"(CASE WHEN {same} THEN {text} ELSE printf('%.17g', {sql}) END)"
+    return Value(sql=text, kind=Kind.TEXT, range=EVERYTHING, node=node, nullable=nullable)
 
 
 def _to_boolean(node: Operation, operand: Value) -> Value:
-    sql = f"TRY_CAST({operand.sql} AS BOOLEAN)"
     match operand.kind:
         case Kind.DATE | Kind.TIMESTAMP:
             raise KindMismatch(
                 f"a number, text or boolean where {described(operand)} stands; compare it instead"
             )
         case Kind.NUMBER | Kind.INTEGER:
-            sql = f"({settled(operand).sql} <> 0e0)"
+            return _truth(f"({operand.sql} <> 0e0)", node)
+        case Kind.TEXT:
+            return _truth(boolean_of_text(operand.sql), node)
         case _:
-            pass
-    return Value(sql=sql, kind=Kind.BOOLEAN, range=EVERYTHING, node=node)
+            return _truth(f"CAST({operand.sql} AS BOOLEAN)", node)
 
 
 def _to_moment(node: Operation, operand: Value, kind: Kind) -> Value:
     if operand.kind not in (Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, None):
         raise KindMismatch(f"a text or date where {described(operand)} stands")
-    sql = f"TRY_CAST({operand.sql} AS {kind.name})"
+    if operand.kind == Kind.TEXT:
+        sql = (date_of_text if kind == Kind.DATE else instant_of_text)(operand.sql)
+    else:
+        sql = f"CAST({operand.sql} AS {kind.name})"
     return Value(sql=sql, kind=kind, range=EVERYTHING, node=node)
 
 

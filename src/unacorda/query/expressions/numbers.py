@@ -1,11 +1,9 @@
 """Numbers: arithmetic, rounding, roots and curves.
 
-Each is written in DuckDB, made total, and bounded. Probed on DuckDB 2.0 over NULL, infinities,
-signed zeros, subnormals and the largest doubles: + - * / % on doubles never raise (overflow gives
-an infinity, 0/0 NaN); SQRT below 0 and logarithms at or below 0 raise, so their argument itself is
-guarded, never the call.
-
-Sines of infinities, and arcs of sines beyond 1, are NULL: the operand is guarded.
+Each is written in DuckDB, made total, and bounded. Operands are neither NaN nor infinite, and no
+result is: an operation whose result could leave the doubles sees its operands held to the sizes
+that numbers have (`values.kept`). What has no value there is NULL: quotients by 0, roots of
+negative numbers, logarithms at or below 0; the operand is guarded, never the call.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -16,10 +14,11 @@ import math
 from collections.abc import Callable
 
 from unacorda.query.expressions import ranges
+from unacorda.query.expressions.conversions import bound, bound_pair, double, held
 from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.tree import Operation
-from unacorda.query.expressions.types import Kind
-from unacorda.query.expressions.values import Value, bound, bound_pair, number, numeric, settled
+from unacorda.query.expressions.types import LARGEST, Kind
+from unacorda.query.expressions.values import Size, Value, kept, number, numeric
 
 __all__ = [
     "ARITHMETIC",
@@ -28,10 +27,39 @@ __all__ = [
 
 _Rule = Callable[[Operation, tuple[Value, ...]], Value]
 
+_DOUBLES = Size(1e-300, 1e300)
+"""Within the normal doubles, with room for what computing them errs."""
+_NEARLY = 1 + 2.0**-40
+_LAST_PLACE = 2.0**-53
+"""Of a number in its size, at least: sums and remainders are multiples of it."""
 
-def _infinite(value: Value, sign: int) -> bool:
-    end = value.range.upper if sign > 0 else value.range.lower
-    return not value.range.empty and end == sign * math.inf
+
+def _fitting(
+    operands: tuple[Value, ...], sized: Callable[[Size, Size], Size]
+) -> tuple[Value, Value, Size]:
+    """Two operands as numbers, and the size of the result, which is one of the doubles."""
+    a, b = map(numeric, operands)
+    size = sized(a.size, b.size)
+    if not size.within(_DOUBLES):
+        a, b = kept(a), kept(b)
+        size = sized(a.size, b.size)
+    return a, b, size
+
+
+def _of_sum(a: Size, b: Size) -> Size:
+    return Size(min(a.least, b.least) * _LAST_PLACE, (a.most + b.most) * _NEARLY)
+
+
+def _of_product(a: Size, b: Size) -> Size:
+    return Size(a.least * b.least / _NEARLY, a.most * b.most * _NEARLY)
+
+
+def _of_quotient(a: Size, b: Size) -> Size:
+    return Size(a.least / max(b.most, b.least) / _NEARLY, a.most / b.least * _NEARLY)
+
+
+def _of_remainder(a: Size, b: Size) -> Size:
+    return Size(min(a.least, b.least) * _LAST_PLACE, min(a.most, b.most))
 
 
 def _may_hold_zero(value: Value) -> bool:
@@ -43,51 +71,45 @@ def _integers(*values: Value) -> bool:
 
 
 def _add(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (numeric(operand) for operand in operands)
-    minus = node.name == "-"
-    other = -1 if minus else 1
-    clash = any(_infinite(a, sign) and _infinite(b, -sign * other) for sign in (1, -1))
+    a, b, size = _fitting(operands, _of_sum)
+    other = ranges.negate(b.range) if node.name == "-" else b.range
     return number(
         f"({a.sql} {node.name} {b.sql})",
         node=node,
-        range=ranges.add(a.range, ranges.negate(b.range) if minus else b.range),
+        range=ranges.add(a.range, other),
+        size=size,
         integer=_integers(a, b),
         nullable=a.nullable or b.nullable,
-        nan=a.nan or b.nan or clash,
     )
 
 
 def _multiply(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (numeric(operand) for operand in operands)
-    clash = any(x.range.may_be_infinite and _may_hold_zero(y) for x, y in ((a, b), (b, a)))
+    a, b, size = _fitting(operands, _of_product)
     return number(
         f"({a.sql} * {b.sql})",
         node=node,
         range=ranges.multiply(a.range, b.range),
+        size=size,
         integer=_integers(a, b),
         nullable=a.nullable or b.nullable,
-        nan=a.nan or b.nan or clash,
     )
 
 
 def _divide(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (numeric(operand) for operand in operands)
+    a, b, size = _fitting(operands, _of_quotient)
     return number(
-        f"({a.sql} / {_nonzero(b)})",
-        node=node,
-        range=ranges.divide(a.range, b.range),
-        nan=a.nan or b.nan or (a.range.may_be_infinite and b.range.may_be_infinite),
+        f"({a.sql} / {_nonzero(b)})", node=node, range=ranges.divide(a.range, b.range), size=size
     )
 
 
 def _remainder(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (numeric(operand) for operand in operands)
+    a, b, size = _fitting(operands, _of_remainder)
     return number(
         f"({a.sql} % {_nonzero(b)})",
         node=node,
         range=ranges.remainder(a.range, b.range),
+        size=size,
         integer=_integers(a, b),
-        nan=a.nan or b.nan or a.range.may_be_infinite,
     )
 
 
@@ -98,57 +120,64 @@ def _nonzero(value: Value) -> str:
 
 
 def _negative(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    (a,) = map(numeric, operands)
     return number(
         f"(- {a.sql})",
         node=node,
         range=ranges.negate(a.range),
+        size=a.size,
         integer=_integers(a),
         nullable=a.nullable,
-        nan=a.nan,
     )
 
 
 def _absolute(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    (a,) = map(numeric, operands)
     return number(
         f"abs({a.sql})",
         node=node,
         range=ranges.absolute(a.range),
+        size=a.size,
         integer=_integers(a),
         nullable=a.nullable,
-        nan=a.nan,
     )
 
 
 def _whole(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    (a,) = map(numeric, operands)
     return number(
         f"{node.name.lower()}({a.sql})",
         node=node,
         range=ranges.whole(a.range),
+        size=Size(1.0, a.size.most + 1),
         integer=True,
         nullable=a.nullable,
-        nan=a.nan,
     )
 
 
 def _round(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    (a,) = (kept(numeric(operand)) for operand in operands)
     assert isinstance(node.option, int)
     digits = node.option
+    unit = f"1e{abs(digits)}"
+    if digits > 0:
+        sql = f"(round({a.sql} * {unit}) / {unit})"
+    elif digits < 0:
+        sql = f"(round({a.sql} / {unit}) * {unit})"
+    else:
+        sql = f"round({a.sql})"
     return number(
-        f"round({a.sql}, {digits})" if digits else f"round({a.sql})",
+        sql,
         node=node,
         range=ranges.round_to(a.range, digits),
+        size=Size(10.0**-digits / 2, a.size.most * _NEARLY + 10.0**-digits),
         integer=digits <= 0 or _integers(a),
         nullable=a.nullable,
-        nan=a.nan,
     )
 
 
 def _sign(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (settled(numeric(operand)) for operand in operands)
+    (a,) = map(numeric, operands)
     return number(
         f"CAST(sign({a.sql}) AS DOUBLE)",
         node=node,
@@ -159,58 +188,91 @@ def _sign(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 
 def _root(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    (a,) = map(numeric, operands)
     guarded = bound(a.sql, lambda x: f"(CASE WHEN {x} >= 0e0 THEN {x} END)")
-    return number(f"sqrt({guarded})", node=node, range=ranges.root(a.range), nan=a.nan)
+    size = Size(math.sqrt(a.size.least) / 2, math.sqrt(a.size.most) * 2)
+    return number(f"sqrt({guarded})", node=node, range=ranges.root(a.range), size=size)
+
+
+_FARTHEST = 1_100.0
+"""No logarithm of a double is larger; none but 0 is smaller than 2^-55, the distance from 1."""
 
 
 def _logarithm(function: Callable[[float], float]) -> _Rule:
     def rule(node: Operation, operands: tuple[Value, ...]) -> Value:
-        (a,) = (numeric(operand) for operand in operands)
+        (a,) = map(numeric, operands)
         guarded = bound(a.sql, lambda x: f"(CASE WHEN {x} > 0e0 THEN {x} END)")
         return number(
             f"{node.name.lower()}({guarded})",
             node=node,
             range=ranges.logarithm(a.range, function),
-            nan=a.nan,
+            size=Size(2.0**-55, _FARTHEST),
         )
 
     return rule
 
 
+_MOST_EXPONENT = 345.0
+"""The exponential of it is a number, and that of its negative."""
+
+
 def _exponential(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (numeric(operand) for operand in operands)
+    """Of a number that is held to what has one."""
+    (a,) = map(numeric, operands)
+    sql, least, most = a.sql, a.range.lower, a.range.upper
+    if a.size.most > _MOST_EXPONENT:
+        sql = held(sql, least=a.size.least, most=_MOST_EXPONENT)
+        least = min(max(least, -_MOST_EXPONENT), _MOST_EXPONENT)
+        most = most if most == math.inf else max(min(most, _MOST_EXPONENT), -_MOST_EXPONENT)
     return number(
-        f"exp({a.sql})",
+        f"exp({sql})",
         node=node,
-        range=ranges.exponential(a.range),
+        range=ranges.exponential(Range(least, most)),
         nullable=a.nullable,
-        nan=a.nan,
     )
+
+
+_MOST_CONSTANT = 1e6
 
 
 def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
-    # NaN^0 and 1^NaN are 1 in IEEE 754, so NaN must be NULL before. Adding 0 turns -0 into 0.
-    base, exponent = (settled(numeric(operand)) for operand in operands)
-    if exponent.range.lower >= 0:
-        sql = f"pow({base.sql} + 0e0, {exponent.sql})"
+    """A base to an exponent; NULL for 0 to a negative one, and for what is not a real number.
+
+    A base to a constant is held to what gives a double. Else the logarithm of the result is looked
+    at: what is too large is LARGEST, what is too small 0, and of negative bases both are NULL.
+    """
+    base, exponent = (kept(numeric(operand)) for operand in operands)
+    y = exponent.range.lower
+    if y != exponent.range.upper or abs(y) > _MOST_CONSTANT:
+        sql = bound_pair(base.sql, exponent.sql, _any_power)
+    elif y == 0:
+        sql = bound(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
     else:
-        sql = bound_pair(
-            base.sql,
-            exponent.sql,
-            lambda x, y: f"pow((CASE WHEN {x} <> 0e0 OR {y} >= 0e0 THEN {x} END) + 0e0, {y})",
+        end = 10.0 ** min(300.0 / abs(y), 150.0)
+        real = ">= 0e0" if y != math.floor(y) else "IS NOT NULL"
+        real = real if y > 0 else f"{real} AND {{0}} <> 0e0"
+        x = held(base.sql, least=1 / end, most=end) if end < base.size.most else base.sql
+        within = bound(x, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
+        sql = f"pow({within}, {exponent.sql})"
+    return kept(
+        number(
+            sql,
+            node=node,
+            range=ranges.power(base.range, exponent.range),
+            size=Size(1e-301, 1e301),
         )
-    return number(
-        sql,
-        node=node,
-        range=ranges.power(base.range, exponent.range),
-        nan=base.range.lower < 0 and not _whole_constant(exponent),
     )
 
 
-def _whole_constant(value: Value) -> bool:
-    end = value.range.lower
-    return end == value.range.upper and math.isfinite(end) and end == math.floor(end)
+def _any_power(x: str, y: str) -> str:
+    far = f"{y} * ln(abs({x}))"
+    most = double(_MOST_EXPONENT)
+    whole = f"({x} > 0e0 OR {y} = floor({y}))"
+    return (
+        f"(CASE WHEN {x} = 0e0 THEN CASE WHEN {y} > 0e0 THEN 0e0 WHEN {y} = 0e0 THEN 1e0 END "
+        f"WHEN {whole} AND abs({far}) <= {most} THEN pow({x}, {y}) "
+        f"WHEN {x} > 0e0 THEN CASE WHEN {far} > 0e0 THEN {double(LARGEST)} ELSE 0e0 END END)"
+    )
 
 
 ARITHMETIC: dict[str, _Rule] = {
@@ -235,77 +297,84 @@ ARITHMETIC: dict[str, _Rule] = {
 }
 
 
-_PI = Range(math.nextafter(math.pi, 0.0), math.nextafter(math.pi, 4.0))
 _HALF = math.nextafter(math.pi / 2, 2.0)
 _WHOLE = math.nextafter(math.pi, 4.0)
 _LARGEST_TANGENT = 1e18  # no double lies nearer than 6e-17 to an odd multiple of pi / 2
+_NEAREST = 1e-25  # nor nearer to a multiple of pi than this, but 0
+
+
+def _curved(operand: Value) -> Size:
+    return Size(min(operand.size.least / 2, _NEAREST), _LARGEST_TANGENT)
 
 
 def _wave(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = settled(numeric(operands[0]))
-    sql = bound(operand.sql, lambda x: f"(CASE WHEN isfinite({x}) THEN {x} END)")
+    (operand,) = map(numeric, operands)
     most = _LARGEST_TANGENT if node.name == "TAN" else 1.0
-    return number(f"{node.name.lower()}({sql})", node=node, range=Range(-most, most))
+    return number(
+        f"{node.name.lower()}({operand.sql})",
+        node=node,
+        range=Range(-most, most),
+        size=_curved(operand),
+        nullable=operand.nullable,
+    )
 
 
 def _arc(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = settled(numeric(operands[0]))
+    (operand,) = map(numeric, operands)
     sql = bound(operand.sql, lambda x: f"(CASE WHEN abs({x}) <= 1e0 THEN {x} END)")
     found = Range(0.0, _WHOLE) if node.name == "ACOS" else Range(-_HALF, _HALF)
-    return number(f"{node.name.lower()}({sql})", node=node, range=found)
+    return number(f"{node.name.lower()}({sql})", node=node, range=found, size=_curved(operand))
 
 
 def _arc_tangent(node: Operation, operands: tuple[Value, ...]) -> Value:
-    values = [settled(numeric(operand)) for operand in operands]
+    values = [kept(numeric(operand)) for operand in operands]
     most = _HALF if node.name == "ATAN" else _WHOLE
+    least = values[0].size.least / values[-1].size.most / 2 if len(values) > 1 else 0.0
     return number(
         f"{node.name.lower()}({', '.join(value.sql for value in values)})",
         node=node,
         range=Range(-most, most),
+        size=Size(least, _WHOLE) if least else _curved(values[0]),
         nullable=any(value.nullable for value in values),
     )
 
 
-def _angle(factor: Range) -> Callable[[Operation, tuple[Value, ...]], Value]:
+def _angle(factor: float) -> _Rule:
     def rule(node: Operation, operands: tuple[Value, ...]) -> Value:
-        operand = numeric(operands[0])
+        a = kept(numeric(operands[0]))
         return number(
-            f"{node.name.lower()}({operand.sql})",
+            f"({a.sql} * {double(factor)})",
             node=node,
-            range=ranges.multiply(operand.range, factor),
-            nullable=operand.nullable,
-            nan=operand.nan,
+            range=ranges.multiply(a.range, Range(factor, factor)),
+            size=_of_product(a.size, Size(factor, factor)),
+            nullable=a.nullable,
         )
 
     return rule
 
 
 def _cube_root(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = settled(numeric(operands[0]))
+    (operand,) = map(numeric, operands)
     return number(
         f"cbrt({operand.sql})",
         node=node,
         range=ranges.cube_root(operand.range),
+        size=Size(math.cbrt(operand.size.least) / 2, math.cbrt(operand.size.most) * 2),
         nullable=operand.nullable,
     )
 
 
 def _pi(node: Operation, operands: tuple[Value, ...]) -> Value:
     assert not operands
-    return number("pi()", node=node, range=_PI, nullable=False)
+    return number(double(math.pi), node=node, range=Range(math.pi, math.pi), nullable=False)
 
 
-def _near(value: float) -> Range:
-    """A range about a factor that no way of multiplying by it in doubles leaves."""
-    return Range(value * (1 - 2.0**-40), value * (1 + 2.0**-40))
-
-
-CURVES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
+CURVES: dict[str, _Rule] = {
     **dict.fromkeys(("SIN", "COS", "TAN"), _wave),
     **dict.fromkeys(("ASIN", "ACOS"), _arc),
     **dict.fromkeys(("ATAN", "ATAN2"), _arc_tangent),
-    "RADIANS": _angle(_near(math.pi / 180)),
-    "DEGREES": _angle(_near(180 / math.pi)),
+    "RADIANS": _angle(math.pi / 180),
+    "DEGREES": _angle(180 / math.pi),
     "CBRT": _cube_root,
     "PI": _pi,
 }

@@ -12,29 +12,32 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import errors
+from unacorda.query.expressions.conversions import quoted
 from unacorda.query.expressions.dates import DATES
+from unacorda.query.expressions.functions import defined
 from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES
 from unacorda.query.expressions.numbers import ARITHMETIC, CURVES
 from unacorda.query.expressions.ranges import EVERYTHING, Range
-from unacorda.query.expressions.reader import Reader
+from unacorda.query.expressions.reader import Reader, meaning
 from unacorda.query.expressions.syntax import condition, refuse_lost
 from unacorda.query.expressions.texts import TEXTS
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.expressions.values import (
     KindMismatch,
+    Size,
     Value,
     as_kind,
     constant,
+    kept,
+    number,
     numeric,
     of_kind,
-    quoted,
-    settled,
 )
 
 __all__ = ["parse", "remember", "tree_of"]
@@ -81,9 +84,9 @@ def parse(
     caller's word for the text, for messages. expect: the kind the expression must give; NUMBER also
     takes integers, and booleans as 1 and 0.
 
-    The result is total: evaluating its sql raises on no row. Arithmetic is in doubles; division
-    and remainder by zero, roots and logarithms outside their domain, and NaN give NULL; overflow
-    gives an infinity. CAST means TRY_CAST. See docs/sql.md for the language.
+    The result is total: evaluating its sql raises on no row. Arithmetic is in doubles from 1e-150
+    to 1e150 in size; division and remainder by zero, roots and logarithms outside their domain give
+    NULL. CAST means TRY_CAST. See docs/sql.md for the language.
 
     Raises UnsafeExpression for what is outside the language, InvalidParameter for unknown columns
     and kinds that do not fit.
@@ -172,14 +175,14 @@ class _Scope:
                     for pick, column in enumerate(choices)
                 ]
                 return ways, Counter((known,))
-            case Operation(name=name, operands=operands):
+            case Operation(operands=operands):
                 parts = [self.ways(operand, uses, order) for operand in operands]
                 named = sum((one for _, one in parts), Counter[str]())
                 inside = {order[known] for known, count in named.items() if count == uses[known]}
                 best: dict[object, _Candidate] = {}
                 for picks, values in self.together([ways for ways, _ in parts]):
                     try:
-                        way = _Candidate(value=_RULES[name](node, values), picks=picks)
+                        way = _Candidate(value=_applied(node, values), picks=picks)
                     except KindMismatch:
                         continue
                     outside = tuple(one for one in picks if one[0] not in inside)
@@ -213,8 +216,8 @@ class _Scope:
                 return constant(node)
             case Name(name):
                 return _column(node, self.columns[self.known(name)][0])
-            case Operation(name=name, operands=operands):
-                return _RULES[name](node, tuple(map(self.first, operands)))
+            case Operation(operands=operands):
+                return _applied(node, tuple(map(self.first, operands)))
 
     def known(self, name: str) -> str:
         """The column that a name means."""
@@ -235,13 +238,32 @@ class _Scope:
         raise InvalidParameter(self.argument, self.text, expected=hint.strip().rstrip("."))
 
 
+def _applied(node: Operation, values: tuple[Value, ...]) -> Value:
+    """An operation of values whose kinds are known: by its rule, or by what it is defined as."""
+    if node.name in _RULES:
+        return _RULES[node.name](node, values)
+    literals = [part.value for part in node.operands if isinstance(part, Literal)]
+    operands, definition = defined(node.name, tuple(literals))
+    found = dict(zip(operands.split(), values, strict=True))
+    return replace(_meant(meaning(definition), found), node=node)
+
+
+def _meant(node: Node, found: Mapping[str, Value]) -> Value:
+    match node:
+        case Literal():
+            return constant(node)
+        case Name(name):
+            return found[name]
+        case Operation(operands=operands):
+            return _applied(node, tuple(_meant(operand, found) for operand in operands))
+
+
 def _column(node: Name, column: Column) -> Value:
-    return Value(
-        sql=quoted(column.name, '"'),
-        kind=column.kind,
-        range=Range(column.lower, column.upper),
-        node=node,
-    )
+    sql, found = quoted(column.name, '"'), Range(column.lower, column.upper)
+    if not column.kind.numeric:
+        return Value(sql=sql, kind=column.kind, range=found, node=node)
+    whole, size = column.kind is Kind.INTEGER, Size(column.least, column.most)
+    return number(sql, node=node, range=found, size=size, integer=whole)
 
 
 def _expected(value: Value, expect: Kind | None) -> Value:
@@ -255,7 +277,7 @@ def _expected(value: Value, expect: Kind | None) -> Value:
 
 
 def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
-    value, kind = settled(value), value.kind
+    value, kind = kept(value), value.kind
     assert kind is not None
     sql, found = value.sql, value.range
     if kind.numeric and isinstance(node, Operation):
@@ -271,4 +293,6 @@ def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
         upper=found.upper + 0.0,
         columns=columns,
         text=text_of(node),
+        least=value.size.least,
+        most=value.size.most,
     )

@@ -44,8 +44,8 @@ _LIBRARY_ERROR = 2.0**-48  # relative; log, exp and pow of the C libraries err b
 class Range:
     """All numbers v with lower <= v <= upper; empty where lower > upper.
 
-    >>> Range(0.0, 1.0).may_be_infinite
-    False
+    >>> Range(0.0, 1.0).contains(0.5)
+    True
     """
 
     lower: float
@@ -55,11 +55,6 @@ class Range:
     def empty(self) -> bool:
         """Whether no number lies in it."""
         return self.lower > self.upper
-
-    @property
-    def may_be_infinite(self) -> bool:
-        """Whether an infinity lies in it."""
-        return not self.empty and (math.isinf(self.lower) or math.isinf(self.upper))
 
     def contains(self, value: float) -> bool:
         """Whether the number lies in it."""

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
 from unacorda.query.expressions import errors, literals
-from unacorda.query.expressions.functions import DERIVED
+from unacorda.query.expressions.functions import DERIVED, FORMATS
 from unacorda.query.expressions.syntax import MOST_LEVELS, condition
 from unacorda.query.expressions.tree import (
     Literal,
@@ -31,7 +31,6 @@ from unacorda.query.expressions.tree import (
     Operation,
     names,
     size_of,
-    substituted,
 )
 
 __all__ = [
@@ -50,6 +49,7 @@ __all__ = [
     "given",
     "listed",
     "maybe_not",
+    "meaning",
     "one",
     "rules",
     "two",
@@ -208,8 +208,8 @@ def _literal(reader: Reading, node: exp.Expression) -> Node:
     if value is None:
         raise reader.refuse(
             node,
-            "A double does not hold this number exactly, or at all: write it with a decimal "
-            "point to have it rounded, or in quotes if it names something.",
+            "A double does not hold this number exactly, or its size is not from 1e-150 to 1e150: "
+            "write it with a decimal point to have it rounded, or in quotes if it names something.",
         )
     return Literal(value)
 
@@ -350,6 +350,7 @@ FORMS: dict[type[object], Rule] = rules(
 _MOST_DIGITS = 15
 _MOST_PADDING = 10_000
 _MOST_STEPS = 100_000
+_MOST_LETTERS = 20
 _MOST_PARTS = 100
 _MOST_GROWTH = 10
 
@@ -363,11 +364,14 @@ UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """The steps in which dates are counted, cut and moved."""
 
 _SPELLINGS = {"DAYOFWEEK": "DOW", "WEEKDAY": "DOW", "DAYOFYEAR": "DOY", "WEEKOFYEAR": "WEEK"}
-_FORMAT = re.compile(r"([^%]|%-?[dmHIMSj]|%[aAbBpUwWyYGuV%])*", re.DOTALL)
-_READABLE = re.compile(r"([^%]|%-?[dmHIMSj]|%[aAbBpyY%])*", re.DOTALL)
+_FORMAT = re.compile("([^%]|" + "|".join(map(re.escape, FORMATS)) + ")*", re.DOTALL)
 _FORMAT_MEND = (
     "Write the format as a text literal with %Y %y %m %d %j %b %B %a %A %H %I %p %M %S, as in "
-    "'%Y-%m-%d'; of STRFTIME also %U %W %V %G %u %w."
+    "'%Y-%m-%d', or %U %W %V %G %u %w."
+)
+_READABLE = re.compile("([^%]|%[YymdHMS%])*", re.DOTALL)
+_READABLE_MEND = (
+    "Write the format as a text literal with %Y %y %m %d %H %M %S, each once, as in '%d.%m.%Y'."
 )
 
 
@@ -559,9 +563,12 @@ def _moved(reader: Reading, moment: object, step: exp.Interval, *, sign: int) ->
 
 def _format(reader: Reading, node: exp.Expression) -> Node:
     layout = reader.literal(node.args.get("format"), node, _FORMAT_MEND)
-    if not _FORMAT.fullmatch(layout):
+    if not _FORMAT.fullmatch(layout) or layout.count("%") > _MOST_LETTERS:
         raise reader.refuse(node, _FORMAT_MEND)
-    return Operation("STRFTIME", (reader.node(node.this), Literal(layout)))
+    operand = reader.node(node.this)
+    if size_of(operand) > _MOST_REPEATED:
+        raise reader.refuse(node, "Derive the date as a column first.")
+    return Operation("STRFTIME", (operand, Literal(layout)))
 
 
 def _parsed_time(reader: Reading, node: exp.Expression) -> Node:
@@ -569,9 +576,11 @@ def _parsed_time(reader: Reading, node: exp.Expression) -> Node:
         operand, layout = node.expressions if len(node.expressions) == 2 else (None, None)
     else:
         operand, layout = node.this, node.args.get("format")
-    written = reader.literal(layout, node, _FORMAT_MEND)
-    if not written or not _READABLE.fullmatch(written):
-        raise reader.refuse(node, _FORMAT_MEND)
+    written = reader.literal(layout, node, _READABLE_MEND)
+    letters = re.findall("%([^%])", written.replace("%%", ""))
+    again = len(set(letters)) < len(letters) or {"Y", "y"} <= set(letters)
+    if not letters or again or not _READABLE.fullmatch(written):
+        raise reader.refuse(node, _READABLE_MEND)
     return Operation("TRY_STRPTIME", (reader.node(operand), Literal(written)))
 
 
@@ -603,26 +612,26 @@ _MOST_REPEATED = 20
 
 
 def _derived(name: str) -> Read:
-    """A function that is written in the language itself, with its operands in their places."""
+    """A function that is written in the language itself."""
     operands, definition = DERIVED[name]
     named = operands.split()
 
     def read(reader: Reading, node: exp.Expression) -> Node:
         if len(node.expressions) != len(named):
             raise reader.refuse(node, f"Write {name}({', '.join(named)}).")
-        meaning = _meaning(definition)
-        found = dict(zip(named, reader.nodes(*node.expressions), strict=True))
-        stand = Counter(names(meaning))
-        for operand, value in found.items():
+        values = reader.nodes(*node.expressions)
+        stand = Counter(names(meaning(definition)))
+        for operand, value in zip(named, values, strict=True):
             if stand[operand] > 1 and size_of(value) > _MOST_REPEATED:
                 raise reader.refuse(node, f"Derive its {operand} as a column first.")
-        return substituted(meaning, found)
+        return Operation(name, values)
 
     return read
 
 
-@functools.cache
-def _meaning(definition: str) -> Node:
+@functools.lru_cache(maxsize=1_024)
+def meaning(definition: str) -> Node:
+    """The tree of what a function means of its operands."""
     return Reader(text=definition).read(condition(definition, argument="definition"))
 
 
@@ -638,7 +647,6 @@ def _anonymous_part(part: str) -> Read:
 NAMED: dict[str, Read] = {
     "PREFIX": _anonymous("STARTS_WITH", 2),
     "SUFFIX": _anonymous("ENDS_WITH", 2),
-    "ISFINITE": _anonymous("ISFINITE", 1),
     "DATE_PART": _date_part,
     "DATEPART": _date_part,
     "DATE_SUB": _date_sub,
@@ -659,7 +667,6 @@ CALLS: dict[type[object], Rule] = rules(
         exp.Trunc: (one("TRUNC"), "this"),
         exp.Atan2: (two("ATAN2"), "this expression"),
         exp.Pi: (lambda _, __: Operation("PI", ()), ""),
-        exp.IsInf: (one("ISINF"), "this"),
         exp.StartsWith: (two("STARTS_WITH"), "this expression"),
         exp.EndsWith: (two("ENDS_WITH"), "this expression"),
         exp.Contains: (two("CONTAINS"), "this expression"),
@@ -702,7 +709,7 @@ CALLS: dict[type[object], Rule] = rules(
                 *(exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Cbrt, exp.Ln, exp.Exp),
                 *(exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan),
                 *(exp.Radians, exp.Degrees),
-                *(exp.Lower, exp.Upper, exp.Length, exp.Reverse, exp.Dayname, exp.Monthname),
+                *(exp.Lower, exp.Upper, exp.Length, exp.Dayname, exp.Monthname),
             )
         },
         **{

@@ -85,7 +85,7 @@ def _join(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 
 TEXTS: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
-    **dict.fromkeys(("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM", "REVERSE"), _simple),
+    **dict.fromkeys(("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM"), _simple),
     **dict.fromkeys(("LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART"), _simple),
     **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _growing),
     **dict.fromkeys(("||", "CONCAT", "CONCAT_WS"), _join),

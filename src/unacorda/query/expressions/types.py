@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Column", "Expression", "Kind"]
+__all__ = ["LARGEST", "SMALLEST", "Column", "Expression", "Kind"]
+
+LARGEST, SMALLEST = 1e150, 1e-150
+"""The sizes between which every number is that is not 0."""
 
 
 class Kind(enum.Enum):
     """What a column or an expression holds; NULL is a value of every kind."""
 
     NUMBER = "number"
-    """A double; never NaN once parsed, but possibly infinite."""
+    """A double: 0, or of a size from SMALLEST to LARGEST."""
     INTEGER = "integer"
-    """A double whose finite values are whole numbers."""
+    """A whole number up to LARGEST, as a double."""
     TEXT = "text"
     BOOLEAN = "boolean"
     DATE = "date"
@@ -41,21 +44,25 @@ class Column:
     """A normalised column: what an expression may count on when it names one.
 
     name: the identifier in the SQL the engine runs; any text that UTF-8 can hold, without U+0000.
-    kind: numbers and integers are nullable DOUBLE columns in which NaN is already NULL; text is
-    VARCHAR; then BOOLEAN, DATE and TIMESTAMP (UTC).
+    kind: numbers and integers are nullable DOUBLE columns; text is VARCHAR; then BOOLEAN, DATE and
+    TIMESTAMP (UTC), of the years 1 to 9999.
     lower, upper: a public fact about every non-NULL number of the column, to which the producer
-    has clamped it wherever it is finite; of no meaning for other kinds.
+    has clamped it; infinite where nothing is known but the sizes that numbers have; of no meaning
+    for other kinds. least, most: the sizes of its numbers that are not 0.
 
     Raises InvalidParameter for an unusable name or bounds out of order.
 
-    >>> Column("age", Kind.INTEGER, 0, 120)
-    Column(name='age', kind=<Kind.INTEGER: 'integer'>, lower=0.0, upper=120.0)
+    >>> age = Column("age", Kind.INTEGER, 0, 120)
+    >>> age.lower, age.upper, age.least, age.most
+    (0.0, 120.0, 1e-150, 1e+150)
     """
 
     name: str
     kind: Kind
     lower: float = -math.inf
     upper: float = math.inf
+    least: float = SMALLEST
+    most: float = LARGEST
 
     def __post_init__(self) -> None:
         if not self.name or not encodable(self.name):
@@ -75,10 +82,11 @@ class Expression:
     """A parsed expression: safe DuckDB text with its kind and range.
 
     sql: DuckDB text written by this package from allowed parts only; evaluating it raises on no
-    row whatsoever, and a number it gives is never NaN and never -0.0 unless it is a bare column.
-    kind: what it gives.
+    row whatsoever, and a number it gives is 0 or of a size from SMALLEST to LARGEST, and never -0.0
+    unless it is a bare column. kind: what it gives.
     lower, upper: every non-NULL number it gives lies between them, infinite where nothing is
     known; of no meaning for other kinds. An expression that only gives NULL has 0 and 0.
+    least, most: the sizes of its numbers that are not 0.
     columns: the names of the columns it reads.
     text: the same expression in the input language, comments and needless brackets dropped;
     parsing it again gives an equal expression.
@@ -90,6 +98,12 @@ class Expression:
     upper: float
     columns: frozenset[str]
     text: str
+    least: float = SMALLEST
+    most: float = LARGEST
+
+    def named(self, identifier: str) -> Column:
+        """The column that it is under a name."""
+        return Column(identifier, self.kind, self.lower, self.upper, self.least, self.most)
 
 
 def encodable(text: str) -> bool:

@@ -1,9 +1,8 @@
-"""A part of an expression with its kind and range, and the guards that keep its SQL total.
+"""A part of an expression with its kind, its range and the sizes that its numbers have.
 
-Two facts carry the design. A number may be NaN inside arithmetic, where NaN spreads as NULL does;
-it becomes NULL (`settled`) before anything that would tell it from NULL: a comparison, a function
-other than arithmetic, the end. And a guard needs its operand twice, so a long operand is bound to
-a name in a one-element list; otherwise nested guards would double the SQL at each level.
+Every number that a column or a finished expression gives is 0 or of a size from SMALLEST to
+LARGEST. Inside an expression it may leave these ends, but never those of the doubles: an operation
+that could take it there sees its operands held to the former first.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,33 +10,29 @@ a name in a one-element list; otherwise nested guards would double the SQL at ea
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
 
 from unacorda.query.expressions import literals
+from unacorda.query.expressions.conversions import double, held, quoted
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, text_of
-from unacorda.query.expressions.types import Kind
+from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind
 
 __all__ = [
+    "PLAIN",
     "KindMismatch",
+    "Size",
     "Value",
     "as_kind",
-    "bound",
-    "bound_pair",
     "common_kind",
     "constant",
     "described",
-    "double",
+    "kept",
     "number",
     "numeric",
     "of_kind",
-    "quoted",
-    "settled",
 ]
-
-_SHORT = 120
-_BOUND = "unacorda_bound_value"
 
 _TYPES = {
     Kind.NUMBER: "DOUBLE",
@@ -53,21 +48,41 @@ class KindMismatch(Exception):
     """Parts of different kinds meet; `parse` turns it into InvalidParameter."""
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Between which sizes numbers are that are not 0."""
+
+    least: float
+    most: float
+
+    def within(self, other: Size) -> bool:
+        """Whether all of these are sizes of the other."""
+        return other.least <= self.least and self.most <= other.most
+
+    def hull(self, other: Size) -> Size:
+        """The sizes of both."""
+        return Size(min(self.least, other.least), max(self.most, other.most))
+
+
+PLAIN = Size(SMALLEST, LARGEST)
+"""What columns and finished expressions have."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
     """A part of an expression whose columns are known.
 
-    sql: DuckDB text that binds as tightly as an atom; kind: None for a bare NULL; range: for
-    numbers; node: what it was read from; nullable: whether it may be NULL; nan: whether it may
-    be NaN; below: of LEAST(x, literal) the SQL of x, and the literal; else nothing.
+    sql: DuckDB text that binds as tightly as an atom; kind: None for a bare NULL; range, size: for
+    numbers; node: what it was read from; nullable: whether it may be NULL; below: of LEAST(x,
+    literal) the SQL of x, and the literal; else nothing.
     """
 
     sql: str
     kind: Kind | None
     range: Range
     node: Node
+    size: Size = PLAIN
     nullable: bool = True
-    nan: bool = False
     below: tuple[str, float] | None = None
 
 
@@ -76,13 +91,36 @@ def number(
     *,
     node: Node,
     range: Range,
+    size: Size = PLAIN,
     integer: bool = False,
     nullable: bool = True,
-    nan: bool = False,
 ) -> Value:
-    """A value of kind NUMBER or INTEGER."""
-    kind = Kind.INTEGER if integer else Kind.NUMBER
-    return Value(sql=sql, kind=kind, range=range, node=node, nullable=nullable, nan=nan)
+    """A value of kind NUMBER or INTEGER; its size is what this, its range and its kind allow."""
+    most = max(abs(range.lower), abs(range.upper)) if not range.empty else 0.0
+    least = max(range.lower, -range.upper, 1.0 if integer else 0.0)
+    if most < math.inf:
+        size = Size(size.least, min(size.most, most))
+    return Value(
+        sql=sql,
+        kind=Kind.INTEGER if integer else Kind.NUMBER,
+        range=range,
+        node=node,
+        size=Size(max(size.least, least), size.most) if least < math.inf else size,
+        nullable=nullable,
+    )
+
+
+def kept(value: Value) -> Value:
+    """A number whose size is between SMALLEST and LARGEST: held there where it may leave them."""
+    if value.size.within(PLAIN) or value.kind is None or not value.kind.numeric:
+        return value
+    lower, upper = (
+        end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
+        for end in (value.range.lower, value.range.upper)
+    )
+    lower = 0.0 if 0 < lower < SMALLEST else lower
+    upper = 0.0 if -SMALLEST < upper < 0 else upper
+    return replace(value, sql=held(value.sql), range=Range(lower, upper), size=PLAIN)
 
 
 def constant(node: Literal) -> Value:
@@ -109,50 +147,6 @@ def constant(node: Literal) -> Value:
 
 def _plain(sql: str, kind: Kind, node: Node) -> Value:
     return Value(sql=sql, kind=kind, range=EVERYTHING, node=node, nullable=False)
-
-
-def double(value: float) -> str:
-    """A finite double in SQL; the exponent keeps DuckDB from reading a DECIMAL.
-
-    >>> double(0.1), double(-5.0), double(1e300)
-    ('0.1e0', '(-5.0e0)', '1e+300')
-    """
-    text = repr(value)
-    text = text if "e" in text else text + "e0"
-    return f"({text})" if value < 0 else text
-
-
-def quoted(text: str, mark: str) -> str:
-    """Text in quotes of a kind, each such mark in it doubled.
-
-    >>> print(quoted('a"b', '"'), quoted("it's", "'"))
-    "a""b" 'it''s'
-    """
-    return mark + text.replace(mark, mark * 2) + mark
-
-
-def bound(sql: str, body: Callable[[str], str]) -> str:
-    """SQL that uses an operand several times: as it stands where short, by a name where long."""
-    if len(sql) <= _SHORT:
-        return body(sql)
-    return f"list_transform([{sql}], lambda {_BOUND}: {body(_BOUND)})[1]"
-
-
-def bound_pair(first: str, second: str, body: Callable[[str, str], str]) -> str:
-    """As `bound`, for two operands."""
-    if len(first) + len(second) <= _SHORT:
-        return body(first, second)
-    fields = (f"struct_extract({_BOUND}, '{name}')" for name in ("first", "second"))
-    pair = f"[struct_pack(first := {first}, second := {second})]"
-    return f"list_transform({pair}, lambda {_BOUND}: {body(*fields)})[1]"
-
-
-def settled(value: Value) -> Value:
-    """The same value with NaN made NULL."""
-    if not value.nan:
-        return value
-    sql = bound(value.sql, lambda x: f"(CASE WHEN isnan({x}) THEN NULL ELSE {x} END)")
-    return replace(value, sql=sql, nan=False, nullable=True)
 
 
 def common_kind(values: tuple[Value, ...]) -> Kind | None:
@@ -187,8 +181,7 @@ def as_kind(value: Value, kind: Kind) -> Value:
     if value.kind == Kind.INTEGER and kind == Kind.NUMBER:
         return replace(value, kind=kind)
     if value.kind == Kind.DATE and kind == Kind.TIMESTAMP:
-        # The days that no instant can hold become NULL instead of raising.
-        return replace(value, sql=f"TRY_CAST({value.sql} AS TIMESTAMP)", kind=kind, nullable=True)
+        return replace(value, sql=f"CAST({value.sql} AS TIMESTAMP)", kind=kind)
     if kind in (Kind.DATE, Kind.TIMESTAMP) and isinstance(value.node, Literal):
         moment = literals.moment(str(value.node.value), date=kind == Kind.DATE)
         if moment is not None:

@@ -196,9 +196,6 @@ class Group:
             case Kind.INTEGER:
                 whole = f"abs({name}) < 9007199254740992e0"
                 return f"CAST(CASE WHEN {whole} THEN {name} END AS BIGINT)"
-            case Kind.DATE:
-                ends = "DATE '0001-01-01' AND DATE '9999-12-31'"
-                return f"CASE WHEN {name} BETWEEN {ends} THEN {name} END"
             case _:
                 return name
 

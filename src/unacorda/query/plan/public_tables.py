@@ -98,7 +98,7 @@ class Looked:
         listed = self._asked(f"SELECT DISTINCT {found[0].sql} AS x", f" LIMIT {_MOST_VALUES + 2}")
         values: list[Any] = [value for (value,) in listed if value is not None]
         if found[0].column.kind is Kind.INTEGER:
-            values = [int(value) for value in values if math.isfinite(value)]
+            values = [int(value) for value in values]
         if not 0 < len(values) <= _MOST_VALUES:
             return None
         with suppress(InvalidParameter), warnings.catch_warnings():  # what no key can be
@@ -122,7 +122,7 @@ class Looked:
         if not column.kind.numeric or math.isfinite(column.lower):
             return leaf
         inner = f"SELECT min(x), max(x) FROM (SELECT {leaf.sql} AS x"
-        ((low, high),) = self._asked(inner, ") WHERE isfinite(x)")
+        ((low, high),) = self._asked(inner, ")")
         if low is None:
             return leaf
         if low == high:  # a range has two ends

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.types import Kind, encodable
+from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, encodable
 
 __all__ = [
     "MOST_KEYS",
@@ -41,7 +41,8 @@ Key = str | int | bool | dt.date | None
 MOST_KEYS = 1_000_000
 """In one question, all combinations counted."""
 
-_LARGEST = 2.0**500
+_FARTHEST = max(Fraction(LARGEST), Fraction(10**150))
+_NEAREST = min(Fraction(SMALLEST), Fraction(1, 10**150))
 _PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
 
 
@@ -106,14 +107,14 @@ Fact = Bounds | Categories | Dates | Text
 def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     """The two ends of a public range, exact, after checking that they are one.
 
-    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond 2^500, or ends that are
-    one number in float64, in which values are held.
+    Raises InvalidParameter for NaN, infinity, lower >= upper, ends that no number reaches, or ends
+    that are one number in float64, in which values are held.
     """
     low, high = checks.exact("lower", lower), checks.exact("upper", upper)
     if low >= high:
         raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
-    if max(abs(low), abs(high)) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
-        raise InvalidParameter("upper", upper, expected="a range between 2^-500 and 2^500 wide")
+    if max(abs(low), abs(high)) > _FARTHEST or high - low < _NEAREST:
+        raise InvalidParameter("upper", upper, expected="ends up to 1e150, 1e-150 or more apart")
     if float(low) == float(high):
         raise InvalidParameter("upper", upper, expected="a float64 above that of the lower bound")
     return low, high

@@ -18,6 +18,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.expressions.conversions import (
+    boolean_of_text,
+    bound,
+    date_of_text,
+    held,
+    in_years,
+    instant_of_text,
+    number_of_text,
+)
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
@@ -54,15 +63,6 @@ _MENDS = {
     "read. Write the file anew, or give the table as a frame (polars.read_parquet)",
 }
 """What to do about a type that a source has and the engine cannot read."""
-
-_ENGINE_TYPES = {
-    Kind.NUMBER: "DOUBLE",
-    Kind.INTEGER: "DOUBLE",
-    Kind.TEXT: "VARCHAR",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "TIMESTAMP",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +192,9 @@ class TableSchema:
 
     def with_derived(self, name: str, expression: Expression, *, identifier: str) -> TableSchema:
         """The scope after `derive(name=expression)`."""
-        column = Column(identifier, expression.kind, expression.lower, expression.upper)
         return replace(
             self,
-            derived={**self.derived, name: column},
+            derived={**self.derived, name: expression.named(identifier)},
             facts={known: fact for known, fact in self.facts.items() if known != name},
         )
 
@@ -268,30 +267,51 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
 
 
 def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> ColumnReading:
-    lower, upper = float("-inf"), float("inf")
-    identifier = f"{name} as {kind.value}"
-    converts = fact is None and kind not in _native(base)
-    if base == "TIMESTAMPTZ_NS":
+    text = base in TEXTS or base == "ENUM"
+    if text:
+        sql = f"TRY_CAST({sql} AS VARCHAR)"
+    elif base == "TIMESTAMPTZ_NS":
         sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
-    if not kind.numeric:
-        value = f"TRY_CAST({sql} AS {_ENGINE_TYPES[kind]})"
-        if kind in (Kind.DATE, Kind.TIMESTAMP):
-            value = f"CASE WHEN isfinite({value}) THEN {value} END"
-        if kind is Kind.TEXT:
-            value = by_code_point(value)
-        return ColumnReading(
-            sql=value, column=Column(identifier, kind), label=name, converts=converts
-        )
-    number = f"TRY_CAST({sql} AS DOUBLE)"
-    if base not in INTEGERS:
-        number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
+    identifier, column = f"{name} as {kind.value}", None
+    match kind:
+        case Kind.TEXT:
+            value = by_code_point(sql if text else f"TRY_CAST({sql} AS VARCHAR)")
+        case Kind.BOOLEAN:
+            value = boolean_of_text(sql) if text else f"TRY_CAST({sql} AS BOOLEAN)"
+        case Kind.DATE:
+            value = date_of_text(sql) if text else in_years(f"TRY_CAST({sql} AS DATE)", "DATE")
+        case Kind.TIMESTAMP:
+            whole = f"TRY_CAST({sql} AS TIMESTAMP)"
+            value = instant_of_text(sql) if text else in_years(whole, "TIMESTAMP")
+        case _:
+            value, column = _number(identifier, kind, base, fact, sql)
+    converts = fact is None and kind not in _native(base)
+    column = column or Column(identifier, kind)
+    return ColumnReading(sql=value, column=column, label=name, converts=converts)
+
+
+def _number(
+    identifier: str, kind: Kind, base: str, fact: Fact | None, sql: str
+) -> tuple[str, Column]:
+    """SQL of a number, never -0.0, and the column that it is."""
+    if base in TEXTS or base == "ENUM":
+        number = number_of_text(sql)
+    elif base in INTEGERS or base == "DECIMAL":
+        number = f"(TRY_CAST({sql} AS DOUBLE) + 0.0e0)"
+    else:
+        number = held(f"TRY_CAST({sql} AS DOUBLE)", undefined=True)
+    column = Column(identifier, kind)
+    if base in INTEGERS or base == "DECIMAL":
+        column = replace(column, least=1e-39, most=1e39)
     if isinstance(fact, Bounds):
-        lower, upper = fact.lower, fact.upper
-        present = f"{number} IS NOT NULL"  # LEAST and GREATEST ignore NULL
-        clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
-        number = f"CASE WHEN {present} THEN {clamped} END"
-    column = Column(identifier, kind, lower, upper)
-    return ColumnReading(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
+        low, high = double(fact.lower + 0.0), double(fact.upper + 0.0)
+        cut = (
+            f"(CASE WHEN {{0}} BETWEEN {low} AND {high} THEN {{0}} "
+            f"WHEN {{0}} < {low} THEN {low} WHEN {{0}} > {high} THEN {high} END)"
+        )
+        number = bound(number, cut.format)
+        column = replace(column, lower=fact.lower, upper=fact.upper)
+    return number, column
 
 
 def plain_type(sql_type: str) -> str:

@@ -1,50 +1,51 @@
-"""Questions in PostgreSQL's SQL."""
+"""Questions in PostgreSQL's SQL: texts under the collation "C", from their first mention on."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import final
 
 from sqlglot import exp
 
 from unacorda.query.engines.dialects import statements
-from unacorda.query.engines.dialects.postgres_casts import (
-    ANONYMOUS,
-    CASTS,
-    INTERVALS,
-    MOMENTS,
-    STORED,
-)
-from unacorda.query.engines.dialects.postgres_functions import NUMBERS, TEXTS, literal, text
-from unacorda.query.engines.dialects.statements import Dialect, NamedTable, Translated
+from unacorda.query.engines.dialects.moments import NAMED
+from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.dialects.typed import (
+    Dialect,
     Typed,
     Untranslatable,
-    Writer,
+    Values,
     Writing,
     distinct_parts,
     lambda_parts,
     parts_of_text,
 )
-from unacorda.query.engines.dialects.values import PLAIN, Values, Words
+from unacorda.query.engines.dialects.values import COMMON
 
 __all__ = [
-    "POSTGRES",
     "quoted",
+    "text",
     "translate",
 ]
 
 _LONGEST_NAME = 63
 """In bytes."""
+_SHORT = 120
+_DAY = 86_400_000_000
+_STEPS = {"QUARTER": ("months", 3), "MINUTE": ("mins", 1), "SECOND": ("secs", 1)}
+_TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 def translate(
     sql: str, *, tables: Mapping[str, NamedTable], before: int = 0, public: bool = False
 ) -> Translated:
     """A statement in PostgreSQL's SQL; before: how many parameters there are before its lists."""
-    return statements.translate(sql, POSTGRES, tables=tables, parameters=str(before), public=public)
+    return statements.translate(
+        sql, _Postgres(), tables=tables, parameters=str(before), public=public
+    )
 
 
 def quoted(name: str) -> str:
@@ -58,28 +59,29 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _lists(before: str, types: tuple[str, ...]) -> str:
-    first = int(before) + 1
-    parameters = ", ".join(
-        f"${number}::{STORED[kind]}[]" for number, kind in enumerate(types, start=first)
-    )
-    names = [f"p{number}" for number, _ in enumerate(types, start=1)]
-    listed = [
-        f"{text(name)} AS {name}" if kind == "TEXT" else name
-        for name, kind in zip(names, types, strict=True)
-    ]
-    return (
-        f'(SELECT {", ".join(listed)}, number - 1 AS "row" FROM unnest({parameters}) '
-        f"WITH ORDINALITY AS listed({', '.join(names)}, number)) AS lists"
-    )
+def text(sql: str) -> str:
+    """A text that nothing has given a collation to, by code point."""
+    return f'({sql} COLLATE "C")'
 
 
-def _same(writer: Writer, node: exp.Expression) -> Typed:
+def _literal(value: str) -> str:
+    r"""Text as a literal, whatever standard_conforming_strings says.
+
+    >>> print(_literal("it's"), _literal("a\\b"))
+    (E'it''s' COLLATE "C") (E'a\\b' COLLATE "C")
+    """
+    if "\x00" in value:
+        raise Untranslatable("a text with U+0000, which PostgreSQL does not have,")
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return text(f"E'{escaped}'")
+
+
+def _same(writer: Values, node: exp.Expression) -> Typed:
     """NULL is level with NULL: by texts that no value has, so that tables are joined by hashes."""
     a, b = writer.value(node.this), writer.value(node.args["expression"])
     match {a.type, b.type}:
         case kinds if kinds == {"TEXT"}:
-            marked = [f"coalesce({literal('.')} || {v.sql}, {literal('')})" for v in (a, b)]
+            marked = [f"coalesce({_literal('.')} || {v.sql}, {_literal('')})" for v in (a, b)]
         case kinds if len(kinds) == 1 and kinds <= {"BIGINT", "BOOLEAN", "DATE"}:
             marked = [f"coalesce(CAST({v.sql} AS text), '')" for v in (a, b)]
         case _:
@@ -87,58 +89,50 @@ def _same(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"({marked[0]} = {marked[1]})", "BOOLEAN")
 
 
-def _distinct(writer: Writer, node: exp.Expression) -> Typed:
+def _distinct(writer: Values, node: exp.Expression) -> Typed:
     a, b = writer.value(node.this), writer.value(node.args["expression"])
     return Typed(f"({a.sql} IS DISTINCT FROM {b.sql})", "BOOLEAN")
 
 
-def _sum_or_moved(writer: Writer, node: exp.Expression) -> Typed:
-    write = INTERVALS if isinstance(node.args["expression"], exp.Interval) else NUMBERS[type(node)]
-    return write(writer, node)
-
-
-def _bound(writer: Writer, node: exp.Expression) -> Typed:
+def _bound(writer: Values, node: exp.Expression) -> Typed:
     """list_transform([value], lambda name: body)[1]: a column, or two, of a row of its own."""
-    assert isinstance(writer, Values)
     operand, name, inner = lambda_parts(node)
     alias = f"bound{len(writer.names)}"
     if isinstance(operand, exp.Struct):
         parts = {p.this.name: writer.value(p.args["expression"]) for p in operand.expressions}
         listed = ", ".join(f"{value.sql} AS {quoted(part)}" for part, value in parts.items())
         fields = {
-            part: Typed(f"{alias}.{quoted(part)}", value.type, span=value.span)
-            for part, value in parts.items()
+            part: Typed(f"{alias}.{quoted(part)}", value.type) for part, value in parts.items()
         }
         own = Typed(alias, "STRUCT", fields)
     else:
         value = writer.value(operand)
         listed = f"{value.sql} AS v"
-        own = Typed(f"{alias}.v", value.type, span=value.span)
+        own = Typed(f"{alias}.v", value.type)
     body = writer.naming(name, own).value(inner)
-    sql = f"(SELECT {body.sql} FROM (SELECT {listed} OFFSET 0) AS {alias})"
-    return Typed(sql, body.type, span=body.span)
+    return Typed(f"(SELECT {body.sql} FROM (SELECT {listed} OFFSET 0) AS {alias})", body.type)
 
 
-def _field(writer: Writer, node: exp.Expression) -> Typed:
+def _field(writer: Values, node: exp.Expression) -> Typed:
     value, name = writer.value(node.this), node.args["expression"].name
     if name not in value.fields:
         raise Untranslatable("a struct")
     return value.fields[name]
 
 
-def _exploded(writer: Writer, node: exp.Expression) -> Typed:
+def _exploded(writer: Values, node: exp.Expression) -> Typed:
     """A row for each part of a text."""
     whole, separator, most = parts_of_text(node)
-    value = writer.value(whole).sql
+    value, nothing = writer.value(whole).sql, _literal("")
     # A text of no length is one part to DuckDB, and none to PostgreSQL.
     parts = (
-        f"CASE WHEN {value} = {literal('')} THEN ARRAY[{literal('')}] "
-        f"ELSE (string_to_array({value}, {literal(separator)}))[1:{most}] END"
+        f"CASE WHEN {value} = {nothing} THEN ARRAY[{nothing}] "
+        f"ELSE (string_to_array({value}, {_literal(separator)}))[1:{most}] END"
     )
     return Typed(text(f"unnest({parts})"), "TEXT")
 
 
-def _count(writer: Writer, node: exp.Expression) -> Typed:
+def _count(writer: Values, node: exp.Expression) -> Typed:
     counted = node.this
     if isinstance(counted, exp.Star):
         return Typed("count(*)", "BIGINT")
@@ -149,7 +143,7 @@ def _count(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"count({writer.value(counted).sql})", "BIGINT")
 
 
-def _sum(writer: Writer, node: exp.Expression) -> Typed:
+def _sum(writer: Values, node: exp.Expression) -> Typed:
     """PostgreSQL adds in 128 bits, and gives a number without an end."""
     value = writer.value(node.this)
     if value.type not in ("BIGINT", "HUGEINT"):
@@ -158,18 +152,61 @@ def _sum(writer: Writer, node: exp.Expression) -> Typed:
 
 
 def _end(name: str, of_truth: str) -> Writing:
-    plain = PLAIN[exp.Min if name == "min" else exp.Max]
-
-    def write(writer: Writer, node: exp.Expression) -> Typed:
+    def write(writer: Values, node: exp.Expression) -> Typed:
         value = writer.value(node.this)
-        if value.type == "BOOLEAN":
-            return Typed(f"{of_truth}({value.sql})", "BOOLEAN")
-        return plain(writer, node)
+        of = of_truth if value.type == "BOOLEAN" else name
+        return Typed(f"{of}({value.sql})", value.type, value.fields)
 
     return write
 
 
-def _hash(writer: Writer, node: exp.Expression) -> Typed:
+def _remainder(writer: Values, node: exp.Expression) -> Typed:
+    """The remainder of a / b with the sign of a, exactly, as no function of doubles gives it.
+
+    With |a| >= |b| a is a whole multiple of the last place of b, and so is the rest: it is taken of
+    whole numbers without an end, the mantissas, and put together again.
+    """
+    a, b = writer.double(node.this), writer.double(node.args["expression"])
+    zero, large = "'0'::float8", "'4611686018427387904'::float8"
+    whole = " AND ".join(f"abs(p.{v}) < {large} AND p.{v} = floor(p.{v})" for v in "xy")
+    listed = []
+    for number, v in enumerate("xy", start=1):
+        bits = f"('x' || encode(float8send(p.{v}), 'hex'))::bit(64)::bigint"
+        exponent = f"(({bits} >> 52) & 2047)::int"
+        listed += [
+            f"({2**52} + ({bits} & {2**52 - 1}))::numeric AS m{number}",
+            f"{exponent} AS e{number}",
+        ]
+    mantissas = f"(SELECT {', '.join(listed)} OFFSET 0) AS parts"
+    scaled = "mod(m1 * power(2::numeric, (e1 - e2)::numeric), m2)::float8"
+    rest = f"(SELECT {scaled} * (abs(p.y) / m2::float8) FROM {mantissas})"
+    found = (
+        f"CASE WHEN abs(p.x) < abs(p.y) THEN p.x "
+        f"WHEN {whole} THEN (p.x::bigint % p.y::bigint)::float8 "
+        f"WHEN p.x IS NOT NULL AND p.y IS NOT NULL THEN sign(p.x) * {rest} END"
+    )
+    operands = f"SELECT {a} AS x, NULLIF({b}, {zero}) AS y OFFSET 0"
+    return Typed(f"(SELECT {found} FROM ({operands}) AS p)", "DOUBLE")
+
+
+def _shifted(writer: Values, node: exp.Expression) -> Typed:
+    value, by = writer.value(node.this), writer.value(node.args["expression"])
+    shifted = f"{value.sql} >> CAST({by.sql} AS int)"
+    if value.type != "HASH":
+        return Typed(f"({shifted})", "BIGINT")
+    mask = (1 << (64 - int(node.args["expression"].name))) - 1  # its first bit is no sign
+    return Typed(f"(({shifted}) & '{mask}'::bigint)", "BIGINT")
+
+
+def _of_two(template: str, part: str, type: str) -> Writing:
+    def write(writer: Values, node: exp.Expression) -> Typed:
+        value, other = writer.value(node.this), writer.value(node.args[part])
+        return Typed(template.format(value.sql, other.sql), type)
+
+    return write
+
+
+def _hash(writer: Values, node: exp.Expression) -> Typed:
     """hash(value, ..., salt, salt), of 64 bits: of one text that no other values are written as."""
     *values, high, low = node.expressions
     parts = []
@@ -185,32 +222,134 @@ def _hash(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"hashtextextended({text(f'({joined})')}, '{signed}'::bigint)", "HASH")
 
 
-POSTGRES = Dialect(
-    words=Words(
-        quoted=quoted,
-        writers={
-            **PLAIN,
-            **TEXTS,
-            **MOMENTS,
-            **CASTS,
-            **NUMBERS,
-            exp.Add: _sum_or_moved,
-            exp.NullSafeEQ: _same,
-            exp.NullSafeNEQ: _distinct,
-            exp.Bracket: _bound,
-            exp.Explode: _exploded,
-            exp.StructExtract: _field,
-            exp.Count: _count,
-            exp.Sum: _sum,
-            exp.Min: _end("min", "bool_and"),
-            exp.Max: _end("max", "bool_or"),
-        },
-        anonymous={"hash": _hash, **ANONYMOUS},
-        qualified=True,
-    ),
-    lists=_lists,
-    semi_joins=False,
-    nameless=False,
-    layer=" OFFSET 0",
-    by_place=True,
-)
+_TYPES: Mapping[str, str] = {
+    "DOUBLE": "float8",
+    "BIGINT": "bigint",
+    "HUGEINT": "numeric",
+    "TEXT": "text",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+}
+_WRITERS: Mapping[type[object], Writing] = {
+    **COMMON,
+    exp.NullSafeEQ: _same,
+    exp.NullSafeNEQ: _distinct,
+    exp.Bracket: _bound,
+    exp.Explode: _exploded,
+    exp.StructExtract: _field,
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.Min: _end("min", "bool_and"),
+    exp.Max: _end("max", "bool_or"),
+    exp.Mod: _remainder,
+    exp.BitwiseRightShift: _shifted,
+    exp.StrPosition: _of_two("CAST(strpos({}, {}) AS bigint)", "substr", "BIGINT"),
+    exp.StartsWith: _of_two("starts_with({}, {})", "expression", "BOOLEAN"),
+    # A text of no length ends every text; right(x, 0) is one.
+    exp.EndsWith: _of_two("(right({0}, length({1})) = {1})", "expression", "BOOLEAN"),
+    exp.Contains: _of_two("(strpos({}, {}) > 0)", "expression", "BOOLEAN"),
+}
+_NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
+
+
+@final
+class _Postgres(Dialect):
+    types = _TYPES
+    near = "round"
+    writers = _WRITERS
+    named = _NAMED
+    qualified = True
+    semi_joins = False
+    nameless = False
+    by_place = True
+    layer = " OFFSET 0"
+
+    def quoted(self, name: str) -> str:
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        return _literal(text)
+
+    def number(self, value: float) -> str:
+        return f"'{value!r}'::float8"
+
+    def moment(self, iso: str, kind: str) -> str:
+        return f"'{iso}'::{self.types[kind]}"
+
+    def whole(self, value: int) -> str:
+        return f"'{value}'::{'bigint' if -(1 << 63) <= value < 1 << 63 else 'numeric'}"
+
+    def lists(self, parameters: str, types: tuple[str, ...]) -> str:
+        first = int(parameters) + 1
+        given = ", ".join(
+            f"${number}::{self.types[kind]}[]" for number, kind in enumerate(types, start=first)
+        )
+        names = [f"p{number}" for number, _ in enumerate(types, start=1)]
+        listed = [
+            f"{text(name)} AS {name}" if kind == "TEXT" else name
+            for name, kind in zip(names, types, strict=True)
+        ]
+        return (
+            f'(SELECT {", ".join(listed)}, number - 1 AS "row" FROM unnest({given}) '
+            f"WITH ORDINALITY AS listed({', '.join(names)}, number)) AS lists"
+        )
+
+    def bound(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+        """OFFSET 0 keeps the planner from putting the value back into its places."""
+        if len(value) <= _SHORT:
+            return body(value)
+        return f"(SELECT {body(f'b{name}.v')} FROM (SELECT {value} AS v OFFSET 0) AS b{name})"
+
+    def read(self, text: str, kind: str) -> str:
+        """A number that matched its pattern is one; of days there may be none."""
+        if kind == "DOUBLE":
+            return self.cast(text, kind)
+        valid = f"pg_input_is_valid({{0}}, '{self.types[kind]}')"
+        return self.bound(
+            text, lambda v: f"(CASE WHEN {valid.format(v)} THEN {self.cast(v, kind)} END)", name="r"
+        )
+
+    def matched(self, text: str, pattern: str, group: int) -> str:
+        own = "^" + pattern.removeprefix(r"\A").removesuffix(r"\z") + "$"
+        return f"(regexp_match({text}, {_literal(own)}))[{group}]"
+
+    def trimmed(self, text: str, signs: str, side: str) -> str:
+        return f"{_TRIMS[side]}({text}, {signs})"
+
+    def divided(self, a: str, b: str) -> str:
+        return f"({a} / {b})"
+
+    def part(self, name: str, moment: str) -> str:
+        found = f"extract({name} FROM {moment})"
+        return f"CAST({f'floor({found})' if name == 'SECOND' else found} AS bigint)"
+
+    def days(self, moment: str) -> str:
+        return f"CAST(CAST({moment} AS date) - '1970-01-01'::date AS bigint)"
+
+    def micros(self, instant: str) -> str:
+        """Exact, as PostgreSQL extracts decimals."""
+        return f"CAST(extract(EPOCH FROM {instant}) * 1000000 AS bigint)"
+
+    def instant(self, micros: str) -> str:
+        def made(v: str) -> str:
+            return (
+                f"('1970-01-01'::timestamp + CAST({v} / {_DAY} AS int) * interval '1 day' "
+                f"+ ({v} % {_DAY}) * interval '1 microsecond')"
+            )
+
+        return self.bound(micros, made)
+
+    def truncated(self, instant: str, unit: str) -> str:
+        return f"date_trunc('{unit.lower()}', {instant})"
+
+    def moved(self, instant: str, amount: int, unit: str) -> str:
+        name, size = _STEPS.get(unit, (f"{unit.lower()}s", 1))
+        return f"({instant} + interval '{amount * size} {name}')"
+
+    def last_day(self, moment: str) -> str:
+        month = f"date_trunc('month', CAST({moment} AS timestamp))"
+        return f"CAST({month} + interval '1 month' - interval '1 day' AS date)"
+
+    def text(self, sql: str) -> str:
+        return text(sql)

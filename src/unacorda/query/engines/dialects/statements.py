@@ -1,26 +1,33 @@
 """Questions in another engine's SQL: the statements that `compile` writes for DuckDB, translated.
 
 The statement is read by sqlglot's parser and written again, node by node, from a closed table of
-what has an equal there: the same value for every input, NULL, NaN, infinities and all. What stands
-in no table is refused by its name; nothing is handed on as it stands.
+what means the same there. What stands in no table is refused by its name; nothing is handed on as
+it stands.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
 
-from unacorda.query.engines.dialects.typed import Typed, Untranslatable, given
-from unacorda.query.engines.dialects.values import TYPES, Sources, Values, Words, window
+from unacorda.query.engines.dialects.typed import (
+    TYPES,
+    Dialect,
+    Sources,
+    Typed,
+    Untranslatable,
+    Values,
+    given,
+)
+from unacorda.query.engines.dialects.values import window
 
 __all__ = [
     "LAYER",
-    "Dialect",
     "NamedTable",
     "Translated",
     "translate",
@@ -49,26 +56,6 @@ class Translated:
     sql: str
     columns: Mapping[str, str]
     parameters: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """How an engine's statements differ from another's.
-
-    words: how values are written. lists: the relation whose columns p1, p2, ... are the lists of
-    these types and whose column `row` counts from 0, by the name that it is given. semi_joins:
-    whether SEMI and ANTI are joins; else they are conditions. nameless: whether a SELECT in FROM
-    needs no name. by_place: whether what is selected is grouped by its place. layer: what ends a
-    SELECT in FROM that is named `layer`, so that its values are computed once, and not written out
-    wherever they are used.
-    """
-
-    words: Words
-    lists: Callable[[str, tuple[str, ...]], str]
-    semi_joins: bool
-    nameless: bool
-    by_place: bool
-    layer: str = ""
 
 
 def translate(
@@ -139,8 +126,7 @@ class _StatementReading:
             raise Untranslatable("UNION")
         first, columns = self.query(node.this, known)
         second, _ = self.query(node.args["expression"], known)
-        unknown = {name: replace(value, span=None) for name, value in columns.items()}
-        return f"{head}({first}) UNION ALL ({second})", unknown
+        return f"{head}({first}) UNION ALL ({second})", columns
 
     def _check(self, node: object) -> None:
         """Raise Untranslatable for what is not a part of a statement, or says more than is read."""
@@ -206,15 +192,13 @@ class _StatementReading:
             query += f" WINDOW {listed}"
         if self.public and node.args.get("limit"):
             query += f" LIMIT {int(node.args['limit'].expression.name)}"
-        return query, {
-            name: Typed(self._quoted(name), value.type, span=value.span) for name, value in items
-        }
+        return query, {name: Typed(self._quoted(name), value.type) for name, value in items}
 
     def _quoted(self, name: str) -> str:
-        return self.dialect.words.quoted(name)
+        return self.dialect.quoted(name)
 
     def _values(self, relations: Sequence[_Relation]) -> Values:
-        return Values(Sources(tuple(relations), self.dialect.words), self.dialect.words)
+        return Values(Sources(tuple(relations), self.dialect), self.dialect)
 
     def _condition(
         self,

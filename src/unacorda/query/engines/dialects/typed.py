@@ -1,58 +1,71 @@
-"""SQL with its types, the shapes that statements have, and what differs between engines."""
+"""Typed values of another engine's SQL, and what differs between engines.
+
+The language of expressions computes nothing that an engine could not: its numbers are doubles that
+neither overflow nor are NaN, its dates are of the years 1 to 9999, and a text is matched with a
+pattern before it is read (`expressions.conversions`). So a translation is by construct.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
-import duckdb
 from sqlglot import exp
 
 __all__ = [
-    "SPACES",
-    "UNEQUAL",
-    "Refused",
-    "Span",
+    "TYPES",
+    "Dialect",
+    "Sources",
     "Typed",
     "Untranslatable",
-    "Writer",
+    "Values",
     "Writing",
-    "call",
-    "case_table",
-    "chained",
     "distinct_parts",
     "given",
-    "hull",
-    "is_made_date",
     "lambda_parts",
     "parts_of_text",
-    "text_to_boolean",
     "united",
 ]
 
+TYPES = {
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "DOUBLE",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "UTINYINT": "BIGINT",
+    "UINT": "BIGINT",
+    "UBIGINT": "UBIGINT",
+    "INT128": "HUGEINT",
+    "TEXT": "TEXT",
+    "VARCHAR": "TEXT",
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP",
+}
+"""From sqlglot's names of DuckDB's types."""
+
+_PARTS = {
+    *("this", "expression", "expressions", "table", "is_string", "to", "ifs", "default"),
+    *("low", "high", "decimals", "substr", "start", "length", "delimiter", "part_index"),
+    *("replacement", "fill_pattern", "is_left", "position", "unit", "alias", "over", "order"),
+    *("partition_by", "big_int", "value_constructor", "ignore_nulls", "safe", "coalesce", "typed"),
+    *("date_part_boundary", "scale", "group", "null_if_pos_overflow"),
+}
+"""What may be said in a node: what is written again, or follows from DuckDB's dialect."""
+
 
 class Untranslatable(Exception):
-    """A construct that the other engine cannot compute to the same value; name: as it is asked."""
+    """A construct that the other engine does not have; name: as it is asked."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Where the finite values of a part lie: what is known without reading any.
-
-    low: every one but 0 is 2^low or larger in size; least, most: the ends, which may be infinite.
-    """
-
-    low: int
-    least: float
-    most: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +74,12 @@ class Typed:
 
     type: DOUBLE, BIGINT, HUGEINT, DECIMAL, WIDE (a decimal of more than 18 digits, all of them
     whole), TEXT, BOOLEAN, DATE, TIMESTAMP, HASH (64 bits without a sign), NULL, or STRUCT with its
-    fields. span: of a number, where anything is known.
+    fields.
     """
 
     sql: str
     type: str
     fields: Mapping[str, Typed] = field(default_factory=dict)
-    span: Span | None = None
-
-
-class Writer(Protocol):
-    """What translates the parts of a part."""
-
-    def value(self, node: object) -> Typed:
-        """A part with its type; Untranslatable, naming what has no equal."""
-        ...
-
-
-Writing = Callable[[Writer, exp.Expression], Typed]
-"""How one kind of node is translated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Translates no node: a construct that is known, and has no equal, by its name."""
-
-    name: str
-
-    def __call__(self, _writer: Writer, _node: exp.Expression) -> Typed:
-        """Raise Untranslatable."""
-        raise Untranslatable(self.name)
 
 
 def given(node: exp.Expression) -> set[str]:
@@ -107,54 +96,156 @@ def united(*values: Typed) -> str:
     return types[0] if types else "NULL"
 
 
-def hull(*values: Typed) -> Span | None:
-    """The span that holds all of these; None where one is not known."""
-    known = [value.span for value in values if value.type != "NULL"]
-    spans = [span for span in known if span is not None]
-    if not spans or len(spans) < len(known):
-        return None
-    return Span(
-        low=min(span.low for span in spans),
-        least=min(span.least for span in spans),
-        most=max(span.most for span in spans),
-    )
+Writing = Callable[["Values", exp.Expression], Typed]
+"""How one kind of node is translated."""
 
 
-_LAST_BIT = (
-    "its last bit differs between libraries, which ROUND moves and does not remove",
-    "x * x or SQRT(x) where they do",
-)
-_CURVES = ("LN", "EXP", "POWER", "CBRT", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATAN2")
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-_FORMATS = ("its formats differ", "EXTRACT and comparisons with dates")
+class Dialect(ABC):
+    """How an engine writes values and statements, where it differs from others.
 
-UNEQUAL: dict[str, tuple[str, str]] = {
-    **dict.fromkeys((*_CURVES, "LOG2 and LOG10"), _LAST_BIT),
-    **dict.fromkeys(("STRFTIME", "TRY_STRPTIME"), _FORMATS),
-    **dict.fromkeys(
-        [f"CAST of text AS {kind}" for kind in _WHOLE],
-        (
-            "DuckDB reads fractions, exponents and other bases there",
-            "ROUND(CAST(text AS DOUBLE))",
-        ),
-    ),
-    **dict.fromkeys(
-        ("CAST of text AS DATE", "CAST of text AS TIMESTAMP"),
-        ("it has fewer years than DuckDB and reads other texts", "a column of that type"),
-    ),
-    "CAST of a number AS VARCHAR": (
-        "other digits are written",
-        "CAST(ROUND(x) AS INTEGER), which has one text",
-    ),
-    "REVERSE": (
-        "DuckDB turns what a reader sees as one sign, others turn code points",
-        "a condition on SUBSTRING(x, 1, 1) or on RIGHT(x, 1)",
-    ),
-}
-"""By the name of the construct, as the translation to an engine calls it."""
+    types: its names of types. near: of the function that rounds to a whole double, ties to even.
+    writers: how it translates nodes of the tree; named: functions by a name that the parser does
+    not know. qualified: whether columns are named with their relation, always. semi_joins:
+    whether SEMI and ANTI are joins; else they are conditions. nameless: whether a
+    SELECT in FROM needs no name. by_place: whether what is selected is grouped by its place. layer:
+    what ends a SELECT in FROM that is named `layer`, so that its values are computed once, and not
+    written out wherever they are used.
+    """
+
+    types: Mapping[str, str]
+    near: str
+    writers: Mapping[type[object], Writing]
+    named: Mapping[str, Writing]
+    qualified: bool
+    semi_joins: bool
+    nameless: bool
+    by_place: bool
+    layer: str = ""
+
+    @abstractmethod
+    def quoted(self, name: str) -> str:
+        """A name."""
+
+    @abstractmethod
+    def literal(self, text: str) -> str:
+        """A text."""
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """A double."""
+
+    @abstractmethod
+    def moment(self, iso: str, kind: str) -> str:
+        """A date or an instant."""
+
+    @abstractmethod
+    def whole(self, value: int) -> str:
+        """A whole number."""
+
+    @abstractmethod
+    def lists(self, parameters: str, types: tuple[str, ...]) -> str:
+        """The relation whose columns p1, p2, ... are lists of these types, with `row` from 0 on."""
+
+    @abstractmethod
+    def bound(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+        """SQL that uses a value several times, under a name where it is long."""
+
+    @abstractmethod
+    def read(self, text: str, kind: str) -> str:
+        """A number, date or instant out of a text of digits; NULL where it says none."""
+
+    @abstractmethod
+    def matched(self, text: str, pattern: str, group: int) -> str:
+        r"""A group of a pattern between \A and \z in a text."""
+
+    @abstractmethod
+    def trimmed(self, text: str, signs: str, side: str) -> str:
+        """A text without these signs at BOTH of its ends, the LEADING or the TRAILING one."""
+
+    @abstractmethod
+    def divided(self, a: str, b: str) -> str:
+        """The quotient of two whole numbers, rounded towards 0."""
+
+    @abstractmethod
+    def part(self, name: str, moment: str) -> str:
+        """A part of a date or instant, as DuckDB names and counts them, as a whole number."""
+
+    @abstractmethod
+    def days(self, moment: str) -> str:
+        """Days since the beginning of 1970."""
+
+    @abstractmethod
+    def micros(self, instant: str) -> str:
+        """Microseconds since the beginning of 1970."""
+
+    @abstractmethod
+    def instant(self, micros: str) -> str:
+        """The instant so many microseconds after the beginning of 1970."""
+
+    @abstractmethod
+    def truncated(self, instant: str, unit: str) -> str:
+        """The beginning of a unit."""
+
+    @abstractmethod
+    def moved(self, instant: str, amount: int, unit: str) -> str:
+        """An instant so many units later."""
+
+    @abstractmethod
+    def last_day(self, moment: str) -> str:
+        """The last day of its month."""
+
+    def text(self, sql: str) -> str:
+        """A text that nothing has given a collation to, by code point."""
+        return sql
+
+    def cast(self, sql: str, kind: str) -> str:
+        """A value as one of the types."""
+        return f"CAST({sql} AS {self.types[kind]})"
 
 
-_TRUE, _FALSE = ("t", "true", "1", "y", "yes"), ("f", "false", "0", "n", "no")
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The relations that a SELECT reads, in order: each with its name and its columns' types."""
+
+    relations: tuple[tuple[str | None, Mapping[str, Typed]], ...]
+    dialect: Dialect
+
+    def column(self, name: str, relation: str | None) -> Typed:
+        """A column by name."""
+        quoted = self.dialect.quoted
+        for known, columns in self.relations:
+            if name in columns and relation in (None, known):
+                said = known if self.dialect.qualified else relation
+                prefix = "" if said is None else f"{quoted(said)}."
+                return replace(columns[name], sql=prefix + quoted(name))
+        raise Untranslatable(f"the column {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Translates the parts of a SELECT over its sources. names: of lambdas, with their values."""
+
+    sources: Sources
+    dialect: Dialect
+    names: Mapping[str, Typed] = field(default_factory=dict)
+
+    def value(self, node: object) -> Typed:
+        """A part with its type; Untranslatable, naming what has no equal."""
+        write = self.dialect.writers.get(type(node))
+        if write is None or not isinstance(node, exp.Expression) or not given(node) <= _PARTS:
+            raise Untranslatable(type(node).__name__.upper())
+        return write(self, node)
+
+    def double(self, node: object) -> str:
+        """A number as a double."""
+        value = self.value(node)
+        if value.type not in ("DOUBLE", "BIGINT", "HASH", "NULL"):
+            raise Untranslatable(f"arithmetic of {value.type} and a number")
+        return value.sql if value.type == "DOUBLE" else self.dialect.cast(value.sql, "DOUBLE")
+
+    def naming(self, name: str, value: Typed) -> Values:
+        """The same with one name more."""
+        return replace(self, names={**self.names, name: value})
 
 
 def lambda_parts(node: exp.Expression) -> tuple[exp.Expression, str, exp.Expression]:
@@ -184,68 +275,3 @@ def distinct_parts(node: exp.Expression) -> list[exp.Expression]:
     if len(parts) == 1 and isinstance(parts[0], exp.Tuple):
         return list(parts[0].expressions)
     return parts
-
-
-def is_made_date(node: exp.Expr) -> bool:
-    """Whether it is lpad(year, 4, '0') || '-' || lpad(month, ...) || '-' || lpad(day, ...)."""
-    parts: list[exp.Expr] = [node.unnest()]
-    while isinstance(parts[0], exp.DPipe):
-        parts[:1] = [parts[0].this, parts[0].args["expression"]]
-    widths = [p.args["expression"].name if isinstance(p, exp.Pad) else p.name for p in parts]
-    pads = [isinstance(part, exp.Pad) for part in parts]
-    return widths == ["4", "-", "2", "-", "2"] and pads == [True, False, True, False, True]
-
-
-def chained(writer: Writer, node: exp.Expression) -> list[Typed]:
-    """The operands of a || b || ..., in order."""
-    parts: list[object] = [node]
-    found: list[Typed] = []
-    while parts:
-        part = parts.pop()
-        if isinstance(part, exp.DPipe):
-            parts += [part.args["expression"], part.this]
-        else:
-            found.append(writer.value(part))
-    return found
-
-
-def call(name: str, *parts: str, type: str = "TEXT") -> Writing:
-    """A function of the same name and value on both engines, of the parts of its node in order."""
-
-    def write(writer: Writer, node: exp.Expression) -> Typed:
-        operands = [writer.value(node.args[part]).sql for part in parts if node.args.get(part)]
-        return Typed(f"{name}({', '.join(operands)})", type)
-
-    return write
-
-
-def text_to_boolean(x: str, bound: Callable[[str, Callable[[str], str]], str]) -> str:
-    """SQL of the words that DuckDB reads as true or false; any other text is NULL.
-
-    bound: how this engine gives a name to what is used several times.
-    """
-    true, false = (", ".join(f"'{word}'" for word in words) for words in (_TRUE, _FALSE))
-    return bound(
-        f"lower({x})",
-        lambda v: f"(CASE WHEN {v} IN ({true}) THEN TRUE WHEN {v} IN ({false}) THEN FALSE END)",
-    )
-
-
-SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""The space separators of Unicode, which TRIM cuts."""
-
-
-@functools.cache
-def case_table(function: str) -> tuple[str, str]:
-    """The code points that DuckDB's LOWER or UPPER changes, and what to, in one order."""
-    query = (
-        "SELECT string_agg(c, '' ORDER BY i), string_agg(d, '' ORDER BY i) FROM (SELECT i, chr(i) "
-        f"AS c, {function}(chr(i)) AS d FROM (SELECT unnest(range(1, 1114112))::INTEGER AS i) "
-        "WHERE i NOT BETWEEN 55296 AND 57343) WHERE c <> d"
-    )
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    before, after = found
-    assert len(before) == len(after)
-    return str(before), str(after)
