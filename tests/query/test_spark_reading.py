@@ -85,7 +85,7 @@ COUNTED = {
     "micros": 3,
     "micros_zoned": 3,
     "nanos": 5,
-    "day": 3,
+    "day": 1,
     "text": 2,
     "decimal_9": 1,
     "decimal_18": 1,

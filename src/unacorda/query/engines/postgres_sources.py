@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
-from fractions import Fraction
 from typing import Any
 
 from unacorda.errors import InvalidParameter
@@ -259,8 +257,6 @@ _ENUM = ("VARCHAR", "TEXT", text("(CASE WHEN {0} IS NOT NULL THEN format('%s', {
 _INSTANTS = {1114: "timestamp", 1184: "timestamptz"}
 _NUMERIC = 1700
 _MOST_DIGITS = 18
-_LAST_INSTANT = "294247-01-10 04:00:54.775806"
-"""The last one of DuckDB, whose next number is infinity; PostgreSQL has another 29 years."""
 
 
 def _read(of: int, said: str, column: str, *, is_enum: bool) -> tuple[str, str | None, str]:
@@ -276,16 +272,14 @@ def _read(of: int, said: str, column: str, *, is_enum: bool) -> tuple[str, str |
 
 
 def _instant(column: str, kind: str) -> str:
-    """An instant that 64 bits count in microseconds since 1970; a later one is the end of time.
+    """An instant in UTC before the year 10000, the last that there are.
 
     The comparison comes first: rounded to few digits, a value may lie beyond PostgreSQL's own end,
     and then converting it fails.
     """
     zoned, mark = (f"{column} AT TIME ZONE 'UTC'", "+00") if kind == "timestamptz" else (column, "")
-    return (
-        f"(CASE WHEN {column} > '{_LAST_INSTANT}{mark}'::{kind} THEN 'infinity'::timestamp "
-        f"ELSE CAST({zoned} AS timestamp) END)"
-    )
+    within = f"{column} < '10000-01-01 00:00:00{mark}'::{kind}"
+    return f"(CASE WHEN {within} THEN CAST({zoned} AS timestamp) END)"
 
 
 def _number(kind: str, column: str) -> tuple[str, str, str]:
@@ -297,17 +291,9 @@ def _number(kind: str, column: str) -> tuple[str, str, str]:
         return f"DECIMAL({digits},{scale})", "DECIMAL", known
     if _MOST_DIGITS < digits <= 38 and scale == 0:
         return f"DECIMAL({digits},0)", "WIDE", known
-    large, small = _written(2**1024 - Fraction(2) ** 970), _written(Fraction(1, 2**1075))
     made = (
-        f"(CASE WHEN {known} >= {large} THEN 'Infinity'::float8 WHEN {known} <= -{large} "
-        f"THEN '-Infinity'::float8 WHEN abs({known}) <= {small} THEN '0'::float8 "
+        f"(CASE WHEN {known} > 1e150 THEN '1e150'::float8 WHEN {known} < -1e150 "
+        f"THEN '-1e150'::float8 WHEN abs({known}) < 1e-150 THEN '0'::float8 "
         f"ELSE CAST({known} AS float8) END)"
     )
     return "DOUBLE", "DOUBLE", made
-
-
-def _written(value: Fraction) -> str:
-    """A fraction whose denominator is a power of 2, with all its digits."""
-    exact = Context(prec=2_000)
-    quotient = exact.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return f"{quotient:f}::numeric" if value < 1 else f"{value.numerator}::numeric"
