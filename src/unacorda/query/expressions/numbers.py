@@ -271,7 +271,7 @@ def _any_power(x: str, y: str) -> str:
     return (
         f"(CASE WHEN {x} = 0e0 THEN CASE WHEN {y} > 0e0 THEN 0e0 WHEN {y} = 0e0 THEN 1e0 END "
         f"WHEN {whole} AND abs({far}) <= {most} THEN pow({x}, {y}) "
-        f"WHEN {x} > 0e0 THEN CASE WHEN {far} > 0e0 THEN {double(LARGEST)} ELSE 0e0 END END)"
+        f"WHEN {x} > 0e0 THEN CASE WHEN {far} > 0e0 THEN {double(LARGEST)} WHEN {far} < 0e0 THEN 0e0 END END)"
     )
 
 
@@ -329,7 +329,7 @@ def _arc(node: Operation, operands: tuple[Value, ...]) -> Value:
 def _arc_tangent(node: Operation, operands: tuple[Value, ...]) -> Value:
     values = [kept(numeric(operand)) for operand in operands]
     most = _HALF if node.name == "ATAN" else _WHOLE
-    least = values[0].size.least / values[-1].size.most / 2 if len(values) > 1 else 0.0
+    least = _of_quotient(values[0].size, values[-1].size).least / 2 if len(values) > 1 else 0.0
     return number(
         f"{node.name.lower()}({', '.join(value.sql for value in values)})",
         node=node,

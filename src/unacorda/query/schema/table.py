@@ -245,8 +245,9 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     text = base in TEXTS or base == "ENUM"
     kinds: tuple[Kind, ...]
     match fact:
-        case Bounds():
-            kinds = (Kind.INTEGER if base in INTEGERS else Kind.NUMBER,)
+        case Bounds(lower=lower, upper=upper):
+            whole = base in INTEGERS and lower.is_integer() and upper.is_integer()
+            kinds = (Kind.INTEGER if whole else Kind.NUMBER,)
         case Categories(values=values):
             kinds = (_kind_of(values),)
         case Dates():
@@ -300,6 +301,8 @@ def _number(
         number = f"(TRY_CAST({sql} AS DOUBLE) + 0.0e0)"
     else:
         number = held(f"TRY_CAST({sql} AS DOUBLE)", undefined=True)
+    if kind is Kind.INTEGER and base not in INTEGERS:  # declared categories: what is not whole
+        number = bound(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
     column = Column(identifier, kind)
     if base in INTEGERS or base == "DECIMAL":
         column = replace(column, least=1e-39, most=1e39)
