@@ -271,7 +271,8 @@ def _any_power(x: str, y: str) -> str:
     return (
         f"(CASE WHEN {x} = 0e0 THEN CASE WHEN {y} > 0e0 THEN 0e0 WHEN {y} = 0e0 THEN 1e0 END "
         f"WHEN {whole} AND abs({far}) <= {most} THEN pow({x}, {y}) "
-        f"WHEN {x} > 0e0 THEN CASE WHEN {far} > 0e0 THEN {double(LARGEST)} WHEN {far} < 0e0 THEN 0e0 END END)"
+        f"WHEN {x} > 0e0 THEN CASE WHEN {far} > 0e0 THEN {double(LARGEST)} "
+        f"WHEN {far} < 0e0 THEN 0e0 END END)"
     )
 
 
