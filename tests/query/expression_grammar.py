@@ -30,9 +30,9 @@ _NUMBERS = (
     "0e0",
     "'-0.0'",
     "1e308",
-    "1e150",
-    "-1e-150",
-    "3e-149",
+    "1e100",
+    "-1e-100",
+    "3e-99",
     "-1.7976931348623157e308",
     "5e-324",
     "-2.2250738585072014e-308",
@@ -119,7 +119,7 @@ def nasty_table(connection: duckdb.DuckDBPyConnection) -> None:
 
 _number_atoms = st.sampled_from(
     ["x", "y", "ratio", "age", "n", "NULL", "0", "1", "-1", "2", "7", "10", "100", "0.5", "-0.0"]
-) | st.sampled_from(["1e150", "1e-150", "9007199254740992", "-1e100", "3e-140"])
+) | st.sampled_from(["1e100", "1e-100", "9007199254740992", "-1e100", "3e-90"])
 _text_atoms = st.sampled_from(["s", "u", "''", "'a'", "'it''s ;--'", "'12'", "'x%_'", "NULL"])
 _truth_atoms = st.sampled_from(["b", "TRUE", "FALSE", "NULL", "NOT b"])
 _date_atoms = st.sampled_from(
@@ -239,7 +239,7 @@ def _truths(levels: int) -> st.SearchStrategy[str]:
         "{t} = {d}",
         "{n} BETWEEN {n} AND {n}",
         "{s} NOT BETWEEN {s} AND 'm'",
-        "{n} IN (1, -0.0, NULL, 2.5, 1e150)",
+        "{n} IN (1, -0.0, NULL, 2.5, 1e100)",
         "{n} NOT IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)",
         "{s} IN ('a', '', 'it''s')",
         "{d} IN ('2024-02-29', DATE '0001-01-01')",

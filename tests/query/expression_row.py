@@ -14,7 +14,7 @@ _ROW = {
     "zero": (Kind.INTEGER, "0e0"),
     "price": (Kind.NUMBER, "2.5e0"),
     "debt": (Kind.NUMBER, "-1.5e0"),
-    "endless": (Kind.NUMBER, "1e150"),
+    "endless": (Kind.NUMBER, "1e100"),
     "gone": (Kind.NUMBER, "CAST(NULL AS DOUBLE)"),
     "City": (Kind.TEXT, "'Århus'"),
     "blank": (Kind.TEXT, "CAST(NULL AS VARCHAR)"),

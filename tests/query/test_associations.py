@@ -64,8 +64,8 @@ def test_a_column_with_itself_has_its_variance_and_correlation_one() -> None:
 
 @pytest.mark.long
 def test_extreme_ranges_and_no_rows_are_answered() -> None:
-    huge, tiny = (-(10**150), 10**150), (0, "1e-150")
-    for x in ([], [None], [7.0], [1e-150, 0.0, 1e300] * 40):
+    huge, tiny = (-(10**100), 10**100), (0, "1e-100")
+    for x in ([], [None], [7.0], [1e-100, 0.0, 1e300] * 40):
         for aggregate in (covariance("x", "y", huge, tiny), correlation("x", "y", huge, tiny)):
             found = one_answer(x, x, aggregate)
             numbers = (found.values[0], found.standard_errors[0], found.lower[0], found.upper[0])

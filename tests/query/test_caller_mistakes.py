@@ -202,7 +202,7 @@ NUMBERS: dict[str, Mistake] = {
         agg(m=lambda: unacorda.sum("age", 0, Fraction(2) ** 501)),
         InvalidParameter,
         "upper",
-        "1e150",
+        "1e100",
     ),
     "a weight of nothing": (
         agg(n=lambda: unacorda.count(weight=0)),

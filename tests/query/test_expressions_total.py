@@ -53,15 +53,17 @@ def evaluate(connection: duckdb.DuckDBPyConnection, found: Expression) -> None:
     stored = f"SELECT COUNT(*) FROM r WHERE {test}"
     assert connection.execute(filtered).fetchall() == connection.execute(stored).fetchall()
     if found.kind.numeric:
-        outside = "isnan(v) OR v < ? OR v > ? OR (v <> 0 AND abs(v) NOT BETWEEN ? AND ?)"
+        outside = (
+            "isnan(v) OR v < ? OR v > ? OR (v <> 0 AND abs(v) NOT BETWEEN ? AND ?) OR v % ? <> 0"
+        )
         if not found.text.startswith('"'):  # bare columns are handed on as they are
             outside += " OR (v = 0 AND CAST(v AS VARCHAR) = '-0.0')"
         if found.kind == Kind.INTEGER:
             outside += " OR floor(v) <> v"
         query = f"SELECT v FROM r WHERE v IS NOT NULL AND ({outside})"
-        ends = [found.lower, found.upper, found.least, found.most]
-        assert found.least >= 1e-150
-        assert found.most <= 1e150
+        ends = [found.lower, found.upper, found.least, found.most, found.step]
+        assert found.least >= 2.0**-664
+        assert found.most <= 1e200
         assert connection.execute(query, ends).fetchall() == []
 
 
@@ -118,7 +120,7 @@ _BINARY = (
 
 @pytest.mark.parametrize("template", mostly_slow(_UNARY, quick=4))
 def test_functions_of_one_number_never_raise(connections: _Connections, template: str) -> None:
-    for operand in ("x", "ratio", "age", "n", "x * y", "x + y", "x / y", "-0.0", "1e150"):
+    for operand in ("x", "ratio", "age", "n", "x * y", "x + y", "x / y", "-0.0", "1e100"):
         check(connections, Kind.NUMBER, template.format(f"({operand})"))
 
 
@@ -214,8 +216,8 @@ def test_the_deepest_expressions_still_run(connections: _Connections, name: str)
 @pytest.mark.long
 def test_literals_reach_the_engine_exactly(connections: _Connections) -> None:
     numbers = random.Random(5)
-    values = [0.1, 1e22, 1e23, 1e-150, 1e150, 9.999999999999999e149, 2.0**53]
-    values += [float(f"{numbers.random():.17g}e{numbers.randrange(-140, 150)}") for _ in range(300)]
+    values = [0.1, 1e22, 1e23, 1.2e-100, 1e100, 9.999999999999999e99, 2.0**53]
+    values += [float(f"{numbers.random():.17g}e{numbers.randrange(-99, 100)}") for _ in range(300)]
     for value in values:
         found = parse(repr(value), columns={})
         assert (found.lower, found.upper) == (value, value)

@@ -71,7 +71,7 @@ def ask(session: Session) -> Query:
     return (
         session.table("t")
         .where("x >= 0 OR x IS NULL OR 1 / x < 0")
-        .derive(y="ln(x) / (x - 1) + x * 1e140", z="TRY_CAST(s AS DATE)")
+        .derive(y="ln(x) / (x - 1) + x * 1e90", z="TRY_CAST(s AS DATE)")
         .group_by("s", keys=["b", "a", None])
         .agg(
             n=unacorda.count(),
@@ -193,7 +193,7 @@ def test_division_by_zero_and_its_kin_are_absent_and_raise_nothing() -> None:
             "ln(x)": 1,
             "x / (x - x)": 0,
             "power(0, x)": 2,
-            "1e150 * 1e150 * x": 3,
+            "1e100 * 1e100 * x": 3,
         }.items():
             query = table.derive(y=expression).agg(n=unacorda.count("y"))
             assert exact(session, query) == {"n": [present]}, expression

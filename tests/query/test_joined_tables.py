@@ -302,7 +302,7 @@ def test_what_is_public_bounds_and_lists_its_columns(seed: int) -> None:
         }
     )
     private = pa.table({"id": [1, 2, 3], "code": [0, 5, 99]})
-    finite = [min(n, 1e150) for n in numbers if n is not None and not math.isnan(n)]
+    finite = [min(n, 1e100) for n in numbers if n is not None and not math.isnan(n)]
     with opened({"t": private}, public={"p": public}) as session:
         for how in ("inner", "left"):
             query = session.table("t").join("p", "code", how=how)

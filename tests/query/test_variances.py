@@ -68,7 +68,7 @@ def test_almost_without_noise_it_is_the_variance_of_the_clamped_values_that_are_
 
 @pytest.mark.parametrize(
     ("lower", "upper", "scale"),
-    [(0, "1e-150", 1e-150), (-(10**150), 10**150, 1e150), (2**40, 2**40 + 1, 1.0)],
+    [(0, "1e-100", 1e-100), (-(10**100), 10**100, 1e100), (2**40, 2**40 + 1, 1.0)],
 )
 def test_extreme_ranges_are_answered(lower: Any, upper: Any, scale: float) -> None:
     start = float(lower) if lower else 0.0

@@ -33,8 +33,8 @@ PREDICTION: Final = "p"
 EXPONENTIAL: Final = "exp_p"
 """The column of e^p: see `exponential_columns`."""
 
-_FARTHEST: Final = 300
-"""Where predictions are clipped before e^p is taken; e^-300 is nothing against 1."""
+_FARTHEST: Final = 200
+"""Where predictions are clipped before e^p is taken; e^-200 is nothing against 1."""
 
 _QUARTERED: Final = 6
 _TERMS: Final = 9

@@ -161,6 +161,8 @@ UNITS_LOG2 = 40
 
 _CUT = 2.0**20
 """Single numbers are cut at so many lengths, so that their squares stay finite."""
+_NOTHING = 2.0**-60
+"""Those of less than so many lengths are 0, so that their squares do not vanish by themselves."""
 
 
 @final
@@ -200,7 +202,12 @@ class Shortened(RowTerm):
     def sql(self) -> str:
         """SQL of it, where no number is NULL."""
         end = double(self.length * _CUT)
-        inside = [f"greatest(least({value}, {end}), -{end})" for value in self.values]
+        nothing = double(self.length * _NOTHING)
+        inside = [
+            f"CASE WHEN abs({value}) < {nothing} THEN 0e0 "
+            f"ELSE greatest(least({value}, {end}), -{end}) END"
+            for value in self.values
+        ]
         square = " + ".join(f"({number}) * ({number})" for number in inside)
         scale, length = double(2.0**-self.unit_log2), double(self.length)
         whole = double(self.length * self.length)

@@ -15,7 +15,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -24,7 +24,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.engines.dialects.statements import LAYER
-from unacorda.query.expressions.conversions import held
+from unacorda.query.expressions.conversions import held, stepped
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise
@@ -46,7 +46,7 @@ _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
 _SIZES = 1e-50, 1e50
 """Numbers of the relation are 0 or between these."""
-_OWN_SIZES = 1e-70, 1e70
+_OWN_SIZES = 2.0**-232, 1e70
 """So are those of a wish: a product of four of them is a double, and one of three in units."""
 _LEAST, _MOST = Fraction(1, 10**40), Fraction(10**70)
 """Lengths, and of matrices the square of the former."""
@@ -183,9 +183,9 @@ class FitRelation:
     def beside(self, columns: Mapping[str, str]) -> FitRelation:
         """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
         found = {name: _parsed(given, self.columns) for name, given in columns.items()}
-        more = {name: x.named(name) for name, x in found.items()}
+        more = {name: _column(name, one) for name, one in found.items()}
         return FitRelation(
-            text=_beside(self.text, {name: one.sql for name, one in found.items()}),
+            text=_beside(self.text, {name: _stepped(one) for name, one in found.items()}),
             columns={**self.columns, **more},
         )
 
@@ -272,10 +272,13 @@ class _Own:
     place: int
 
     def inputs(self, relation: FitRelation) -> dict[str, str]:
-        """Its numbers n and its value v, none beyond what has a finite square."""
-        found = {f"n{self.place}_{i}": text for i, text in enumerate(self.wish.vector)}
-        found[f"n{self.place}_v"] = self.wish.value
-        return {name: _held(_parsed(text, relation.columns)) for name, text in found.items()}
+        """Its numbers n and its value v."""
+        numbers = [_parsed(text, relation.columns) for text in self.wish.vector]
+        value = _parsed(self.wish.value, relation.columns)
+        within = not _in_doubles(numbers, value, squared=self.wish.squared)
+        found = {f"n{self.place}_{i}": one for i, one in enumerate(numbers)}
+        found[f"n{self.place}_v"] = value
+        return {name: _held(one) if within else one.sql for name, one in found.items()}
 
     def cut(self) -> dict[str, str]:
         """What makes units of its numbers: the value, or less of it where that is too much."""
@@ -422,11 +425,34 @@ def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
     return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
 
 
+_STEP = 2.0**-200
+"""Columns that may be smaller are multiples of it, so that what is computed of them is in reach."""
+
+
+def _stepped(found: Expression) -> str:
+    return found.sql if found.least >= _STEP else stepped(found.sql, _STEP)
+
+
+def _column(name: str, found: Expression) -> Column:
+    column = found.named(name)
+    return column if found.least >= _STEP else replace(column, least=_STEP, step=_STEP)
+
+
+def _in_doubles(numbers: Sequence[Expression], value: Expression, *, squared: bool) -> bool:
+    """Whether a wish can be computed of these as they are: v v (n n + ...), and v (n n + ...) n."""
+    least, most = min(one.least for one in numbers), max(one.most for one in numbers)
+    power = 2 if squared else 1
+    return (
+        min(least, value.least, value.least * least**power * (1e90 if squared else 1.0)) >= 1e-150
+        and max(most, value.most, value.most * most**power) <= 1e140
+    )
+
+
 def _held(found: Expression) -> str:
-    """SQL of a number within reach."""
+    """SQL of a number within reach of every wish."""
     least, most = _OWN_SIZES
-    if found.least >= least and found.most <= most:
-        return found.sql
+    if found.most <= most:
+        return found.sql if found.least >= least else stepped(found.sql, least)
     return held(found.sql, least=least, most=most)
 
 

@@ -292,8 +292,8 @@ def _number(kind: str, column: str) -> tuple[str, str, str]:
     if _MOST_DIGITS < digits <= 38 and scale == 0:
         return f"DECIMAL({digits},0)", "WIDE", known
     made = (
-        f"(CASE WHEN {known} > 1e150 THEN '1e150'::float8 WHEN {known} < -1e150 "
-        f"THEN '-1e150'::float8 WHEN abs({known}) < 1e-150 THEN '0'::float8 "
+        f"(CASE WHEN {known} > 1e100 THEN '1e100'::float8 WHEN {known} < -1e100 "
+        f"THEN '-1e100'::float8 WHEN abs({known}) < 1e-100 THEN '0'::float8 "
         f"ELSE CAST({known} AS float8) END)"
     )
     return "DOUBLE", "DOUBLE", made

@@ -1,10 +1,11 @@
 """What is read out of a value, and what a number may be: the language's own definition.
 
-A number is a double that is 0 or has a size from 1e-150 to 1e150: what is smaller is 0, what is
-larger is that end, and NaN is NULL. So products and quotients of two numbers neither overflow nor
-vanish, which some engines call an error. A date or an instant lies in the years 1 to 9999; any
-other is NULL. A text is a number, a date, an instant or a truth value where it is written as here,
-and NULL elsewhere. All of it is SQL that raises on no row, and that engines compute alike.
+A number that is read is 0 or of a size from 1e-100 to 1e100: what is smaller is 0, what is larger
+is that end, and NaN is NULL. So what is computed of few neither overflows nor vanishes, which some
+engines call an error; of many, `values.kept` sees to it. A date or an instant lies in the years 1
+to 9999; any other is NULL. A text is a number, a date, an instant or a truth value where it is
+written as here, and NULL elsewhere. All of it is SQL that raises on no row, and that engines
+compute alike.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -28,11 +29,14 @@ __all__ = [
     "matched",
     "number_of_text",
     "quoted",
+    "rounded",
+    "stepped",
 ]
 
-_SHORT = 120
+_SHORT = 250
 _BOUND = "unacorda_bound_value"
 
+_PLACES = 2.0**52
 _SPACE = r"[ \t\r\n]*"
 _DIGITS = "[0-9]{1,150}"
 _NUMBER = rf"[+-]?(?:{_DIGITS}(?:\.[0-9]{{0,150}})?|\.{_DIGITS})(?:[eE][+-]?[0-9]{{1,2}})?"
@@ -95,6 +99,24 @@ WHEN x < 0e0 THEN (-9.0e0) WHEN x > 0e0 THEN 9.0e0 END)
         f"WHEN {{0}} < 0e0 THEN {double(-most)} WHEN {{0}} > 0e0 THEN {large} END)"
     )
     return bound(sql, arms.format)
+
+
+def stepped(sql: str, step: float) -> str:
+    """SQL of a number as a multiple of a power of 2, where it is not larger than all its digits.
+
+    Adding a number rounds to its last place, and taking it away again is exact: `rounded` says it.
+    """
+    shift = double(step * _PLACES)
+    return f"(({sql} + {shift}) - {shift})"
+
+
+def rounded(value: float, step: float) -> float:
+    """What `stepped` makes of a number.
+
+    >>> rounded(1e-150, 2.0**-332), rounded(0.1, 2.0**-332)
+    (0.0, 0.1)
+    """
+    return value + step * _PLACES - step * _PLACES
 
 
 def in_years(sql: str, kind: str) -> str:

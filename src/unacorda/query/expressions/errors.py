@@ -341,7 +341,7 @@ _MENDS: dict[type[object], tuple[str, str]] = {
     exp.Interval: ("an INTERVAL", "Write x + INTERVAL 7 DAY, x - INTERVAL 1 MONTH."),
     exp.BitwiseXor: ("XOR", "Write a <> b, which is true where just one of them is."),
     exp.IsNan: ("ISNAN", "Write x IS NULL: NaN is NULL here."),
-    exp.IsInf: ("ISINF", "Numbers are at most 1e150 in size here: write ABS(x) >= 1e150."),
+    exp.IsInf: ("ISINF", "Numbers are finite here: write ABS(x) >= 1e100."),
     exp.Reverse: ("REVERSE", "Write RIGHT(x, 1), or SUBSTRING(x, 1, 1)."),
     exp.RegexpExtract: ("a regular expression", "Use SPLIT_PART, SUBSTRING or LIKE."),
     exp.RegexpReplace: ("a regular expression", "Use REPLACE with literal texts."),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-from unacorda.query.expressions.types import LARGEST, SMALLEST
+from unacorda.query.expressions.types import LARGEST
 
 __all__ = ["moment", "number"]
 
@@ -29,7 +29,7 @@ def number(text: str) -> int | float | None:
     if not _NUMBER.fullmatch(text):
         return None
     value = float(text)
-    if value and not SMALLEST <= value <= LARGEST:
+    if value and not 1e-100 <= value <= LARGEST:
         return None
     if not text.isdigit():
         return value

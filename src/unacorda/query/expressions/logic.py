@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,7 +135,7 @@ def _one_of(sql: str, node: Node, values: tuple[Value, ...], *, nullable: bool) 
         kind=values[0].kind,
         range=ranges.hull(*(value.range for value in values)),
         node=node,
-        size=Size(min(size.least for size in sizes), max(size.most for size in sizes)),
+        size=functools.reduce(Size.hull, sizes),
         nullable=nullable,
     )
 

@@ -18,7 +18,7 @@ from unacorda.query.expressions.conversions import bound, bound_pair, double, he
 from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.tree import Operation
 from unacorda.query.expressions.types import LARGEST, Kind
-from unacorda.query.expressions.values import Size, Value, kept, number, numeric
+from unacorda.query.expressions.values import PLAIN, Size, Value, kept, number, numeric
 
 __all__ = [
     "ARITHMETIC",
@@ -30,8 +30,6 @@ _Rule = Callable[[Operation, tuple[Value, ...]], Value]
 _DOUBLES = Size(1e-300, 1e300)
 """Within the normal doubles, with room for what computing them errs."""
 _NEARLY = 1 + 2.0**-40
-_LAST_PLACE = 2.0**-53
-"""Of a number in its size, at least: sums and remainders are multiples of it."""
 
 
 def _fitting(
@@ -47,7 +45,8 @@ def _fitting(
 
 
 def _of_sum(a: Size, b: Size) -> Size:
-    return Size(min(a.least, b.least) * _LAST_PLACE, (a.most + b.most) * _NEARLY)
+    step = min(a.step, b.step)
+    return Size(step, (a.most + b.most) * _NEARLY, step)
 
 
 def _of_product(a: Size, b: Size) -> Size:
@@ -59,7 +58,8 @@ def _of_quotient(a: Size, b: Size) -> Size:
 
 
 def _of_remainder(a: Size, b: Size) -> Size:
-    return Size(min(a.least, b.least) * _LAST_PLACE, min(a.most, b.most))
+    step = min(a.step, b.step)
+    return Size(step, min(a.most, b.most), step)
 
 
 def _may_hold_zero(value: Value) -> bool:
@@ -149,7 +149,7 @@ def _whole(node: Operation, operands: tuple[Value, ...]) -> Value:
         f"{node.name.lower()}({a.sql})",
         node=node,
         range=ranges.whole(a.range),
-        size=Size(1.0, a.size.most + 1),
+        size=Size(1.0, a.size.most + 1, 1.0),
         integer=True,
         nullable=a.nullable,
     )
@@ -212,7 +212,7 @@ def _logarithm(function: Callable[[float], float]) -> _Rule:
     return rule
 
 
-_MOST_EXPONENT = 345.0
+_MOST_EXPONENT = 230.0
 """The exponential of it is a number, and that of its negative."""
 
 
@@ -239,29 +239,25 @@ def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
     """A base to an exponent; NULL for 0 to a negative one, and for what is not a real number.
 
     A base to a constant is held to what gives a double. Else the logarithm of the result is looked
-    at: what is too large is LARGEST, what is too small 0, and of negative bases both are NULL.
+    at: what would be larger than e^230 is 1e100, what is smaller than e^-230 0, and of negative
+    bases both are NULL.
     """
     base, exponent = (kept(numeric(operand)) for operand in operands)
-    y = exponent.range.lower
+    y, size = exponent.range.lower, PLAIN
     if y != exponent.range.upper or abs(y) > _MOST_CONSTANT:
         sql = bound_pair(base.sql, exponent.sql, _any_power)
     elif y == 0:
         sql = bound(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
     else:
-        end = 10.0 ** min(300.0 / abs(y), 150.0)
+        end = 10.0 ** min(300.0 / abs(y), 100.0)
         real = ">= 0e0" if y != math.floor(y) else "IS NOT NULL"
         real = real if y > 0 else f"{real} AND {{0}} <> 0e0"
         x = held(base.sql, least=1 / end, most=end) if end < base.size.most else base.sql
         within = bound(x, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
         sql = f"pow({within}, {exponent.sql})"
-    return kept(
-        number(
-            sql,
-            node=node,
-            range=ranges.power(base.range, exponent.range),
-            size=Size(1e-301, 1e301),
-        )
-    )
+        ends = sorted(min(max(one, 1 / end), end) ** y for one in (base.size.least, base.size.most))
+        size = Size(ends[0] / 2, ends[1] * 2)
+    return number(sql, node=node, range=ranges.power(base.range, exponent.range), size=size)
 
 
 def _any_power(x: str, y: str) -> str:

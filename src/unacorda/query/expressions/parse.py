@@ -29,6 +29,7 @@ from unacorda.query.expressions.texts import TEXTS
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.expressions.values import (
+    FINISHED,
     KindMismatch,
     Size,
     Value,
@@ -84,9 +85,9 @@ def parse(
     caller's word for the text, for messages. expect: the kind the expression must give; NUMBER also
     takes integers, and booleans as 1 and 0.
 
-    The result is total: evaluating its sql raises on no row. Arithmetic is in doubles from 1e-150
-    to 1e150 in size; division and remainder by zero, roots and logarithms outside their domain give
-    NULL. CAST means TRY_CAST. See docs/sql.md for the language.
+    The result is total: evaluating its sql raises on no row. Arithmetic is in doubles, which never
+    overflow; division and remainder by zero, roots and logarithms outside their domain give NULL.
+    CAST means TRY_CAST. See docs/sql.md for the language.
 
     Raises UnsafeExpression for what is outside the language, InvalidParameter for unknown columns
     and kinds that do not fit.
@@ -262,7 +263,7 @@ def _column(node: Name, column: Column) -> Value:
     sql, found = quoted(column.name, '"'), Range(column.lower, column.upper)
     if not column.kind.numeric:
         return Value(sql=sql, kind=column.kind, range=found, node=node)
-    whole, size = column.kind is Kind.INTEGER, Size(column.least, column.most)
+    whole, size = column.kind is Kind.INTEGER, Size(column.least, column.most, column.step or 0.0)
     return number(sql, node=node, range=found, size=size, integer=whole)
 
 
@@ -277,7 +278,7 @@ def _expected(value: Value, expect: Kind | None) -> Value:
 
 
 def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
-    value, kind = kept(value), value.kind
+    value, kind = kept(value, FINISHED), value.kind
     assert kind is not None
     sql, found = value.sql, value.range
     if kind.numeric and isinstance(node, Operation):
@@ -295,4 +296,5 @@ def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
         text=text_of(node),
         least=value.size.least,
         most=value.size.most,
+        step=value.size.step,
     )

@@ -208,7 +208,7 @@ def _literal(reader: Reading, node: exp.Expression) -> Node:
     if value is None:
         raise reader.refuse(
             node,
-            "A double does not hold this number exactly, or its size is not from 1e-150 to 1e150: "
+            "A double does not hold this number exactly, or its size is not from 1e-100 to 1e100: "
             "write it with a decimal point to have it rounded, or in quotes if it names something.",
         )
     return Literal(value)

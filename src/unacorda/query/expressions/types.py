@@ -12,17 +12,17 @@ from unacorda.errors import InvalidParameter
 
 __all__ = ["LARGEST", "SMALLEST", "Column", "Expression", "Kind"]
 
-LARGEST, SMALLEST = 1e150, 1e-150
-"""The sizes between which every number is that is not 0."""
+LARGEST, SMALLEST = 1e100, 2.0**-332
+"""The sizes to which numbers are held: every one that a column has is between them, or 0."""
 
 
 class Kind(enum.Enum):
     """What a column or an expression holds; NULL is a value of every kind."""
 
     NUMBER = "number"
-    """A double: 0, or of a size from SMALLEST to LARGEST."""
+    """A double, never NaN or infinite."""
     INTEGER = "integer"
-    """A whole number up to LARGEST, as a double."""
+    """A double that is a whole number."""
     TEXT = "text"
     BOOLEAN = "boolean"
     DATE = "date"
@@ -48,13 +48,14 @@ class Column:
     TIMESTAMP (UTC), of the years 1 to 9999.
     lower, upper: a public fact about every non-NULL number of the column, to which the producer
     has clamped it; infinite where nothing is known but the sizes that numbers have; of no meaning
-    for other kinds. least, most: the sizes of its numbers that are not 0.
+    for other kinds. least, most: the sizes of its numbers that are not 0; step: a power of 2 of
+    which all of them are multiples, where it is known.
 
     Raises InvalidParameter for an unusable name or bounds out of order.
 
     >>> age = Column("age", Kind.INTEGER, 0, 120)
-    >>> age.lower, age.upper, age.least, age.most
-    (0.0, 120.0, 1e-150, 1e+150)
+    >>> age.lower, age.upper, age.most
+    (0.0, 120.0, 1e+100)
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column:
     upper: float = math.inf
     least: float = SMALLEST
     most: float = LARGEST
+    step: float | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not encodable(self.name):
@@ -82,11 +84,11 @@ class Expression:
     """A parsed expression: safe DuckDB text with its kind and range.
 
     sql: DuckDB text written by this package from allowed parts only; evaluating it raises on no
-    row whatsoever, and a number it gives is 0 or of a size from SMALLEST to LARGEST, and never -0.0
+    row whatsoever, and a number it gives is 0 or of a size from 2^-664 to 1e200, and never -0.0
     unless it is a bare column. kind: what it gives.
     lower, upper: every non-NULL number it gives lies between them, infinite where nothing is
     known; of no meaning for other kinds. An expression that only gives NULL has 0 and 0.
-    least, most: the sizes of its numbers that are not 0.
+    least, most, step: as of a column.
     columns: the names of the columns it reads.
     text: the same expression in the input language, comments and needless brackets dropped;
     parsing it again gives an equal expression.
@@ -100,10 +102,13 @@ class Expression:
     text: str
     least: float = SMALLEST
     most: float = LARGEST
+    step: float | None = None
 
     def named(self, identifier: str) -> Column:
         """The column that it is under a name."""
-        return Column(identifier, self.kind, self.lower, self.upper, self.least, self.most)
+        return Column(
+            identifier, self.kind, self.lower, self.upper, self.least, self.most, self.step
+        )
 
 
 def encodable(text: str) -> bool:

@@ -1,8 +1,8 @@
 """A part of an expression with its kind, its range and the sizes that its numbers have.
 
-Every number that a column or a finished expression gives is 0 or of a size from SMALLEST to
-LARGEST. Inside an expression it may leave these ends, but never those of the doubles: an operation
-that could take it there sees its operands held to the former first.
+Every number that a column gives is 0 or of a size from SMALLEST to LARGEST. What is computed of it
+may leave these ends, but never those of the doubles: an operation that could take it there sees its
+operands held to the former first.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 
 from unacorda.query.expressions import literals
-from unacorda.query.expressions.conversions import double, held, quoted
+from unacorda.query.expressions.conversions import double, held, quoted, rounded, stepped
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, text_of
 from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind
@@ -48,12 +48,26 @@ class KindMismatch(Exception):
     """Parts of different kinds meet; `parse` turns it into InvalidParameter."""
 
 
+_STEPS = 2.0**-52
+"""Of the power of 2 below a number, of which it is a multiple."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Between which sizes numbers are that are not 0."""
+    """Between which sizes numbers are that are not 0; all are multiples of step, a power of 2.
+
+    A sum is a multiple of what its parts are multiples of, however small it is, and rounding it
+    leaves it one.
+    """
 
     least: float
     most: float
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.step == 0.0:
+            known = math.ldexp(1.0, math.frexp(self.least)[1] - 1) * _STEPS
+            object.__setattr__(self, "step", known)
 
     def within(self, other: Size) -> bool:
         """Whether all of these are sizes of the other."""
@@ -61,11 +75,15 @@ class Size:
 
     def hull(self, other: Size) -> Size:
         """The sizes of both."""
-        return Size(min(self.least, other.least), max(self.most, other.most))
+        return Size(
+            min(self.least, other.least), max(self.most, other.most), min(self.step, other.step)
+        )
 
 
 PLAIN = Size(SMALLEST, LARGEST)
-"""What columns and finished expressions have."""
+"""What columns have, and what is held to that."""
+FINISHED = Size(2.0**-664, 1e200)
+"""What expressions have that have been finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,31 +114,41 @@ def number(
     nullable: bool = True,
 ) -> Value:
     """A value of kind NUMBER or INTEGER; its size is what this, its range and its kind allow."""
-    most = max(abs(range.lower), abs(range.upper)) if not range.empty else 0.0
-    least = max(range.lower, -range.upper, 1.0 if integer else 0.0)
-    if most < math.inf:
-        size = Size(size.least, min(size.most, most))
+    if not range.empty:
+        most = max(abs(range.lower), abs(range.upper))
+        least = max(range.lower, -range.upper, 1.0 if integer else 0.0, size.least)
+        step = max(size.step, 1.0) if integer else size.step
+        size = Size(least, min(size.most, most), step)
     return Value(
         sql=sql,
         kind=Kind.INTEGER if integer else Kind.NUMBER,
         range=range,
         node=node,
-        size=Size(max(size.least, least), size.most) if least < math.inf else size,
+        size=size,
         nullable=nullable,
     )
 
 
-def kept(value: Value) -> Value:
-    """A number whose size is between SMALLEST and LARGEST: held there where it may leave them."""
-    if value.size.within(PLAIN) or value.kind is None or not value.kind.numeric:
+def kept(value: Value, to: Size = PLAIN) -> Value:
+    """A number whose size is between two: held there where it may leave them."""
+    if value.size.within(to) or value.kind is None or not value.kind.numeric:
         return value
-    lower, upper = (
-        end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
-        for end in (value.range.lower, value.range.upper)
+    ends, most = (value.range.lower, value.range.upper), value.size.most
+    if most <= to.most:
+        lower, upper = (end if math.isinf(end) else rounded(end, to.least) for end in ends)
+        sql, size = stepped(value.sql, to.least), Size(to.least, most, to.least)
+        return replace(value, sql=sql, range=Range(lower, upper), size=size)
+    lower, upper = (end if math.isinf(end) else min(max(end, -to.most), to.most) for end in ends)
+    lower = 0.0 if 0 < lower < to.least else lower
+    upper = 0.0 if -to.least < upper < 0 else upper
+    least = min(max(value.size.least, to.least), to.most)
+    step = max(min(value.size.step, Size(to.most, to.most).step), to.step)
+    return replace(
+        value,
+        sql=held(value.sql, least=to.least, most=to.most),
+        range=Range(lower, upper),
+        size=Size(least, to.most, step),
     )
-    lower = 0.0 if 0 < lower < SMALLEST else lower
-    upper = 0.0 if -SMALLEST < upper < 0 else upper
-    return replace(value, sql=held(value.sql), range=Range(lower, upper), size=PLAIN)
 
 
 def constant(node: Literal) -> Value:
@@ -134,9 +162,8 @@ def constant(node: Literal) -> Value:
         case int() | float():
             exact = Range(float(value), float(value))
             sql = double(float(value))
-            return number(
-                sql, node=node, range=exact, integer=isinstance(value, int), nullable=False
-            )
+            size, whole = Size(abs(value) or 1.0, abs(float(value))), isinstance(value, int)
+            return number(sql, node=node, range=exact, size=size, integer=whole, nullable=False)
         case str():
             return _plain(quoted(value, "'"), Kind.TEXT, node)
         case dt.datetime():

@@ -41,8 +41,8 @@ Key = str | int | bool | dt.date | None
 MOST_KEYS = 1_000_000
 """In one question, all combinations counted."""
 
-_FARTHEST = max(Fraction(LARGEST), Fraction(10**150))
-_NEAREST = min(Fraction(SMALLEST), Fraction(1, 10**150))
+_FARTHEST = max(Fraction(LARGEST), Fraction(10**100))
+_NEAREST = min(Fraction(SMALLEST), Fraction(1, 10**100))
 _PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
 
 
@@ -114,7 +114,7 @@ def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     if low >= high:
         raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
     if max(abs(low), abs(high)) > _FARTHEST or high - low < _NEAREST:
-        raise InvalidParameter("upper", upper, expected="ends up to 1e150, 1e-150 or more apart")
+        raise InvalidParameter("upper", upper, expected="ends up to 1e100, 1e-100 or more apart")
     if float(low) == float(high):
         raise InvalidParameter("upper", upper, expected="a float64 above that of the lower bound")
     return low, high

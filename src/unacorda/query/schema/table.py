@@ -26,9 +26,10 @@ from unacorda.query.expressions.conversions import (
     in_years,
     instant_of_text,
     number_of_text,
+    rounded,
 )
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.expressions.types import SMALLEST, Column, Expression, Kind
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.quoting import double, folded, identifier, twin
 from unacorda.query.schema.units import Person, Row, Unit
@@ -307,13 +308,14 @@ def _number(
     if base in INTEGERS or base == "DECIMAL":
         column = replace(column, least=1e-39, most=1e39)
     if isinstance(fact, Bounds):
-        low, high = double(fact.lower + 0.0), double(fact.upper + 0.0)
+        lower, upper = (rounded(end, SMALLEST) for end in (fact.lower, fact.upper))
+        low, high = double(lower), double(upper)
         cut = (
             f"(CASE WHEN {{0}} BETWEEN {low} AND {high} THEN {{0}} "
             f"WHEN {{0}} < {low} THEN {low} WHEN {{0}} > {high} THEN {high} END)"
         )
         number = bound(number, cut.format)
-        column = replace(column, lower=fact.lower, upper=fact.upper)
+        column = replace(column, lower=lower, upper=upper)
     return number, column
 
 
