@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from tests.support.cases import in_subtests
-from tests.support.seams import EMPTY, EVERYTHING, Column, Kind, Range, parse, ranges
+from tests.support.seams import EMPTY, EVERYTHING, Column, Kind, Range, parse, ranges, rounded
 from tests.tiers import mostly_slow
 
 _NUMBERS = st.one_of(
@@ -142,3 +143,16 @@ def test_inexact_corners_move_outward() -> None:
     assert total.lower < 0.1 + 0.2 < total.upper
     third = ranges.divide(Range(1.0, 1.0), Range(3.0, 3.0))
     assert third.lower < 1 / 3 < third.upper
+
+
+@seed(43)
+@settings(max_examples=2_000, deadline=None, database=None)
+@given(
+    value=st.floats(-1e100, 1e100) | st.floats(-1e-60, 1e-60) | st.floats(-1e-95, 1e-95),
+    power=st.sampled_from([-332, -200, -664]),
+)
+def test_a_number_in_steps_is_a_multiple_of_them(value: float, power: int) -> None:
+    step = 2.0**power
+    found = Fraction(rounded(value, step))
+    assert (found / Fraction(step)).denominator == 1
+    assert abs(found - Fraction(value)) <= max(Fraction(step), Fraction(math.ulp(value)))

@@ -127,7 +127,7 @@ from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import held, in_years
+from unacorda.query.expressions.conversions import held, in_years, rounded
 from unacorda.query.expressions.errors import FUNCTIONS
 from unacorda.query.expressions.functions import DERIVED, FORMATS
 from unacorda.query.expressions.parse import parse
@@ -404,6 +404,7 @@ __all__ = [
     "reading",
     "readings",
     "reprice",
+    "rounded",
     "row_search",
     "rows_of",
     "rows_of_part",

@@ -36,7 +36,7 @@ __all__ = [
 _SHORT = 250
 _BOUND = "unacorda_bound_value"
 
-_PLACES = 2.0**52
+_PLACES = 2.0**53
 _SPACE = r"[ \t\r\n]*"
 _DIGITS = "[0-9]{1,150}"
 _NUMBER = rf"[+-]?(?:{_DIGITS}(?:\.[0-9]{{0,150}})?|\.{_DIGITS})(?:[eE][+-]?[0-9]{{1,2}})?"
@@ -102,9 +102,9 @@ WHEN x < 0e0 THEN (-9.0e0) WHEN x > 0e0 THEN 9.0e0 END)
 
 
 def stepped(sql: str, step: float) -> str:
-    """SQL of a number as a multiple of a power of 2, where it is not larger than all its digits.
+    """SQL of a number as a multiple of a power of 2: the next one, or itself where it is large.
 
-    Adding a number rounds to its last place, and taking it away again is exact: `rounded` says it.
+    A number of 2^53 steps is added, beside which no double has smaller places, and taken away.
     """
     shift = double(step * _PLACES)
     return f"(({sql} + {shift}) - {shift})"
