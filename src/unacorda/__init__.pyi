@@ -46,8 +46,8 @@ from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev
 from unacorda.query.aggregates.variances import variance as variance
 from unacorda.query.noise.key_selection import private_keys as private_keys
-from unacorda.query.results.assumptions import Assume as Assume
 from unacorda.query.results.release import Release as Release
+from unacorda.query.results.simulation import Assume as Assume
 from unacorda.query.schema.facts import Bounds as Bounds
 from unacorda.query.schema.facts import Categories as Categories
 from unacorda.query.schema.facts import Dates as Dates

@@ -100,7 +100,7 @@ _UNARY = (
     *(f"{name}({{}})" for name in ("ABS", "FLOOR", "CEIL", "ROUND", "SIGN", "SQRT", "EXP")),
     *(f"{name}({{}})" for name in ("LN", "LOG2", "LOG10")),
     *(f"ROUND({{}}, {digits})" for digits in (-15, -3, -1, 1, 3, 15)),
-    *(f"POWER({{}}, {power})" for power in (-3, -2, -0.5, 0, 0.5, 1, 2, 3, 1000)),
+    *(f"POWER({{}}, {power})" for power in (-3, -2, -0.5, 0, 0.5, 1, 2, 3, 7, 1000)),
     *(f"POWER({base}, {{}})" for base in (-2, 0, 0.5, 1, 2)),
     *(f"TRY_CAST({{}} AS {name})" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")),
     "TRY_CAST(TRY_CAST({} AS BOOLEAN) AS DOUBLE)",

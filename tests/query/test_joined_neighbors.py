@@ -95,7 +95,7 @@ def test_rows_drawn_among_everybody_before_copies_are_found(
         names = "*, row_number() OVER (ORDER BY u0) AS turn"
         return f"SELECT * FROM (SELECT {names} FROM ({rows})) WHERE turn % 3 < {unit.max_rows} % 3"
 
-    monkeypatch.setattr("unacorda.query.engines.relations.bound_rows", wrong)
+    monkeypatch.setattr("unacorda.query.engines.compile.bound_rows", wrong)
     session, pairs = opened_pairs(
         count=40, ids="text", limits={"max_rows": 4}, neighbors=AddRemove, seed=1
     )

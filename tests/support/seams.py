@@ -36,18 +36,16 @@ from unacorda.query.aggregates import multi_quantiles as cutting
 from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact
 from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
-from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
 from unacorda.query.aggregates.grid import PublicGrid
 from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.grid_draws import accepts, below_each, rank_losses
-from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise
+from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise, level_shares
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
-from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.linear import (
     Count,
     CountDistinct,
@@ -61,6 +59,7 @@ from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedM
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
+    Climbers,
     Measure,
     PeopleCount,
     RowTerm,
@@ -90,7 +89,6 @@ from unacorda.query.aggregates.quantile_tree import (
 )
 from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
 from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.threshold_counts import Climbers
 from unacorda.query.aggregates.top_k import Top, place_among, place_between
 from unacorda.query.aggregates.variances import (
     Correlation,
@@ -108,6 +106,7 @@ from unacorda.query.engines import reading as timeouts
 from unacorda.query.engines.asking import check_statement
 from unacorda.query.engines.bounding import bound_rows, salted_hash
 from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
+from unacorda.query.engines.compile import _parted as rows_of_part
 from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
@@ -115,13 +114,11 @@ from unacorda.query.engines.dialects.statements import NamedTable as TranslatedT
 from unacorda.query.engines.dialects.statements import Translated
 from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.exact_counts import Given, exact_of
+from unacorda.query.engines.exact_counts import Given, admitted, exact_of, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
-from unacorda.query.engines.key_counts import admitted, select_keys
 from unacorda.query.engines.postgres import PostgresQuery as PostgresAsking
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
 from unacorda.query.engines.reading import interrupted_after
-from unacorda.query.engines.relations import _parted as rows_of_part
 from unacorda.query.engines.spark import SETTINGS, WHY
 from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
@@ -139,7 +136,7 @@ from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.fit import rows_of, stated
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, selection_epsilon
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
-from unacorda.query.noise.selection import Draws, draws_for
+from unacorda.query.noise.selection import Draws, ThresholdSearch, draws_for, search_for
 from unacorda.query.noise.sensitivity import (
     Sensitivity,
     of_balls,
@@ -151,12 +148,10 @@ from unacorda.query.noise.sensitivity import (
     of_totals,
     of_vectors,
 )
-from unacorda.query.noise.threshold_search import ThresholdSearch, search_for
 from unacorda.query.plan import partition as splitting
-from unacorda.query.plan.batch import scans_of
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
-from unacorda.query.plan.query import Query
+from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, Relation, SourceTable
 from unacorda.query.results import row_search
 from unacorda.query.results.description import Bins, Description
@@ -166,12 +161,11 @@ from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
-from unacorda.query.schema.formatting import NOTHING
-from unacorda.query.schema.quoting import double, folded, identifier, literal
+from unacorda.query.schema.quoting import NOTHING, double, folded, identifier, literal
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
-from unacorda.query.sql import offered
+from unacorda.query.sql import aggregates as offered
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import (
     Computed,

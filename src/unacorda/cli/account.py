@@ -17,7 +17,7 @@ import typer
 from unacorda.cli import show
 from unacorda.cli.failures import EXIT_CODES, reporting
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.cli.answers import AnswersAsked, PrintedAnswer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.entries import Account, Entry

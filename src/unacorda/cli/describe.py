@@ -30,7 +30,7 @@ from unacorda.cli.ledgers import account_of, is_new, opened
 from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
 from unacorda.cli.output import check_page, check_record, stored
 from unacorda.cli.question import known_rows
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

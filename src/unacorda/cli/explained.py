@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.explanation import Explanation

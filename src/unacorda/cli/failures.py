@@ -29,7 +29,7 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 __all__ = ["EXIT_CODES", "ExitCode", "exit_code", "report_usage", "reporting", "silence"]
 

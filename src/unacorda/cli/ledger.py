@@ -24,7 +24,7 @@ from unacorda.cli.ledgers import account_of, is_new, opened
 from unacorda.cli.mends import no_account
 from unacorda.cli.options import assignment, budget_of, read_text, unit_of
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unacorda.cli.show import notice
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.description import Description

@@ -27,7 +27,7 @@ from unacorda.cli.options import of_file, read_text
 from unacorda.cli.scores import read_scores
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.extras import require
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.attacks import ErrorRegion

@@ -41,7 +41,7 @@ from unacorda.cli.output import check_target, stored
 from unacorda.cli.question import CommandQuestion
 from unacorda.cli.suggested import print_suggestions, wished_errors
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

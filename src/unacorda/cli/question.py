@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.margins import GivenLevelWeights
     from unacorda.query.plan.query import Query
-    from unacorda.query.results.assumptions import Assume
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
+    from unacorda.query.results.simulation import Assume
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
@@ -105,7 +105,7 @@ class CommandQuestion:
         return session.suggest_budget(query, error=errors, delta=delta, assuming=self._assumed())
 
     def _assumed(self) -> Assume | None:
-        from unacorda.query.results.assumptions import Assume
+        from unacorda.query.results.simulation import Assume
 
         return None if self.assuming is None else Assume.from_table(self.assuming)
 

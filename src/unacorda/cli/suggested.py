@@ -13,7 +13,7 @@ from unacorda import checks
 from unacorda.cli import show
 from unacorda.cli.question import CommandQuestion
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

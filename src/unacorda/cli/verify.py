@@ -15,7 +15,7 @@ from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
 from unacorda.cli.ledgers import opened
 from unacorda.cli.options import of_file, read_text
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.formatting import escape
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.record import Verification

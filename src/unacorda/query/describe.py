@@ -18,17 +18,15 @@ from typing import Protocol
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.answers import Answer
 from unacorda.query.aggregates.automatic import WIDEST, find_bounds
-from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.aggregates.base import Aggregate, Answer
 from unacorda.query.aggregates.linear import count, count_people
 from unacorda.query.aggregates.means import mean
 from unacorda.query.aggregates.multi_quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
-from unacorda.query.plan.batch import QueryBatch
-from unacorda.query.plan.query import Query, answer_columns
+from unacorda.query.plan.query import Query, QueryBatch, answer_columns
 from unacorda.query.results.description import (
     Bar,
     Bins,

@@ -20,7 +20,7 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.aggregates.answers import Assumed, Forecast
+from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import allocate_together
 from unacorda.query.noise.additive import Share
 from unacorda.query.plan.query import Query

@@ -25,20 +25,31 @@ from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.ledger.entries import Charge, Reservation, RowSearch
 from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.answers import Answer, Exact
+from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.engines.exact_counts import Given, answers_of
-from unacorda.query.engines.key_counts import ScanResult, admitted, run, select_keys
+from unacorda.query.engines.exact_counts import (
+    Given,
+    ScanResult,
+    admitted,
+    answers_of,
+    run,
+    select_keys,
+)
 from unacorda.query.engines.protocol import Admission, Admitted, Engine
 from unacorda.query.error_targets import split_for, targets_of
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.plan.batch import BatchPosition, QueryBatch, Scan, members_of, read_together
-from unacorda.query.plan.query import Query
-from unacorda.query.results.assumptions import Assume, check_assumption
+from unacorda.query.plan.query import (
+    BatchPosition,
+    Query,
+    QueryBatch,
+    Scan,
+    members_of,
+    read_together,
+)
 from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import found_in
-from unacorda.query.results.simulation import assumed_of
+from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
 from unacorda.query.results.words import FoundKeys, provenance
 from unacorda.query.sql.binder import question, rows
 from unacorda.query.sql.types import Select

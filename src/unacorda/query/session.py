@@ -30,27 +30,24 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
+from unacorda.query.engines.compile import relation
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Admission, Engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.engines.reading import check_timeout
-from unacorda.query.engines.relations import relation
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
 from unacorda.query.expressions.types import encodable
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.plan.batch import QueryBatch, Several, check_single
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.partition import part_of, parted
 from unacorda.query.plan.public_tables import Looked, Public
-from unacorda.query.plan.query import Query
+from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
 from unacorda.query.plan.relation import Relation, SourceTable
-from unacorda.query.results.assumptions import Assume
-from unacorda.query.results.batch import Batch
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
-from unacorda.query.results.release import Release
+from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.row_search import find_rows
-from unacorda.query.results.simulation import assumed_of
+from unacorda.query.results.simulation import Assume, assumed_of
 from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
 from unacorda.query.schema.quoting import folded, twin
 from unacorda.query.schema.table import TableSchema, scopes_of

@@ -44,13 +44,20 @@ from typing import ClassVar
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
-from unacorda.query.aggregates.base import Single, expression_of, weight_of
-from unacorda.query.aggregates.threshold_counts import Thresholds, per_person
+from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+    expression_of,
+    weight_of,
+)
+from unacorda.query.aggregates.measures import Thresholds, per_person
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.selection import ThresholdSearch, search_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_totals
-from unacorda.query.noise.threshold_search import ThresholdSearch, search_for
 from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit

@@ -10,21 +10,23 @@ the noise into released numbers. A new aggregate is one class with a `tag`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
-from unacorda.query.aggregates.grid_counts import Ranking
-from unacorda.query.aggregates.measures import Measure
-from unacorda.query.aggregates.threshold_counts import Thresholds
+from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
+from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
@@ -32,14 +34,211 @@ from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
+    "ENDINGS",
     "Aggregate",
+    "Answer",
+    "Assumed",
+    "Assumption",
+    "Exact",
+    "Forecast",
     "OfColumn",
     "Single",
     "bounds_of",
     "expression_of",
     "given_bounds",
     "weight_of",
+    "widened",
 ]
+
+
+Floats = NDArray[np.float64]
+
+ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
+"""What columns of a release may add to the name of an answer."""
+
+_MOST_ROWS = 10**9  # of one person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Exact:
+    """The engine's exact integers for one aggregate; they never leave this process un-noised.
+
+    sums: one list a measure, one integer a cell; rankings, people: one for each ranking and each
+    ladder that was asked about.
+    """
+
+    sums: tuple[Sequence[int], ...] = ()
+    rankings: tuple[GridCounts, ...] = ()
+    people: tuple[Climbers, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Exact(...)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Released numbers, one a line of the release, with what is known of their error.
+
+    values: estimates; None only in a computed column, where it is undefined. standard_errors: of
+    the noise, None where the law is not known.
+    lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
+    beside: further columns by their `ENDINGS` without the underscore: `from` and `to`, the ends of
+    what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
+    counted. limits: between which the exact answer is known to lie, whatever the data.
+    is_range: the released thing is the range from `lower` to `upper`, and the value its middle.
+    All are functions of released values and public numbers alone.
+    """
+
+    values: Sequence[Any]
+    standard_errors: Sequence[float | None]
+    lower: Sequence[float | None]
+    upper: Sequence[float | None]
+    beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    is_range: bool = False
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Both ends of every line; for answers that have them, such as ranges."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return [(low, high) for low, high in ends if low is not None and high is not None]
+
+    @property
+    def usable(self) -> list[bool]:
+        """Whether anything is known of each line: its interval is less than all that is possible.
+
+        True where no interval is known at all, as of quantiles without one.
+        """
+        low, high = self.limits
+        return [
+            (error is None and lower is None and upper is None)
+            or (lower is not None and lower > low)
+            or (upper is not None and upper < high)
+            for error, lower, upper in zip(
+                self.standard_errors, self.lower, self.upper, strict=True
+            )
+        ]
+
+    def clamped(self) -> Answer:
+        """The same within `limits`: every value lies in its interval, and both in the limits.
+
+        Where a value lies beyond, its interval keeps half of its width from the limit inward: it
+        holds all of the interval as released that is possible, and never shrinks to a point.
+        """
+        low, high = self.limits
+        values, lower, upper = [], [], []
+        for value, a, b in zip(self.values, self.lower, self.upper, strict=True):
+            mended = None if value is None else min(max(value, low), high)
+            half = 0.0
+            if mended != value and a is not None and b is not None:
+                half = (b - a) / 2
+            if mended is not None and a is not None:
+                a = max(min(a, mended - half), low)  # noqa: PLW2901  # the end that is shown
+            if mended is not None and b is not None:
+                b = min(max(b, mended + half), high)  # noqa: PLW2901
+            values.append(mended)
+            lower.append(a)
+            upper.append(b)
+        return dataclasses.replace(self, values=values, lower=lower, upper=upper)
+
+    def picked(self, indices: Sequence[int]) -> Answer:
+        """The answers of these lines, in this order."""
+        return Answer(
+            values=[self.values[i] for i in indices],
+            standard_errors=[self.standard_errors[i] for i in indices],
+            lower=[self.lower[i] for i in indices],
+            upper=[self.upper[i] for i in indices],
+            beside={end: [column[i] for i in indices] for end, column in self.beside.items()},
+            limits=self.limits,
+            is_range=self.is_range,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is known of one aggregate's error before anything is spent.
+
+    noise: the mechanism in words; sensitivity: how far one unit moves the answer, and why.
+    standard_error: of the noise in every cell, where it does not depend on the data, or under
+    assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
+    where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
+    with 95% probability; people_error: how many people at most pass a found level, likewise.
+    assumed_rows: the rows that the reader assumed, where an error rests on
+    it. levels: of an answer with margins the largest standard error at each level, in their order.
+    notes: what else a reader should know.
+    """
+
+    noise: str
+    sensitivity: str
+    standard_error: float | None = None
+    half_width: float | None = None
+    table: tuple[tuple[int, float], ...] = ()
+    rank_error: float | None = None
+    people_error: int | None = None
+    assumed_rows: int | None = None
+    levels: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[float | None, ...]:
+        """The standard error by level; of an answer without levels the one that it has."""
+        return self.levels or (self.standard_error,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """Numbers that the data is assumed to have: what `unacorda.Assume` states, which says more."""
+
+    rows: int
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    rows_per_person: Sequence[int] | None = None
+    rows_kept: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive_integer(rows=self.rows)
+        if self.rows_kept is not None and not 0 <= checks.finite(rows_kept=self.rows_kept) <= 1:
+            raise InvalidParameter("rows_kept", self.rows_kept, expected="a share from 0 to 1")
+        if self.rows_per_person is not None:
+            found = np.asarray(self.rows_per_person)
+            whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
+            if not whole or found.min() < 1 or found.max() > _MOST_ROWS:
+                raise InvalidParameter(
+                    "rows_per_person", "...", expected="whole numbers of rows, 1 or above"
+                )
+        for name, values in self.values.items():
+            array = np.asarray(values, dtype=np.float64) if len(values) else np.array([np.nan])
+            if array.ndim != 1 or not np.isfinite(array).all():
+                raise InvalidParameter(
+                    f"values[{name!r}]", "...", expected="a list of finite numbers, not empty"
+                )
+
+    def of(self, column: str) -> NDArray[np.float64] | None:
+        """The assumed values of a column, or None."""
+        values = self.values.get(column)
+        return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+def widened(
+    values: Floats,
+    half_widths: Floats,
+    ends: tuple[Floats, Floats],
+    limits: tuple[float, float],
+) -> tuple[Floats, Floats]:
+    """Intervals that were cut to limits, none of them shorter than the noise of its value.
+
+    An estimate at or beyond a limit can leave nothing, or a point, of what explains it within. Its
+    interval then reaches from there inward by the half width of the noise; it only grows.
+    """
+    low, high = limits
+    at = np.clip(values, low, high)
+    beyond = (at != values) | (ends[0] >= ends[1])
+    lower = np.where(beyond, np.minimum(ends[0], np.maximum(at - half_widths, low)), ends[0])
+    upper = np.where(beyond, np.maximum(ends[1], np.minimum(at + half_widths, high)), ends[1])
+    return lower, upper
+
+
+Assumed = Mapping[str, Assumption | None]
+"""What is supposed of the numbers that each aggregate's error depends on, by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
-from unacorda.query.aggregates.base import Single
+from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.grid_draws import draw_places
 from unacorda.query.aggregates.quantiles import GridAggregate, given, without_errors
 from unacorda.query.noise.additive import CONFIDENCE, Share

@@ -28,8 +28,15 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
-from unacorda.query.aggregates.base import Single, expression_of, weight_of
+from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+    expression_of,
+    weight_of,
+)
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.linear import released

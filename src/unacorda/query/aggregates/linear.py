@@ -28,10 +28,13 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.automatic import Total
 from unacorda.query.aggregates.base import (
     Aggregate,
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
     OfColumn,
     Single,
     expression_of,

@@ -35,12 +35,16 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
 from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
     OfColumn,
     Single,
     given_bounds,
     weight_of,
+    widened,
 )
 from unacorda.query.aggregates.linear import Counting
 from unacorda.query.aggregates.measures import (

@@ -29,7 +29,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
+from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import GridCounts
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.quantile_tree import (

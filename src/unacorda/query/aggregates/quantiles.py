@@ -43,9 +43,12 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
 from unacorda.query.aggregates.base import (
     Aggregate,
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
     Single,
     bounds_of,
     expression_of,

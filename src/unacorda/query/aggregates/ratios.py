@@ -28,8 +28,17 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast, widened
-from unacorda.query.aggregates.base import Single, bounds_of, expression_of, weight_of
+from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+    bounds_of,
+    expression_of,
+    weight_of,
+    widened,
+)
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,

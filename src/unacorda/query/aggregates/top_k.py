@@ -25,8 +25,15 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assumption, Exact, Forecast
-from unacorda.query.aggregates.base import Single, expression_of, weight_of
+from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+    expression_of,
+    weight_of,
+)
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts

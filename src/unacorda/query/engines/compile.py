@@ -5,30 +5,340 @@ before each person is bound to as many as count of them (`relations`); then rows
 public key are dropped; then each person is bound to their limits, as `bounding` has it; nothing
 after that multiplies a row. What leaves the engine is one line of exact integers a cell (and, for
 quantiles, one a cell and bin).
+
+**Bound before anything multiplies.** Where people are protected and a step may make several rows of
+one (`explode`, a public key that stands in several rows), each person is bound to as many rows as
+count of them in all, right before the first such step; a join of private tables binds either side
+by itself. Otherwise the copies of one person's rows would be made before anyone is bound, and what
+that takes, in time and memory, would tell whether they are there. What is kept of theirs is drawn
+from their own rows and the salt, whatever others there are, and everything after it makes rows of
+these alone: what they have in the end is still a function of their own rows, which
+`compile_query` bounds again, so that sensitivities are as they were. Filters before that step run
+first; they multiply nothing.
+
+**Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
+thousand times its memory, which would tell that this row is there. So a column of text keeps its
+first `LONGEST_JOINED` characters in every step that may make several rows of one. What names a
+person is carried whole: cut, two people could become one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
-from unacorda.query.engines.bounding import bound_rows
-from unacorda.query.engines.relations import Located, relation
+from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
+from unacorda.query.expressions.texts import LONGEST_JOINED
+from unacorda.query.expressions.types import Kind
+from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.quoting import identifier
+from unacorda.query.plan.relation import (
+    Derive,
+    Explode,
+    KeyPair,
+    Lookup,
+    Matched,
+    PeoplePart,
+    Relation,
+    RowFilter,
+    SourceTable,
+    UnionAll,
+)
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.quoting import identifier, literal
+from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
     "KeyCountSql",
     "KeyTable",
+    "Located",
     "Statement",
     "compile_chosen",
     "compile_found",
     "compile_query",
+    "relation",
 ]
+
+
+Located = Callable[[str], str]
+"""From the name of a table to SQL of it."""
+
+
+def relation(
+    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool = True
+) -> str:
+    """SELECT of at least the columns with these identifiers, and of what ids are made of.
+
+    scan: from a table's name to SQL of it; salt: for what is drawn of a person's rows; unit: what
+    is protected, with its limits; once: whether the engine computes what WITH names a single time.
+    """
+    wanted = rows.wanted(names)
+    leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
+    source = _source(rows, names, scan=scan, salt=salt, unit=unit, once=once)
+    text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
+    for place, step in enumerate(rows.steps):
+        if place == rows.multiplying and isinstance(unit, Person):
+            text = _before_copies(text, rows, place, names, unit=unit, salt=salt, once=once)
+        match step:
+            case RowFilter(expression=expression):
+                text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
+            case Derive(name=name, expression=expression):
+                text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
+            case Explode(name=name, expression=expression):
+                parts = f"string_split({expression.sql}, {literal(step.separator)})"
+                parts = f"unnest(list_slice({parts}, 1, {step.most}))"
+                carried = _carried_columns(rows, place, names)
+                text = f"SELECT {carried}, {parts} AS {identifier(name)} FROM ({text})"
+            case PeoplePart():
+                text = _parted(text, rows, step, scan=scan, unit=unit)
+            case Lookup():
+                text = _looked_up(
+                    text, step, wanted, scan, _carried_columns(rows, place, names, "here.")
+                )
+    return text
+
+
+def _source(
+    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool
+) -> str:
+    if isinstance(rows.source, SourceTable):
+        return scan(rows.source.name)
+    sides = [
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), unit=unit, once=once)
+        for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
+    ]
+    needed_here = {leaf.name for leaf in rows.leaves(names)}
+    if isinstance(rows.source, Matched):
+        return _matched(rows, rows.source, sides, needed_here, salt=salt, once=once)
+    return _united(rows, rows.source, sides, needed_here)
+
+
+def _before_copies(
+    text: str,
+    rows: Relation,
+    place: int,
+    names: Iterable[str],
+    *,
+    unit: Person,
+    salt: int,
+    once: bool,
+) -> str:
+    """Of every person as many rows as count of them in all, before the step at this place."""
+    bound, short = _bound(
+        text,
+        [f"{one.sql} AS u{index}" for index, one in enumerate(rows.identities)],
+        _there(rows, place, names),
+        most=unit.all_rows,
+        salt=salt_for("rows before copies", salt),
+        once=once,
+    )
+    listed = ", ".join(f"{value} AS {identifier(name)}" for name, value in short.items())
+    return f"SELECT {listed} FROM ({bound}) AS kept"
+
+
+def _there(rows: Relation, place: int, names: Iterable[str]) -> dict[str, Kind]:
+    """The columns that are used of what there is before the step at a place, with their kinds."""
+    wanted = rows.wanted(names)
+    found = {leaf.name: leaf.column.kind for leaf in rows.leaves(names)}
+    for step in rows.steps[:place]:
+        if isinstance(step, Derive | Explode):
+            found |= {step.name: step.expression.kind} if step.name in wanted else {}
+        elif isinstance(step, Lookup):
+            found |= {leaf.name: leaf.column.kind for leaf in _taken(step, wanted)}
+    return found
+
+
+def _carried_columns(rows: Relation, place: int, names: Iterable[str], relation: str = "") -> str:
+    """SQL of the columns that a step takes along; texts are cut where it may make several rows."""
+    if rows.made_by(place) == 1:
+        return f"{relation}*"
+    there = _there(rows, place, names)
+    whole = {leaf.name for one in rows.identities for leaf in one.leaves}
+    texts = {name for name, kind in there.items() if kind is Kind.TEXT} - whole
+    listed = [_cut(f"{relation}{identifier(name)}", name, cut=name in texts) for name in there]
+    return ", ".join(listed) or "1 AS nothing"
+
+
+def _cut(sql: str, name: str, *, cut: bool) -> str:
+    """SQL of a column by this name, of which a long text loses its end where it is cut."""
+    return f"{f'left({sql}, {LONGEST_JOINED})' if cut else sql} AS {identifier(name)}"
+
+
+def _bound(
+    text: str,
+    ids: Sequence[str],
+    columns: Iterable[str],
+    *,
+    most: int,
+    salt: int,
+    once: bool,
+) -> tuple[str, dict[str, str]]:
+    """SELECT (u0, ..., c0, ...) of at most so many rows of everybody who has an id.
+
+    ids: what names a person, each as `... AS u0`. With the name that each column has there.
+    """
+    values = {name: f"c{index}" for index, name in enumerate(dict.fromkeys(columns))}
+    listed = [*ids, "0::UTINYINT AS cell"]
+    listed += [f"{identifier(name)} AS {short}" for name, short in values.items()]
+    present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
+    bound = bound_rows(
+        f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
+        unit=Person(tuple(f"u{index}" for index in range(len(ids))), max_rows=most),
+        cells=1,
+        cell=["cell"],
+        values=list(values.values()),
+        salt=salt,
+        once=once,
+    )
+    return bound, values
+
+
+def _taken(step: Lookup, wanted: frozenset[str]) -> list[ColumnReading]:
+    """The columns of a public table that are used."""
+    return [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
+
+
+def _parted(text: str, rows: Relation, step: PeoplePart, *, scan: Located, unit: Unit) -> str:
+    """The rows with this key of the people who are bound to it.
+
+    Whom is decided from all tables that are parted, with the salt of the split alone.
+    """
+    inside = f"FROM ({text}) WHERE {_one_of(step.column.name, [step.key])}"
+    if not rows.identities:
+        return f"SELECT * {inside}"
+    prefix = f"p{rows.steps.index(step)}_"  # there may be parts of parts
+    ids = [f"{prefix}{index}" for index in range(len(rows.identities))]
+    named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
+    parts = []
+    for member, column in step.members:
+        own = relation(member, {column.name}, scan=scan, salt=step.salt, unit=unit)
+        listed = _typed(member, step.types, prefix)
+        parts.append(
+            f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
+            f"WHERE {_one_of(column.name, step.keys)}"
+        )
+    # A whole number has one text on every engine, a double has not.
+    drawn = "TRY_CAST(part AS BIGINT)" if step.column.kind.numeric else "part"
+    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt))
+    turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
+    bound = (
+        f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "
+        f"({' UNION ALL '.join(parts)}) WHERE {present} GROUP BY {named}, part)) "
+        f"WHERE turn <= {step.max_parts} AND {_one_of('part', [step.key])}"
+    )
+    own_ids = ", ".join(_typed(rows, step.types, prefix))
+    here = f"(SELECT *, {own_ids} {inside}) AS here"
+    return f"SELECT * FROM {here} SEMI JOIN ({bound}) AS bound USING ({named})"
+
+
+def _one_of(name: str, keys: Sequence[Key]) -> str:
+    """SQL: whether a column has one of these keys."""
+    listed = ", ".join(literal(key) for key in keys if key is not None)
+    parts = [f"{identifier(name)} IN ({listed})"] if listed else []
+    return f"({' OR '.join([*parts, *[f'{identifier(name)} IS NULL'] * (None in keys)])})"
+
+
+def _typed(rows: Relation, types: Sequence[str], prefix: str) -> list[str]:
+    """What names a person, in these types."""
+    return [
+        f"{one.sql if one.type == kind else f'{one.sql}::{kind}'} AS {prefix}{index}"
+        for index, (one, kind) in enumerate(zip(rows.identities, types, strict=True))
+    ]
+
+
+def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located, carried: str) -> str:
+    """Each row beside the public rows that it meets, of which there are at most `step.most`.
+
+    That number was counted when the question was put, and the noise rests on it. The statement
+    keeps to it by itself, also where the public table has got more rows since.
+    """
+    taken = _taken(step, wanted)
+    readings = {
+        leaf.name: leaf.sql
+        for pair in step.pairs
+        for leaf in step.public.scope.leaves[pair.right_label]
+    }
+    selected = [f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in taken]
+    selected += [
+        f"{join_key(pair.right.kind, f'({readings[pair.right.name]})')} AS j{index}"
+        for index, pair in enumerate(step.pairs)
+    ]
+    same = " AND ".join(
+        f"{join_key(pair.left.kind, f'here.{identifier(pair.left.name)}')} = there.j{index}"
+        for index, pair in enumerate(step.pairs)
+    )
+    keys = ", ".join(f"j{index}" for index in range(len(step.pairs)))
+    order = ", ".join([identifier(leaf.name) for leaf in taken] or [keys])
+    turns = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS turn"
+    there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {scan(step.table)})"
+    there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
+    beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
+    join = "LEFT JOIN" if step.how == "left" else "JOIN"
+    return f"SELECT {carried}{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
+
+
+def _matched(
+    rows: Relation,
+    source: Matched,
+    sides: Sequence[str],
+    needed: set[str],
+    *,
+    salt: int,
+    once: bool,
+) -> str:
+    """Each side bound by itself, then joined on the person, and on the further columns."""
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    kept = []
+    for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
+        own = [old for old, of_right in columns.values() if of_right == bool(number)]
+        own += [(pair.right if number else pair.left).name for pair in source.pairs]
+        bound, values = _bound(
+            text,
+            _ids(rows, rows.sides[number]),
+            own,
+            most=source.max_rows[number],
+            salt=salt_for(purpose, salt),
+            once=once,
+        )
+        kept.append((bound, values))
+    (left, of_left), (right, of_right) = kept
+    selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
+    texts = {leaf.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
+    for new, (old, is_right) in columns.items():
+        short = f"r.{of_right[old]}" if is_right else f"l.{of_left[old]}"
+        met = source.max_rows[not is_right]
+        selected.append(_cut(short, new, cut=met > 1 and new in texts))
+    same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
+    same += [_same(pair, of_left, of_right) for pair in source.pairs]
+    join = "LEFT JOIN" if source.how == "left" else "JOIN"
+    return (
+        f"(SELECT {', '.join(selected)} FROM ({left}) AS l {join} ({right}) AS r "
+        f"ON {' AND '.join(same)})"
+    )
+
+
+def _same(pair: KeyPair, left: dict[str, str], right: dict[str, str]) -> str:
+    one = join_key(pair.left.kind, f"l.{left[pair.left.name]}")
+    return f"{one} = {join_key(pair.right.kind, f'r.{right[pair.right.name]}')}"
+
+
+def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[str]) -> str:
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    parts = []
+    for number, text in enumerate(sides):
+        listed = _ids(rows, rows.sides[number])
+        listed += [f"{identifier(old[number])} AS {identifier(n)}" for n, old in columns.items()]
+        parts.append(f"SELECT {', '.join(listed) or '1 AS nothing'} FROM ({text})")
+    return f"({' UNION ALL '.join(parts)})"
+
+
+def _ids(rows: Relation, side: Relation) -> list[str]:
+    """What names a person on one side, in the type in which both are compared."""
+    return _typed(side, [here.type for here in rows.identities], "u")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,18 +246,25 @@ def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
     y, size = exponent.range.lower, PLAIN
     if y != exponent.range.upper or abs(y) > _MOST_CONSTANT:
         sql = bound_pair(base.sql, exponent.sql, _any_power)
+        found = ranges.power(base.range, exponent.range)
+        lower, upper = (
+            end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
+            for end in (found.lower, found.upper)
+        )
+        found = Range(0.0 if 0 < lower < PLAIN.least else lower, upper)
     elif y == 0:
         sql = bound(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
+        found = Range(1.0, 1.0)
     else:
-        end = 10.0 ** min(300.0 / abs(y), 100.0)
+        power = min(1_000.0 / abs(y), 332.0)
+        base = kept(base, Size(2.0 ** -math.floor(power), 2.0**power))
         real = ">= 0e0" if y != math.floor(y) else "IS NOT NULL"
         real = real if y > 0 else f"{real} AND {{0}} <> 0e0"
-        x = held(base.sql, least=1 / end, most=end) if end < base.size.most else base.sql
-        within = bound(x, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
-        sql = f"pow({within}, {exponent.sql})"
-        ends = sorted(min(max(one, 1 / end), end) ** y for one in (base.size.least, base.size.most))
+        within = bound(base.sql, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
+        sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
+        ends = sorted(max(one, base.size.least) ** y for one in (base.size.least, base.size.most))
         size = Size(ends[0] / 2, ends[1] * 2)
-    return number(sql, node=node, range=ranges.power(base.range, exponent.range), size=size)
+    return number(sql, node=node, range=found, size=size)
 
 
 def _any_power(x: str, y: str) -> str:

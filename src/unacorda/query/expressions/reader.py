@@ -21,7 +21,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.expressions import errors, literals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.functions import DERIVED, FORMATS
 from unacorda.query.expressions.syntax import MOST_LEVELS, condition
 from unacorda.query.expressions.tree import (
@@ -32,6 +32,7 @@ from unacorda.query.expressions.tree import (
     names,
     size_of,
 )
+from unacorda.query.expressions.types import literal_moment, literal_number
 
 __all__ = [
     "CALLS",
@@ -204,7 +205,7 @@ def _column(reader: Reading, node: exp.Expression) -> Node:
 def _literal(reader: Reading, node: exp.Expression) -> Node:
     if node.args.get("is_string"):
         return Literal(node.this)
-    value = literals.number(node.this)
+    value = literal_number(node.this)
     if value is None:
         raise reader.refuse(
             node,
@@ -293,7 +294,7 @@ def _cast(reader: Reading, node: exp.Expression) -> Node:
         if name == "VARCHAR":
             return operand
         if name in ("DATE", "TIMESTAMP"):
-            value = literals.moment(operand.value, date=name == "DATE")
+            value = literal_moment(operand.value, date=name == "DATE")
             if value is not None:
                 return Literal(value)
             if type(node) is exp.Cast:  # also DATE '...', which must be a date

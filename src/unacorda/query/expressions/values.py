@@ -13,11 +13,10 @@ import datetime as dt
 import math
 from dataclasses import dataclass, replace
 
-from unacorda.query.expressions import literals
 from unacorda.query.expressions.conversions import double, held, quoted, rounded, stepped
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, text_of
-from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind
+from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, literal_moment
 
 __all__ = [
     "PLAIN",
@@ -210,7 +209,7 @@ def as_kind(value: Value, kind: Kind) -> Value:
     if value.kind == Kind.DATE and kind == Kind.TIMESTAMP:
         return replace(value, sql=f"CAST({value.sql} AS TIMESTAMP)", kind=kind)
     if kind in (Kind.DATE, Kind.TIMESTAMP) and isinstance(value.node, Literal):
-        moment = literals.moment(str(value.node.value), date=kind == Kind.DATE)
+        moment = literal_moment(str(value.node.value), date=kind == Kind.DATE)
         if moment is not None:
             return constant(Literal(moment))
         raise KindMismatch(

@@ -1,4 +1,4 @@
-"""One exponential mechanism in every cell, at one rate f, and what all cells together cost.
+"""Private choices in cells: one candidate by exponential noise, or the first rung that few pass.
 
 Candidate e of a cell is drawn with probability proportional to exp(-f loss(e)). Let a unit move the
 losses of cell j by at most g_j. Then their log-probabilities move within a range of 2 f g_j, so
@@ -14,28 +14,42 @@ most l2^2, none is above g, and at most n are not 0. From this, for a share of t
   up by squares: all draws are (f^2 l2^2 / 2)-zCDP and f l2 sqrt(pi / 2)-GDP.
 
 The one with the largest rate is taken; where two are level, the first, as more is known of it.
+
+A private search for the rung of a ladder that only few people pass.
+
+Rungs are asked about from below: do at most `allowed` people pass this one? One person changes each
+of these counts by at most 1, and all of them in one direction, also where their number is replaced
+by another: who has more passes every rung that the other passes. So it is the search of the
+shifted inverse, `mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds
+the first rung without paying for those before it. Cells are parts of the people's rows: a person is
+in at most `hits` of them, and only their searches can tell anything of them; the price is that of
+`hits` searches.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.bits import RandomBits
+from unacorda.mechanisms.adaptive.solvers import Ascending, least_whole
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 from unacorda.privacy.rounding import root_down, root_up
-from unacorda.query.noise.additive import Share, selection_epsilon
+from unacorda.query.noise.additive import CONFIDENCE, Share, selection_epsilon
 from unacorda.query.noise.sensitivity import Sensitivity
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Draws",
-    "draws_for",
-]
+__all__ = ["Draws", "ThresholdSearch", "draws_for", "search_for"]
+
 
 _PI = Fraction(3_141_592_653_589_794, 10**15)  # rounded up
 
@@ -89,3 +103,65 @@ def _ways(
         mechanism=Exponential(epsilon=epsilon, sensitivity=each * unit),
         event=event,
     )
+
+
+_MISS = (1 - CONFIDENCE) / 2  # of climbing on where no one is left, and of stopping too soon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdSearch:
+    """The searches in every cell.
+
+    allowed: how many people the rung aimed at is passed by; hits: in how many cells one unit's
+    change can be felt; runs: how many ladders are searched in each.
+    """
+
+    solver: Ascending
+    allowed: int
+    hits: int
+    runs: int = 1
+
+    @property
+    def event(self) -> events.Event:
+        """What the searches of all cells cost together."""
+        return self.solver.event * (self.hits * self.runs)
+
+    @property
+    def passing(self) -> int:
+        """So many people at most pass a found rung, in one cell with 95% probability.
+
+        Unless it is the last one, which is taken where no other is.
+        """
+        return self.solver.people(self.allowed, miss=1 - float(CONFIDENCE))
+
+    @property
+    def log_scale(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return math.log(1 + self.passing)
+
+    def find(self, above: NDArray[np.int64], bits: RandomBits) -> list[int]:
+        """By cell the index of the first rung found; the last one where none is.
+
+        above: by cell and rung, how many people pass it.
+        """
+        found: list[int] = self.solver.choose_rows(above, target=self.allowed, bits=bits).tolist()
+        return found
+
+
+def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> ThresholdSearch:
+    """The searches within a share, on ladders of so many rungs.
+
+    hits, runs: as `ThresholdSearch` has them.
+
+    Pure privacy is spent by the search at its least noise; other shares by a search whose
+    likelihoods have a bounded range, which costs a quarter of it and has half as much noise again.
+    """
+    part = share * Fraction(1, hits * runs)
+    solver = Ascending(
+        epsilon=selection_epsilon(part),
+        points=rungs,
+        monotone=True,
+        bounded_range=not isinstance(part, PureDP),
+    )
+    allowed = least_whole(lambda aim: solver.overshoot(aim) <= _MISS)
+    return ThresholdSearch(solver=solver, allowed=allowed, hits=hits, runs=runs)

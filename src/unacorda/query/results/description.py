@@ -21,7 +21,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
-from unacorda.query.schema.formatting import NOTHING, escape
+from unacorda.query.schema.quoting import NOTHING, escape
 
 __all__ = [
     "Bar",

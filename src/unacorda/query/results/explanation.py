@@ -10,11 +10,10 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.answers import Assumed, Forecast
+from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.plan.query import Query
-from unacorda.query.results.assumptions import Assume
-from unacorda.query.results.simulation import SimulatedBias, simulated
+from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.what_if import Outlook, outlooks_of
 from unacorda.query.results.words import FoundKeys, rows_in_words
 from unacorda.query.schema.units import Person

@@ -1,4 +1,4 @@
-"""The answer: estimates with their errors, what was spent, and how it was made."""
+"""The answer, of one question or all of a batch: estimates, their errors, and what was spent."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,31 +6,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.answers import Answer
-from unacorda.query.plan.batch import BatchPosition
+from unacorda.query.aggregates.base import Answer
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.query import Query
-from unacorda.query.results.record import FORMAT, Verification, software, verify_record
+from unacorda.query.plan.query import BatchPosition, Query
+from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.formatting import NOTHING, escape
+from unacorda.query.schema.quoting import NOTHING, escape
+
+__all__ = ["Batch", "Release"]
+
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-__all__ = [
-    "Release",
-]
 
 _SHOWN_ROWS = 60
 
@@ -237,3 +237,78 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return "NULL" if value is None else str(value).lower()
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Batch:
+    """The answers to questions that were asked together.
+
+    names: as the caller named the questions, or '0', '1', ... of a list; releases: in the same
+    order. charge: what the account was debited for all of them, once; every release repeats it.
+    event: what all of them did; request: what was offered; remaining: what was left afterwards.
+    `batch["name"]`, or `batch[0]`, is one release.
+    """
+
+    names: tuple[str, ...]
+    releases: tuple[Release, ...]
+
+    @property
+    def request(self) -> Guarantee:
+        """What was offered for all of them."""
+        return self.releases[0].request
+
+    @property
+    def charge(self) -> Guarantee:
+        """What the account was debited for all of them together."""
+        return self.releases[0].charge
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What was left afterwards."""
+        return self.releases[0].remaining
+
+    @property
+    def event(self) -> Event:
+        """What all of them did, for any accountant."""
+        return self.releases[0].event
+
+    def __getitem__(self, name: str | int) -> Release:
+        if isinstance(name, str) and name in self.names:
+            return self.releases[self.names.index(name)]
+        if isinstance(name, int) and -len(self.names) <= name < len(self.names):
+            return self.releases[name]
+        known = ", ".join(map(repr, self.names))
+        raise InvalidParameter("name", name, expected=f"one of the batch's: {known}")
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self.releases)
+
+    def __len__(self) -> int:
+        return len(self.releases)
+
+    def to_json(self) -> str:
+        """All releases, by name, as JSON text, which `Release.verify` reads."""
+        return json.dumps(
+            {
+                "format": SEVERAL,
+                "request": repr(self.request),
+                "spent": repr(self.charge),
+                "remaining": repr(self.remaining),
+                "exact": {"spent": encode(self.charge)},
+                "releases": {
+                    name: json.loads(release.to_json())
+                    for name, release in zip(self.names, self.releases, strict=True)
+                },
+            },
+            indent=2,
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        tables = [
+            f"{name}\n{release.shown()}"
+            for name, release in zip(self.names, self.releases, strict=True)
+        ]
+        return "\n\n".join([*tables, f"spent {self.charge} for all, left {self.remaining}"])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import RowSearch, SearchBegun, Searched
 from unacorda.query.aggregates.automatic import RowsPerPerson
-from unacorda.query.plan.batch import QueryBatch
+from unacorda.query.plan.query import QueryBatch
 from unacorda.query.schema.units import Person
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ import numpy as np
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
-from unacorda.query.aggregates.answers import Assumed, Forecast
+from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import allocate_together
-from unacorda.query.plan.batch import QueryBatch
-from unacorda.query.plan.query import Query
+from unacorda.query.plan.query import Query, QueryBatch
 from unacorda.query.schema.units import Person
 
 __all__ = [

@@ -12,8 +12,7 @@ from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.allocation import Allocation
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
-from unacorda.query.plan.batch import BatchPosition
-from unacorda.query.plan.query import Query
+from unacorda.query.plan.query import BatchPosition, Query
 from unacorda.query.plan.words import limits_in_words, lines_of
 from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.units import Person

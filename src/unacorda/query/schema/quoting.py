@@ -1,17 +1,18 @@
-"""Names and public values as SQL text, whatever signs they hold."""
+"""Names and public values as SQL text, and texts for people, whatever signs they hold."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from collections.abc import Iterable
 
 from sqlglot import exp
 
 from unacorda.query.schema.facts import Key
 
-__all__ = ["double", "folded", "identifier", "literal", "twin"]
+__all__ = ["NOTHING", "double", "escape", "folded", "identifier", "literal", "twin"]
 
 
 def folded(name: str) -> str:
@@ -77,3 +78,21 @@ def double(value: float) -> str:
     """
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
+
+
+NOTHING = "no usable answer"
+"""What is shown of an answer where the noise leaves everything possible."""
+
+
+def escape(text: str) -> str:
+    r"""The text on one line, without characters that steer a terminal: each is shown as its escape.
+
+    >>> escape("a\x1b[31m\tb\nspent nothing")
+    'a\\x1b[31m\\tb\\nspent nothing'
+    """
+    return "".join(
+        character
+        if unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

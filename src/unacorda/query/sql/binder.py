@@ -19,7 +19,7 @@ from unacorda.query.plan.relation import MOST_COPIES
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Unit
-from unacorda.query.sql.offered import TOP
+from unacorda.query.sql.aggregates import TOP
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.postprocess import check_arrangement
 from unacorda.query.sql.types import (

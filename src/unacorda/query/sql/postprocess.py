@@ -24,7 +24,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unacorda.query.aggregates.answers import Answer
+from unacorda.query.aggregates.base import Answer
 from unacorda.query.aggregates.margins import MARGIN
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from unacorda.query.engines.dialects import statements
 from unacorda.query.engines.dialects.moments import NAMED
-from unacorda.query.engines.dialects.statements import NamedTable, Translated
+from unacorda.query.engines.dialects.statements import COMMON, NamedTable, Translated
 from unacorda.query.engines.dialects.typed import (
     Dialect,
     Typed,
@@ -23,7 +23,6 @@ from unacorda.query.engines.dialects.typed import (
     lambda_parts,
     parts_of_text,
 )
-from unacorda.query.engines.dialects.values import COMMON
 
 __all__ = [
     "quoted",
