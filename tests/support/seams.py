@@ -26,8 +26,8 @@ from unacorda.query import (
     aggregates,
 )
 from unacorda.query.aggregates import grid_counts as counted
-from unacorda.query.aggregates import grid_draws as ranks
-from unacorda.query.aggregates import grid_draws as trials
+from unacorda.query.aggregates import grid_counts as ranks
+from unacorda.query.aggregates import grid_counts as trials
 from unacorda.query.aggregates import joint_quantiles as chain_draws
 from unacorda.query.aggregates import joint_quantiles as chains
 from unacorda.query.aggregates import linear as distinct
@@ -41,9 +41,14 @@ from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
 from unacorda.query.aggregates.grid import PublicGrid
-from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
-from unacorda.query.aggregates.grid_draws import accepts, below_each, rank_losses
-from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise, level_shares
+from unacorda.query.aggregates.grid_counts import (
+    GridCounts,
+    Ranking,
+    accepts,
+    below_each,
+    rank_losses,
+)
+from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise, Margins, level_shares
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.linear import (
@@ -54,7 +59,6 @@ from unacorda.query.aggregates.linear import (
     VectorSum,
     vector_sum,
 )
-from unacorda.query.aggregates.margins import Margins
 from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean, weighted_mean
 from unacorda.query.aggregates.measures import (
     Clamp,
@@ -98,12 +102,12 @@ from unacorda.query.aggregates.variances import (
     covariance,
 )
 from unacorda.query.allocation import allocate, allocate_together, event_of
-from unacorda.query.engines import bounding, reading
+from unacorda.query.engines import asking, bounding
+from unacorda.query.engines import asking as timeouts
 from unacorda.query.engines import compile as compiler
 from unacorda.query.engines import postgres as postgres_asking
 from unacorda.query.engines import protocol as admission
-from unacorda.query.engines import reading as timeouts
-from unacorda.query.engines.asking import check_statement
+from unacorda.query.engines.asking import check_statement, interrupted_after
 from unacorda.query.engines.bounding import bound_rows, salted_hash
 from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
 from unacorda.query.engines.compile import _parted as rows_of_part
@@ -118,7 +122,6 @@ from unacorda.query.engines.exact_counts import Given, admitted, exact_of, selec
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.postgres import PostgresQuery as PostgresAsking
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
-from unacorda.query.engines.reading import interrupted_after
 from unacorda.query.engines.spark import SETTINGS, WHY
 from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
@@ -319,6 +322,7 @@ __all__ = [
     "aggregates",
     "allocate",
     "allocate_together",
+    "asking",
     "below_each",
     "bound_rows",
     "bounding",
@@ -395,7 +399,6 @@ __all__ = [
     "ranks",
     "ratio",
     "read_export",
-    "reading",
     "readings",
     "reprice",
     "rounded",

@@ -45,7 +45,7 @@ from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.aggregates.margins import GivenLevelWeights
+    from unacorda.query.aggregates.hierarchy import GivenLevelWeights
     from unacorda.query.results.release import Release
 
 __all__ = ["HELP", "SUMMARY", "query"]

@@ -17,7 +17,7 @@ from unacorda.errors import BudgetExceeded, InvalidParameter
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.aggregates.margins import GivenLevelWeights
+    from unacorda.query.aggregates.hierarchy import GivenLevelWeights
     from unacorda.query.plan.query import Query
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release

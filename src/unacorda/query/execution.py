@@ -26,7 +26,7 @@ from unacorda.ledger.entries import Charge, Reservation, RowSearch
 from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.base import Answer, Exact
-from unacorda.query.aggregates.margins import GivenLevelWeights
+from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.exact_counts import (
     Given,

@@ -37,7 +37,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
-from unacorda.query.aggregates.grid_draws import draw_places
+from unacorda.query.aggregates.grid_counts import draw_places
 from unacorda.query.aggregates.quantiles import GridAggregate, given, without_errors
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for

@@ -74,8 +74,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.grid import SLOTS_LOG2
-from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins
-from unacorda.query.aggregates.grid_draws import SpreadDraws, draw_spread
+from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, SpreadDraws, draw_spread
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 

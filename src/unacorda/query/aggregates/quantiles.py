@@ -56,8 +56,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
-from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
-from unacorda.query.aggregates.grid_draws import draw_places, rank_losses
+from unacorda.query.aggregates.grid_counts import GridCounts, Ranking, draw_places, rank_losses
 from unacorda.query.aggregates.measures import clamping_note
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share

@@ -1,20 +1,27 @@
-"""How a question is asked of an engine by names: its relations, read one after the other.
+"""How a question is asked of an engine by names, with time limits and failures that say nothing.
 
 Some of them are read twice, so that all that is read of a question must be of the same rows: a
 bounded row is a function of the table and the salt alone.
+
+An engine is interrupted where one call takes longer than its time. Expiry leaves as any failure
+does: as `EngineFailed`, of constant text. That it came depends on the data, as the running time
+does: see docs/promise.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.errors import UnsupportedConstruct
+from unacorda import checks
+from unacorda.errors import EngineFailed, InvalidParameter, UnsupportedConstruct
 from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement, compile_chosen
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
@@ -22,6 +29,7 @@ from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.protocol import Admitted, Climbed, Tallies, sql_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
+from unacorda.query.schema.quoting import identifier
 
 __all__ = [
     "EngineQuery",
@@ -29,8 +37,12 @@ __all__ = [
     "KeyedRows",
     "check_question",
     "check_statement",
+    "check_timeout",
+    "guarded",
+    "interrupted_after",
     "tallied",
 ]
+
 
 T = TypeVar("T")
 
@@ -48,8 +60,12 @@ class EngineQuery(Protocol):
         """Give what a statement selects a name for others; keep: it is read several times."""
         ...
 
-    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
-        """What a statement selects, as lists by column."""
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> Mapping[str, Any]:
+        """What a statement of numbers selects, by column."""
+        ...
+
+    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+        """What a statement selects, line by line."""
         ...
 
     def columns(self, name: str) -> Mapping[str, str]:
@@ -175,14 +191,13 @@ class KeyedRows:
         return self._asking.guarded(lambda: self._listed(places))
 
     def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
-        names = [name for name in self._asking.columns("found") if name.startswith("k")]
-        listed = ", ".join(f"found.{name}" for name in names)
+        names = [n for n in self._asking.columns("found") if n not in ("place", "people")]
+        listed = "".join(f", found.{identifier(name)}" for name in names)
         query = (
-            f"SELECT found.place AS place, {listed} FROM found "
+            f"SELECT found.place AS place{listed} FROM found "
             "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked ON found.place = asked.place"
         )
-        found = self._asking.fetch(query, [list(places)])
-        rows = zip(*(found[name] for name in ("place", *names)), strict=True)
+        rows = self._asking.rows(query, [list(places)])
         return [tuple(key) for _, *key in sorted(rows, key=lambda row: row[0])]
 
     def run(self, asked: Admitted) -> Tallies:
@@ -244,10 +259,75 @@ def check_statement(
     return known
 
 
-def _integers(column: Sequence[Any]) -> NDArray[np.int64]:
-    return np.array(column, dtype=np.int64)
+def _integers(column: Any) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = np.ma.getdata(np.ma.asarray(column)).astype(np.int64, copy=False)
+    return found
 
 
-def _wholes(column: Sequence[Any]) -> list[int]:
+def _wholes(column: Any) -> list[int]:
     """Integers of any size; NULL, the sum of nothing, is 0."""
-    return [0 if value is None else int(value) for value in column]
+    return [0 if value is None or value is np.ma.masked else int(value) for value in column]
+
+
+_AGAIN = 0.05  # seconds; an interrupt between two statements stops neither
+_LONGEST = 10_000_000.0  # seconds; what threads can wait for has an end
+
+
+def check_timeout(timeout: object) -> float | None:
+    """The seconds; InvalidParameter for what is no number of them, or None."""
+    if timeout is None:
+        return None
+    expected = f"seconds, above 0 and at most {_LONGEST:,.0f}, or None"
+    try:
+        seconds = checks.positive(timeout=timeout)  # type: ignore[arg-type]
+    except InvalidParameter:
+        seconds = 2 * _LONGEST
+    if seconds > _LONGEST:
+        raise InvalidParameter("timeout", timeout, expected=expected)
+    return seconds
+
+
+@contextlib.contextmanager
+def interrupted_after(seconds: float | None, interrupt: Callable[[], object]) -> Iterator[None]:
+    """Interrupt what runs inside once it has run so long, again and again until it ends.
+
+    Raises TimeoutError at its end where it ended by itself, but late. None: never.
+    """
+    if seconds is None:
+        yield
+        return
+    ended, late = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        pause = seconds
+        while not ended.wait(pause):
+            late.set()
+            with contextlib.suppress(Exception):  # it may have ended, or be closed
+                interrupt()
+            pause = _AGAIN
+
+    watcher = threading.Thread(target=watch, name="unacorda timeout", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()  # so that nothing that runs later is interrupted
+    if late.is_set():
+        raise TimeoutError
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
+    interrupted = failed = False
+    try:
+        return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
+        failed = True
+    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
+    if interrupted:
+        raise KeyboardInterrupt
+    assert failed
+    raise EngineFailed

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
 from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
-from unacorda.query.expressions.texts import LONGEST_JOINED
+from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.types import Kind
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query

@@ -15,25 +15,17 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.query.engines.asking import HeldRows, KeyedRows, guarded, interrupted_after, tallied
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.engines.reading import (
-    Cursor,
-    DuckDBHeldRows,
-    DuckDBKeyedRows,
-    guarded,
-    integers,
-    keep_keys,
-    tally,
-)
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.quoting import identifier, literal, twin
@@ -52,8 +44,76 @@ __all__ = ["DuckDB", "csv_scan", "size"]
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
 _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
+T = TypeVar("T")
 _KEPT = 3
 """Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
+
+
+class DuckDBQuery:
+    """The relations of one question: temporary tables of a cursor, or what WITH names.
+
+    timeout: after how many seconds what is done at once is interrupted.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, *, timeout: float | None) -> None:
+        self._cursor, self._timeout = cursor, timeout
+        self._named: dict[str, str] = {}
+
+    def limited(self, work: Callable[[], T]) -> T:
+        """What the work gives, unless it takes too long."""
+        with interrupted_after(self._timeout, self._cursor.interrupt):
+            return work()
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives; EngineFailed where it raises, or takes too long."""
+        return guarded(lambda: self.limited(work))
+
+    def name(
+        self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
+    ) -> None:
+        """Give what a statement selects a name for others; keep: it is read several times."""
+        if keep or lists:
+            made = f"CREATE OR REPLACE TEMP TABLE {name} AS {self._before}{sql}"
+            self._cursor.execute(made, list(lists))
+        else:
+            self._named[name] = sql
+
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> Mapping[str, Any]:
+        """What a statement of numbers selects, by column."""
+        found: Mapping[str, Any] = self._cursor.execute(
+            self._before + sql, list(lists)
+        ).fetchnumpy()
+        return found
+
+    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+        """What a statement selects, line by line."""
+        return self._cursor.execute(self._before + sql, list(lists)).fetchall()
+
+    def looked(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone."""
+        try:
+            return self.rows(sql, ())
+        finally:
+            self.close()
+
+    def columns(self, name: str) -> Mapping[str, str]:
+        """The columns of a named relation, with their types."""
+        described = self._cursor.execute(f"SELECT * FROM {name} LIMIT 0").description or ()
+        return {str(column): str(kind) for column, kind, *_ in described}
+
+    def forget(self, name: str) -> None:
+        """Drop a relation."""
+        if self._named.pop(name, None) is None:
+            self._cursor.execute(f"DROP TABLE temp.{name}")
+
+    def close(self) -> None:
+        """Forget all relations; a second call does nothing."""
+        self._cursor.close()
+
+    @property
+    def _before(self) -> str:
+        named = ", ".join(f"{name} AS ({sql})" for name, sql in self._named.items())
+        return f"WITH {named} " if named else ""
 
 
 class DuckDB:
@@ -136,12 +196,12 @@ class DuckDB:
     def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
         statement = sql_of(asked, self, Statement)
-        return guarded(lambda: self._tallied(statement))
+        return self._guarded(lambda asking: tallied(asking, statement))
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         found = sql_of(asked, self, KeyCountSql)
-        return guarded(lambda: self._keyed(found))
+        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
 
     @property
     def room(self) -> float:
@@ -151,61 +211,21 @@ class DuckDB:
     def hold(self, asked: Admitted, *, keep: bool) -> Held:
         """The bounded rows of a question for several scans; EngineFailed, as `run`."""
         bounded = sql_of(asked, self, Statement).bounded
-        return guarded(lambda: self._held(bounded, keep))
-
-    def _cursor(self) -> Cursor:
-        with self._lock:
-            return Cursor(self._connection.cursor(), timeout=self._timeout)
-
-    def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
-        cursor = self._cursor()
-        done = False
-        try:
-            with cursor.limited():
-                held = DuckDBHeldRows(cursor, bounded, keep=keep)
-            done = True
-            return held
-        finally:
-            if not done:
-                cursor.close()
+        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
 
     def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
         """The lines of a SELECT over a public table; EngineFailed, as `run`."""
         sql = public_sql(asked)
-        return guarded(lambda: self._looked(sql))
+        return self._guarded(lambda asking: asking.looked(sql))
 
-    def _looked(self, sql: str) -> list[tuple[Any, ...]]:
-        cursor = self._cursor()
-        try:
-            with cursor.limited():
-                return cursor.execute(sql).fetchall()
-        finally:
-            cursor.close()
+    def _guarded(self, work: Callable[[DuckDBQuery], T]) -> T:
+        """What the work gives; EngineFailed where it raises, or takes too long."""
+        return guarded(lambda: self._limited(work))
 
-    def _keyed(self, found: KeyCountSql) -> Keyed:
-        cursor = self._cursor()
-        done = False
-        try:
-            with cursor.limited():
-                keep_keys(cursor, found.keys)
-                cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
-                cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
-                cursor.execute("DROP TABLE IF EXISTS temp.keys")
-                people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
-            keyed = DuckDBKeyedRows(cursor, integers(people["people"]), engine=self)
-            done = True
-            return keyed
-        finally:
-            if not done:
-                cursor.close()
-
-    def _tallied(self, statement: Statement) -> Tallies:
-        cursor = self._cursor()
-        try:
-            with cursor.limited():
-                return tally(cursor, statement)
-        finally:
-            cursor.close()
+    def _limited(self, work: Callable[[DuckDBQuery], T]) -> T:
+        with self._lock:
+            asking = DuckDBQuery(self._connection.cursor(), timeout=self._timeout)
+        return asking.limited(lambda: work(asking))
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""

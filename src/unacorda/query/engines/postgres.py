@@ -32,12 +32,18 @@ from unacorda.addresses import ESCAPED, Server, shown
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
-from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from unacorda.query.engines.asking import (
+    HeldRows,
+    KeyedRows,
+    check_question,
+    guarded,
+    interrupted_after,
+    tallied,
+)
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.postgres import quoted, text, translate
 from unacorda.query.engines.dialects.statements import NamedTable
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.engines.reading import guarded, interrupted_after
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 
@@ -461,6 +467,11 @@ class PostgresQuery:
         rows = self._fetched(translated.sql, lists)
         columns = zip(*rows, strict=True) if rows else ((),) * len(translated.columns)
         return dict(zip(translated.columns, map(list, columns), strict=True))
+
+    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+        """What a statement selects, line by line."""
+        translated = translate(sql, tables=self._tables, before=len(self._values))
+        return self._fetched(translated.sql, lists)
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone."""

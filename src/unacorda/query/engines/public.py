@@ -13,10 +13,10 @@ from typing import Any
 
 import duckdb
 
+from unacorda.query.engines.asking import KeyedRows, tallied
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Keyed, Tallies
-from unacorda.query.engines.reading import guarded
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.schema.quoting import identifier
 
@@ -143,7 +143,7 @@ class _Open(DuckDB):
     """An engine without anyone's data, which runs what it is given."""
 
     def tallied(self, statement: Statement) -> Tallies:
-        return guarded(lambda: self._tallied(statement))
+        return self._guarded(lambda asking: tallied(asking, statement))
 
     def keyed(self, found: KeyCountSql) -> Keyed:
-        return guarded(lambda: self._keyed(found))
+        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))

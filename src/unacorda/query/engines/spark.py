@@ -28,13 +28,18 @@ from typing import Any, TypeVar
 
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
-from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from unacorda.query.engines.asking import (
+    HeldRows,
+    KeyedRows,
+    check_question,
+    interrupted_after,
+    tallied,
+)
+from unacorda.query.engines.asking import guarded as guarded_alone
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.spark import translate
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.engines.reading import guarded as guarded_alone
-from unacorda.query.engines.reading import interrupted_after
 from unacorda.query.engines.spark_sources import ended, opened, quietly, unlogged
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
@@ -214,6 +219,10 @@ class SparkQuery:
         with quietly():
             found: dict[str, list[Any]] = frame.toArrow().to_pydict()
         return found
+
+    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+        """What a statement selects, line by line."""
+        return list(zip(*self.fetch(sql, lists).values(), strict=True))
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone."""

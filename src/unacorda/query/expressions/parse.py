@@ -20,12 +20,11 @@ from unacorda.query.expressions import errors
 from unacorda.query.expressions.conversions import quoted
 from unacorda.query.expressions.dates import DATES
 from unacorda.query.expressions.functions import defined
-from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES
+from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES, TEXTS
 from unacorda.query.expressions.numbers import ARITHMETIC, CURVES
 from unacorda.query.expressions.ranges import EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader, meaning
 from unacorda.query.expressions.syntax import condition, refuse_lost
-from unacorda.query.expressions.texts import TEXTS
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.expressions.values import (

@@ -27,14 +27,15 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.aggregates.base import ENDINGS, Aggregate
 from unacorda.query.aggregates.grid_counts import Ranking
-from unacorda.query.aggregates.hierarchy import Consistent, consistent
-from unacorda.query.aggregates.margins import (
+from unacorda.query.aggregates.hierarchy import (
     MARGIN,
+    Consistent,
     GivenLevelWeights,
     LevelWeights,
     Margins,
     check_level_weights,
     check_margins,
+    consistent,
 )
 from unacorda.query.aggregates.measures import Measure, Thresholds
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys

@@ -31,7 +31,7 @@ from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.source import Source, given, written
+from unacorda.query.sql.from_clause import Source, given, written
 from unacorda.query.sql.types import Item, SqlAggregate, plain
 
 __all__ = [

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
-from unacorda.query.aggregates.margins import MARGIN, GivenLevelWeights
+from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import keys_of_table
 from unacorda.query.plan.query import Query, answer_columns

@@ -17,21 +17,23 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.aggregates.margins import MARGIN
+from unacorda.query.aggregates.hierarchy import MARGIN
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from unacorda.query.sql.aggregates import OFFERED, Aggregates
-from unacorda.query.sql.from_clause import from_clause, joined, united
-from unacorda.query.sql.source import (
+from unacorda.query.sql.from_clause import (
     Source,
     clauses,
     free_name,
+    from_clause,
     given,
+    joined,
     kept,
     shown_name,
     taken_by,
+    united,
     written,
 )
 from unacorda.query.sql.types import Computed, Derived, Item, Ordering, Place, Select, SelectGroup

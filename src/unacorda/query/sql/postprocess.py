@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unacorda.query.aggregates.base import Answer
-from unacorda.query.aggregates.margins import MARGIN
+from unacorda.query.aggregates.hierarchy import MARGIN
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.query import Query
