@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from tests.support.cases import in_subtests
 from tests.support.seams import (
     Aggregate,
     Untranslatable,
+    Values,
     check_statement,
     compile_chosen,
     compile_found,
@@ -104,6 +106,28 @@ def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
 def test_statements_of_other_forms_are_refused(sql: str) -> None:
     with pytest.raises(Untranslatable):
         translate(sql, tables=KNOWN)
+
+
+def test_every_part_of_a_deep_expression_is_translated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part that is asked twice at every level would be translated a billion times."""
+    asked: list[object] = []
+    value = Values.value
+
+    def counted(self: Values, node: object) -> Any:
+        asked.append(node)
+        return value(self, node)
+
+    monkeypatch.setattr(Values, "value", counted)
+    text = "LEAST(a - " * 7 + "b" + " * a, i)" * 7
+    for translated in (translate, translate_to_postgres):
+        asked.clear()
+        translated(expressions_alike.statement([text]), tables=KNOWN)
+        assert len(asked) < 1_000
+    deep = expressions_alike.statement(["LEAST(a - " * 25 + "b" + " * a, i)" * 25])
+    with pytest.raises(Untranslatable, match="nested so deeply"):
+        translate(deep, tables=KNOWN)
 
 
 PEOPLE = pa.table(

@@ -116,7 +116,7 @@ from unacorda.query.engines.dialects.postgres import translate as translate_to_p
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
 from unacorda.query.engines.dialects.statements import NamedTable as TranslatedTable
 from unacorda.query.engines.dialects.statements import Translated
-from unacorda.query.engines.dialects.typed import Untranslatable
+from unacorda.query.engines.dialects.typed import Untranslatable, Values
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.exact_counts import Given, admitted, exact_of, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
@@ -311,6 +311,7 @@ __all__ = [
     "TreeCut",
     "Unit",
     "Untranslatable",
+    "Values",
     "Variance",
     "VectorSum",
     "Verification",

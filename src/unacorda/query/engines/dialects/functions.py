@@ -39,7 +39,7 @@ def _arithmetic(sign: str) -> Writing:
         a, b = writer.value(left), writer.value(right)
         kind = united(a, b)
         if kind == "DOUBLE":
-            return Typed(f"({writer.double(left)} {sign} {writer.double(right)})", kind)
+            return Typed(f"({writer.as_double(a)} {sign} {writer.as_double(b)})", kind)
         if kind not in _WHOLE_TYPES:
             raise Untranslatable(f"arithmetic of {kind}")
         return Typed(f"({a.sql} {sign} {b.sql})", kind)
@@ -120,15 +120,12 @@ def _logarithm(writer: Values, node: exp.Expression) -> Typed:
 
 def _extreme(name: str) -> Writing:
     def write(writer: Values, node: exp.Expression) -> Typed:
-        parts = (node.this, *node.expressions)
-        values = [writer.value(part) for part in parts]
+        values = [writer.value(part) for part in (node.this, *node.expressions)]
         kind = united(*values)
         if len(values) == 1:
             return values[0]
-        operands = [
-            writer.double(part) if kind == "DOUBLE" else value.sql
-            for part, value in zip(parts, values, strict=True)
-        ]
+        doubles = kind == "DOUBLE"
+        operands = [writer.as_double(value) if doubles else value.sql for value in values]
         return Typed(f"{name}({', '.join(operands)})", kind)
 
     return write

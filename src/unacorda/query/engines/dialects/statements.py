@@ -243,7 +243,10 @@ def translate(
     reading = _StatementReading(
         dialect=dialect, tables=tables, parameters=parameters, found=found, public=public
     )
-    text, columns = reading.query(sqlglot.parse_one(sql, read="duckdb"), {})
+    try:
+        text, columns = reading.query(sqlglot.parse_one(sql, read="duckdb"), {})
+    except RecursionError:
+        raise Untranslatable("parts that are nested so deeply") from None
     types = {name: value.type for name, value in columns.items()}
     return Translated(sql=text, columns=types, parameters=tuple(found))
 

@@ -237,8 +237,11 @@ class Values:
         return write(self, node)
 
     def double(self, node: object) -> str:
+        """A part that is a number, as a double."""
+        return self.as_double(self.value(node))
+
+    def as_double(self, value: Typed) -> str:
         """A number as a double."""
-        value = self.value(node)
         if value.type not in ("DOUBLE", "BIGINT", "HASH", "NULL"):
             raise Untranslatable(f"arithmetic of {value.type} and a number")
         return value.sql if value.type == "DOUBLE" else self.dialect.cast(value.sql, "DOUBLE")
