@@ -33,6 +33,8 @@ from tests.support.cases import in_subtests
         ("1 / endless / endless / endless", 0),
         ("endless * endless * endless", 1e200),
         ("POWER(age, zero)", 1),
+        ("POWER(0.999, 1500)", pytest.approx(0.999**1500)),
+        ("POWER(0.999, 1000)", pytest.approx(0.999**1000)),
         ("POWER(2, gone)", None),
         ("POWER(gone, 2)", None),
         ("POWER(2, age)", 2.0**37),

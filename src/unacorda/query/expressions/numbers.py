@@ -232,7 +232,8 @@ def _exponential(node: Operation, operands: tuple[Value, ...]) -> Value:
     )
 
 
-_MOST_CONSTANT = 1e6
+_MOST_CONSTANT = 1_000.0
+"""Up to here a base between 1/2 and 2 gives a double."""
 
 
 def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
