@@ -301,8 +301,7 @@ def table(rows: int, *, seed: int) -> pa.Table:
     columns = {}
     for name, kind in _KINDS.items():
         values = list(_LISTS[kind])
-        while len(values) < rows:
-            values += _LISTS[kind]
+        values += drawn.choices(values, k=max(0, rows - len(values)))
         drawn.shuffle(values)
         written = _DUCKDB[kind]
         columns[name] = connection.sql(
