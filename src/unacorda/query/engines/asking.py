@@ -260,8 +260,9 @@ def check_statement(
 
 
 def _integers(column: Any) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = np.ma.getdata(np.ma.asarray(column)).astype(np.int64, copy=False)
-    return found
+    if isinstance(column, np.ndarray):
+        column = np.ma.getdata(column)
+    return np.asarray(column, dtype=np.int64)
 
 
 def _wholes(column: Any) -> list[int]:

@@ -197,6 +197,14 @@ def _shifted(writer: Values, node: exp.Expression) -> Typed:
     return Typed(f"(({shifted}) & '{mask}'::bigint)", "BIGINT")
 
 
+def _whole(name: str) -> Writing:
+    def write(writer: Values, node: exp.Expression) -> Typed:
+        value = writer.value(node.this)
+        return value if value.type != "DOUBLE" else Typed(f"{name}({value.sql})", "DOUBLE")
+
+    return write
+
+
 def _of_two(template: str, part: str, type: str) -> Writing:
     def write(writer: Values, node: exp.Expression) -> Typed:
         value, other = writer.value(node.this), writer.value(node.args[part])
@@ -241,6 +249,9 @@ _WRITERS: Mapping[type[object], Writing] = {
     exp.Sum: _sum,
     exp.Min: _end("min", "bool_and"),
     exp.Max: _end("max", "bool_or"),
+    exp.Floor: _whole("floor"),
+    exp.Ceil: _whole("ceil"),
+    exp.Trunc: _whole("trunc"),
     exp.Mod: _remainder,
     exp.BitwiseRightShift: _shifted,
     exp.StrPosition: _of_two("CAST(strpos({}, {}) AS bigint)", "substr", "BIGINT"),
