@@ -1,6 +1,6 @@
 """How a question is asked of an engine by names, with time limits and failures that say nothing.
 
-Some of them are read twice, so that all that is read of a question must be of the same rows: a
+A relation may be read twice, so that all that is read of a question must be of the same rows: a
 bounded row is a function of the table and the salt alone.
 
 An engine is interrupted where one call takes longer than its time. Expiry leaves as any failure
