@@ -4,7 +4,7 @@
 a person in a cell add up to their total, a whole number of a public unit. Their positive part and
 their negative part are two questions about disjoint people, since a total has one sign. For each:
 AboveThreshold climbs a public ladder of levels L to the first that at most a few people pass (see
-`threshold_search`), and then the sum of all totals cut at L is released with noise for sensitivity
+`selection`), and then the sum of all totals cut at L is released with noise for sensitivity
 L. The level is a released number, so that everything behind it may depend on it.
 
 **What it costs.** In one part of one cell a person changes every count by at most 1, all in one
@@ -22,7 +22,7 @@ Source: the search, Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; what is aim
 few of its people: Fang, Dong, Yi 2022; proof above.
 
 **Bounds**: the range of a column, the number of a person's rows. Each is the rung of a public
-ladder that at most a few people pass, found by `threshold_search`: for the upper bound people climb
+ladder that at most a few people pass, found by `selection`: for the upper bound people climb
 by their greatest value, for the lower one by the opposite of their least, for the number of rows by
 how many they have. One person is one count in these questions, so that nothing has to be bounded
 before. What is found is a released number and so public.

@@ -2,7 +2,7 @@
 
 An aggregate reads the bounded rows of a question through exact integers alone: counts and sums over
 the rows of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their
-numbers climb (`threshold_counts`). It turns its part of the budget into noise, and the integers and
+numbers climb (`Thresholds`). It turns its part of the budget into noise, and the integers and
 the noise into released numbers. A new aggregate is one class with a `tag`.
 """
 

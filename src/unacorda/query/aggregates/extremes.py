@@ -6,7 +6,7 @@ counts once in each cell, by their own greatest point of a public grid; a candid
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
-the loss of the rank n - t, and is drawn as in `grid_draws`. With N points and f = epsilon /
+the loss of the rank n - t, and is drawn as in `grid_counts`. With N points and f = epsilon /
 (2 Delta), t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is
 below t, so that fewer than 2 t people exceed the answer and at least one reaches it: it lies
 between the value that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere

@@ -1,7 +1,23 @@
 """Counts and sums at several levels that add up: the levels, their shares of a budget, the fit.
 
-The fit of `margins` makes the errors of all levels depend on all shares. With the variance v_l of a
-level's noise and s_l cells in each of its nodes, an interaction T has precision
+A question has cells; a level is a coarser table, each of whose nodes is the sum of some cells.
+Every level is measured with noise of its own, of variance s_l^2. Of all tables of cells the one is
+taken whose sums over nodes are nearest to what was measured, in squares weighted by 1 / s_l^2. It
+is the linear unbiased estimate of least variance, and sums of it are the other levels'.
+
+**Rollups** (each level splits the nodes of the one before). Upwards, a node's estimate is the mean
+of its own number and the sum of its children, weighted by their inverse variances; downwards, what
+the children's sum misses of their parent is dealt out in proportion to their variances (Hay,
+Rastogi, Miklau, Suciu 2010, for equal noise; here for any variances).
+
+**Cubes** (sums over all subsets of the columns of a full table). A table over the columns S is made
+up of interactions, one for each subset T: its sums over the other columns, centred along each of T.
+Interactions of different T are orthogonal, so that each is the weighted mean of what the tables
+over S, T inside S, say of it: with noise of variance s_S^2 |S| / |T| (as in ResidualPlanner, Xiao,
+He, Zhang, Kifer 2023).
+
+**Shares of the budget.** The fit makes the errors of all levels depend on all shares. With the
+variance v_l of a level's noise and s_l cells in each of its nodes, an interaction T has precision
 g_T = sum of s_l / v_l over the levels l that contain T, and the numbers of level l, whose columns
 make up the interactions T inside l, err by
 
@@ -28,22 +44,6 @@ reaches into each level. They are computed by a fixed number of steps of additio
 multiplications, divisions and square roots in one order, which IEEE 754 defines to the last digit,
 and then rounded to a grid: every machine and every version of Python finds the same, so that a
 release can be checked anywhere.
-
-A question has cells; a level is a coarser table, each of whose nodes is the sum of some cells.
-Every level is measured with noise of its own, of variance s_l^2. Of all tables of cells the one is
-taken whose sums over nodes are nearest to what was measured, in squares weighted by 1 / s_l^2. It
-is the linear unbiased estimate of least variance, and sums of it are the other levels'.
-
-**Rollups** (each level splits the nodes of the one before). Upwards, a node's estimate is the mean
-of its own number and the sum of its children, weighted by their inverse variances; downwards, what
-the children's sum misses of their parent is dealt out in proportion to their variances (Hay,
-Rastogi, Miklau, Suciu 2010, for equal noise; here for any variances).
-
-**Cubes** (sums over all subsets of the columns of a full table). A table over the columns S is made
-up of interactions, one for each subset T: its sums over the other columns, centred along each of T.
-Interactions of different T are orthogonal, so that each is the weighted mean of what the tables
-over S, T inside S, say of it: with noise of variance s_S^2 |S| / |T| (as in ResidualPlanner, Xiao,
-He, Zhang, Kifer 2023).
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 """Several quantiles drawn at once (Gillenwater, Joseph and Kulesza 2021).
 
 **Drawing** a chain, exactly, from few counts (what a chain is and costs stands below). By rejection
-from bins, as in `grid_draws`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
+from bins, as in `grid_counts`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
 in them, and these are accepted with a probability that makes up for the difference. Let K_i be an
 upper bound on exp(-f |n_i - p_i N|) over the places of two bins that follow each other, from their
 counts, and b_j(B) one on what the rest of the chain weighs, from B_j = B on:

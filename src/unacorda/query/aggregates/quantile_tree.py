@@ -52,7 +52,7 @@ Levels one after the other compose, as mechanisms that see what was drawn before
 add up, in zCDP the squares of them over 8. (The range of all levels together may pass the sum of
 their epsilons, since the normaliser of a level depends on the earlier cuts.)
 
-**Drawing.** As in `grid_draws`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a
+**Drawing.** As in `grid_counts`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a
 bin, l(B) the least loss within it. The law is that of the theorem, whatever the bins are.
 
 Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof above.

@@ -8,7 +8,7 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
 values equal it is the same at every candidate). Its sensitivity is worked out in
 `sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. The points are those
-of `grid`; `grid_draws` says how one is drawn.
+of `grid`; `grid_counts` says how one is drawn.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all

@@ -16,7 +16,7 @@ removing another person changes nothing of it, and computing it again gives the 
 and rows are drawn with numbers of their own, made of the salt, so that one choice tells nothing of
 another.
 
-Where several rows are made of one (`relations`), a person is bound by the last step alone before
+Where several rows are made of one (`compile`), a person is bound by the last step alone before
 that, too: what is multiplied then, and bound here in the end, are rows of theirs that the salt
 chose among their own, and removing another person changes nothing of either choice.
 

@@ -1,7 +1,7 @@
 """From a query to DuckDB SQL: normalise, filter, key, bound every person, then count.
 
 The order is the guarantee. Row-wise steps come first, of which none makes several rows of one
-before each person is bound to as many as count of them (`relations`); then rows without an id or a
+before each person is bound to as many as count of them (`relation`); then rows without an id or a
 public key are dropped; then each person is bound to their limits, as `bounding` has it; nothing
 after that multiplies a row. What leaves the engine is one line of exact integers a cell (and, for
 quantiles, one a cell and bin).

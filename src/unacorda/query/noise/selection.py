@@ -15,15 +15,14 @@ most l2^2, none is above g, and at most n are not 0. From this, for a share of t
 
 The one with the largest rate is taken; where two are level, the first, as more is known of it.
 
-A private search for the rung of a ladder that only few people pass.
-
-Rungs are asked about from below: do at most `allowed` people pass this one? One person changes each
-of these counts by at most 1, and all of them in one direction, also where their number is replaced
-by another: who has more passes every rung that the other passes. So it is the search of the
-shifted inverse, `mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds
-the first rung without paying for those before it. Cells are parts of the people's rows: a person is
-in at most `hits` of them, and only their searches can tell anything of them; the price is that of
-`hits` searches.
+**The first rung of a ladder that only few people pass.** Rungs are asked about from below: do at
+most `allowed` people pass this one? One person changes each of these counts by at most 1, and all
+of them in one direction, also where their number is replaced by another: who has more passes every
+rung that the other passes. So it is the search of the shifted inverse,
+`mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds the first rung
+without paying for those before it. Cells are parts of the people's rows: a person is in at most
+`hits` of them, and only their searches can tell anything of them; the price is that of `hits`
+searches.
 """
 
 # SPDX-License-Identifier: Apache-2.0
