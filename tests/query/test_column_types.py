@@ -341,3 +341,22 @@ def test_an_undeclared_column_is_read_as_its_use_needs_whatever_its_name(
         query = one.table("t").where(f"{quoted} > 6").agg(n=unacorda.count())
         assert one.evaluate(query, budget=unacorda.PureDP(10**4)).to_dicts()[0]["n"] == 1
         one.explain(one.table("t").agg(m=unacorda.mean(name, 0, 9)), budget=unacorda.PureDP(1))
+
+
+def test_what_is_whole_is_whole_whatever_was_declared() -> None:
+    """Ends between whole numbers make numbers of a column; among categories fractions are none."""
+    table = pl.DataFrame({"i": [0, 1, 20], "x": [1.0, 1.5, 2.0], "s": ["1", "1.5", "2"]})
+    facts = {
+        "i": unacorda.Bounds(0.5, 10.5),
+        "x": unacorda.Categories([1, 2]),
+        "s": unacorda.Categories([1, 2]),
+    }
+    with opened(table, columns=facts) as session:
+        start = session.table("t")
+        total = exact(session, start.agg(s=unacorda.sum("i")))["s"]
+        assert abs(total[0] - 12) < 1e-9
+        for name in ("x", "s"):
+            found = exact(session, start.agg(n=unacorda.count(name)))
+            assert found == {"n": [2]}
+            grouped = start.group_by(name).agg(n=unacorda.count())
+            assert exact(session, grouped) == {"n": [1, 1]}
