@@ -28,6 +28,7 @@ __all__ = [
     "instant_of_text",
     "matched",
     "number_of_text",
+    "plain_number",
     "quoted",
     "rounded",
     "stepped",
@@ -135,12 +136,17 @@ def extracted(sql: str, pattern: str, group: int = 1) -> str:
     return f"regexp_extract({sql}, {matched(pattern)}, {group})"
 
 
-def number_of_text(sql: str) -> str:
+def plain_number(sql: str) -> str:
     """SQL of the number that a text says in digits, with a point and an exponent or without.
 
     At most 150 digits before the point and after it, and an exponent of two: a double has them.
     """
-    return held(f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)")
+    return f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)"
+
+
+def number_of_text(sql: str) -> str:
+    """The same, held to the sizes that numbers have."""
+    return held(plain_number(sql))
 
 
 def date_of_text(sql: str) -> str:

@@ -25,8 +25,9 @@ from unacorda.query.expressions.conversions import (
     held,
     in_years,
     instant_of_text,
-    number_of_text,
+    plain_number,
     rounded,
+    stepped,
 )
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import SMALLEST, Column, Expression, Kind
@@ -296,26 +297,25 @@ def _number(
     identifier: str, kind: Kind, base: str, fact: Fact | None, sql: str
 ) -> tuple[str, Column]:
     """SQL of a number, never -0.0, and the column that it is."""
-    if base in TEXTS or base == "ENUM":
-        number = number_of_text(sql)
-    elif base in INTEGERS or base == "DECIMAL":
-        number = f"(TRY_CAST({sql} AS DOUBLE) + 0.0e0)"
-    else:
-        number = held(f"TRY_CAST({sql} AS DOUBLE)", undefined=True)
-    if kind is Kind.INTEGER and base not in INTEGERS:  # declared categories: what is not whole
-        number = bound(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
+    text, exact = base in TEXTS or base == "ENUM", base in INTEGERS or base == "DECIMAL"
+    raw = plain_number(sql) if text else f"TRY_CAST({sql} AS DOUBLE)"
     column = Column(identifier, kind)
-    if base in INTEGERS or base == "DECIMAL":
-        column = replace(column, least=1e-39, most=1e39)
     if isinstance(fact, Bounds):
         lower, upper = (rounded(end, SMALLEST) for end in (fact.lower, fact.upper))
         low, high = double(lower), double(upper)
+        nan = "" if text or exact else "WHEN isnan({0}) THEN NULL "
         cut = (
             f"(CASE WHEN {{0}} BETWEEN {low} AND {high} THEN {{0}} "
-            f"WHEN {{0}} < {low} THEN {low} WHEN {{0}} > {high} THEN {high} END)"
+            f"WHEN {{0}} < {low} THEN {low} {nan}WHEN {{0}} > {high} THEN {high} END)"
         )
-        number = bound(number, cut.format)
-        column = replace(column, lower=lower, upper=upper)
+        number = bound(raw, cut.format)
+        number = number if exact else stepped(number, SMALLEST)
+        return number, replace(column, lower=lower, upper=upper, step=SMALLEST)
+    if exact:
+        return f"({raw} + 0.0e0)", replace(column, least=1e-39, most=1e39)
+    number = held(raw, undefined=not text)
+    if kind is Kind.INTEGER:  # declared categories: what is not whole is none of them
+        number = bound(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
     return number, column
 
 
