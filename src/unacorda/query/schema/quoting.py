@@ -8,8 +8,7 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
-from sqlglot import exp
-
+from unacorda.query.expressions.conversions import quoted
 from unacorda.query.schema.facts import Key
 
 __all__ = ["NOTHING", "double", "escape", "folded", "identifier", "literal", "twin"]
@@ -48,7 +47,7 @@ def identifier(name: str) -> str:
     >>> identifier('a"; DROP TABLE t')
     '"a""; DROP TABLE t"'
     """
-    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+    return quoted(name, '"')
 
 
 def literal(value: Key) -> str:
@@ -65,7 +64,7 @@ def literal(value: Key) -> str:
         return str(value)
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
-    return exp.Literal.string(value).sql(dialect="duckdb")
+    return quoted(value, "'")
 
 
 def double(value: float) -> str:
