@@ -104,7 +104,7 @@ _AFTER_DELAYS = (
     f"{_MOST_FLIGHTS} flights of one aircraft are used, drawn at random: 'kept' is how many that "
     "leaves on average, and is what the private count estimates. Airlines with many thousands "
     "are answered well. Those with a few hundred are hidden, as they have to be: SkyWest's 32 "
-    "flights could as well be one aircraft's. Impossible values were mended (no count below 0), "
+    "flights could as well be one aircraft's. Impossible values were corrected (no count below 0), "
     "which costs nothing, since it looks at the noisy numbers alone."
 )
 

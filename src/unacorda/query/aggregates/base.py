@@ -128,15 +128,15 @@ class Answer:
         low, high = self.limits
         values, lower, upper = [], [], []
         for value, a, b in zip(self.values, self.lower, self.upper, strict=True):
-            mended = None if value is None else min(max(value, low), high)
+            clipped = None if value is None else min(max(value, low), high)
             half = 0.0
-            if mended != value and a is not None and b is not None:
+            if clipped != value and a is not None and b is not None:
                 half = (b - a) / 2
-            if mended is not None and a is not None:
-                a = max(min(a, mended - half), low)  # noqa: PLW2901  # the end that is shown
-            if mended is not None and b is not None:
-                b = min(max(b, mended + half), high)  # noqa: PLW2901
-            values.append(mended)
+            if clipped is not None and a is not None:
+                a = max(min(a, clipped - half), low)  # noqa: PLW2901  # the end that is shown
+            if clipped is not None and b is not None:
+                b = min(max(b, clipped + half), high)  # noqa: PLW2901
+            values.append(clipped)
             lower.append(a)
             upper.append(b)
         return dataclasses.replace(self, values=values, lower=lower, upper=upper)

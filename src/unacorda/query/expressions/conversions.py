@@ -105,7 +105,7 @@ WHEN x < 0e0 THEN (-9.0e0) WHEN x > 0e0 THEN 9.0e0 END)
 def stepped(sql: str, step: float) -> str:
     """SQL of a number as a multiple of a power of 2: the next one, or itself where it is large.
 
-    A number of 2^53 steps is added, beside which no double has smaller places, and taken away.
+    A number of 2^53 steps is added, where doubles have no smaller places, and taken away.
     """
     shift = double(step * _PLACES)
     return f"(({sql} + {shift}) - {shift})"

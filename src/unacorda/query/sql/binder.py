@@ -267,7 +267,7 @@ def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[N
 
 def _check_names(text: str, select: Select) -> None:
     taken = {*select.shown, *([] if select.margins is None else [MARGIN])}
-    for item in (*select.items, *select.beside):
+    for item in (*select.items, *select.inner):
         if isinstance(item, SelectGroup):
             continue
         parts = item.parts if isinstance(item, Item) else ("",)

@@ -56,7 +56,7 @@ class Outputs:
 
     names: the columns that were selected, as they are shown, by their names without capitals.
     groups: the shown name of each group by its mark. items: aggregates without their alias, by it.
-    beside: aggregates that computed columns made necessary, filled while reading.
+    inner: aggregates that computed columns made necessary, filled while reading.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Outputs:
     names: dict[str, str]
     groups: dict[str, str]
     items: dict[str, Item]
-    beside: list[Item] = field(default_factory=list)
+    inner: list[Item] = field(default_factory=list)
 
     def computed(self, node: exp.Expression) -> str:
         """A column made of aggregates, each of which is asked for if it is not selected."""
@@ -162,7 +162,7 @@ class Outputs:
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
         alias = next(n for n in self.aggregates.names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
-        self.beside.append(replace(item, alias=alias, place=errors.of_node(self.text, node)))
+        self.inner.append(replace(item, alias=alias, place=errors.of_node(self.text, node)))
         return alias
 
     def released(self, node: Node, at: object, clause: str, hint: str) -> Node:
@@ -373,7 +373,7 @@ class _SelectReading:
             ),
             limit=outputs.whole(tree.args.get("limit"), "LIMIT"),
             offset=outputs.whole(tree.args.get("offset"), "OFFSET") or 0,
-            beside=tuple(outputs.beside),
+            inner=tuple(outputs.inner),
         )
 
     # ---- the SELECT list -----------------------------------------------------------------------

@@ -70,7 +70,7 @@ def arranged(release: Release, select: Select | None) -> Release:
         indices = [*absent, *present] if ordering.nulls_first else [*present, *absent]
     indices = indices[select.offset :]
     indices = indices if select.limit is None else indices[: select.limit]
-    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    listed = (name for item in (*select.items, *select.inner) for name in item.columns)
     order = [name for name in listed if name in answers]
     return dataclasses.replace(
         release,
@@ -94,7 +94,7 @@ def _columns(select: Select, query: Query) -> dict[str, Column]:
     }
     if select.margins is not None:
         groups = {MARGIN: Column(MARGIN, Kind.TEXT)} | groups
-    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    listed = (name for item in (*select.items, *select.inner) for name in item.columns)
     return groups | {name: Column(name, Kind.NUMBER) for name in listed if name not in groups}
 
 

@@ -196,7 +196,7 @@ class Select:
     table: the first, as written. steps: what is done to its rows, in order.
     groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
     released table; group_places: where they are written; margins: by which of their subsets is
-    summed too. items: the output columns in order; beside: aggregates that stand only inside of
+    summed too. items: the output columns in order; inner: aggregates that stand only inside of
     computed columns, and are released too.
     having: which rows of the released table to keep; having_place: where that stands.
     limit, offset: how many of them, after how many.
@@ -209,7 +209,7 @@ class Select:
     group_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     margins: Literal["rollup", "cube"] | None = None
     items: tuple[Item | SelectGroup | Computed, ...]
-    beside: tuple[Item, ...] = ()
+    inner: tuple[Item, ...] = ()
     having: str | None = None
     having_place: Place = field(default=None, compare=False, repr=False)
     order_by: tuple[Ordering, ...] = ()
@@ -219,7 +219,7 @@ class Select:
     @property
     def aggregates(self) -> tuple[Item, ...]:
         """All aggregates to be asked."""
-        return (*(item for item in self.items if isinstance(item, Item)), *self.beside)
+        return (*(item for item in self.items if isinstance(item, Item)), *self.inner)
 
     @property
     def group_names(self) -> dict[str, str]:

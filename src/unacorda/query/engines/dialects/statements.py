@@ -379,7 +379,7 @@ class _StatementReading:
         relations: Sequence[_Relation],
         other: _Relation,
     ) -> str:
-        """That there is a row beside which is level in columns of the same names, or none."""
+        """That the other table has a row of equal values in columns of the same names, or none."""
         if not join.args.get("using"):
             raise Untranslatable("this JOIN")
         here, there = self._values(relations).sources, self._values([other]).sources
@@ -431,7 +431,7 @@ class _StatementReading:
         self._check(node)
         alias = node.alias or None
         if alias is not None and given(node.args["alias"]) != {"this"}:
-            raise Untranslatable("names of columns beside that of a table")
+            raise Untranslatable("column names in the alias of a table")
         as_alias = f" AS {self._quoted(alias)}" if alias else ""
         if isinstance(node, exp.Table):
             name = node.name
