@@ -17,7 +17,7 @@ from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
 from tests.support.cases import in_subtests
-from tests.support.cli_seams import outward
+from tests.support.cli_seams import rounded
 
 from unacorda.accounting.explanation import sampling_notes
 from unacorda.privacy import conversions
@@ -171,7 +171,7 @@ def test_the_table_is_aligned_and_rounded_outward(run: Run) -> None:
 
 @in_subtests("value", [1 / 3, 2 / 3, 1e-12 / 7, 1e20 / 3, 5e-324, 0.0, 20.0, 1e300])
 def test_rounding_never_crosses(value: float) -> None:
-    low, high = outward(value, up=False, digits=5), outward(value, up=True, digits=5)
+    low, high = rounded(value, up=False, digits=5), rounded(value, up=True, digits=5)
     assert float(low) <= value <= float(high)
     assert float(high) - float(low) <= 1.1e-4 * value
 

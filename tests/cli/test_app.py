@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.cli.conftest import ENVIRONMENT, ROOT, Run
 from tests.cli.terminal import on_terminal
 from tests.support.cases import in_subtests
 from tests.support.cli_seams import ExitCode, app
-from typer.testing import CliRunner
 
 import unacorda
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 import shlex
 
+import click
 import pytest
 from tests.cli.conftest import ROOT, Run
-from tests.support.cli_seams import account, calibrate
+from tests.support.cli_seams import app
 from tests.tiers import mostly_slow
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
@@ -24,7 +25,8 @@ def commands(text: str) -> list[str]:
     return [line.strip() for line in joined.splitlines() if line.strip().startswith("unacorda ")]
 
 
-HELPED = [one for verb in (account, calibrate) for one in commands(verb.HELP)]
+VERBS = [app.get_command(click.Context(app), name) for name in ("account", "calibrate")]
+HELPED = [one for verb in VERBS if verb is not None for one in commands(verb.help or "")]
 PAGED = [(commands(shell)[0], printed) for shell, printed in SHELL.findall(PAGE)]
 
 

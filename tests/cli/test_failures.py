@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Ran, Run
 from tests.support.cases import in_subtests
-from tests.support.cli_seams import ExitCode, main, reporting
+from tests.support.cli_seams import ExitCode, main, reported
 from tests.support.seams import DuckDB
 from tests.tiers import mostly_slow
 
@@ -221,7 +221,7 @@ def test_what_the_engine_raises_shows_no_row(
             raise raised from None
 
     monkeypatch.setattr(DuckDB, "run", fails)
-    monkeypatch.setattr("unacorda.cli.failures.silence", lambda: None)
+    monkeypatch.setattr("unacorda.cli.errors.silence", lambda: None)
     assert main(("query", visits, *BASE, COUNT)) == code
     written = capsys.readouterr()
     assert SECRET not in written.out + written.err
@@ -230,12 +230,14 @@ def test_what_the_engine_raises_shows_no_row(
 
 
 def test_no_warning_of_other_packages_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with reporting():
+    def warns() -> None:
         warnings.warn(SECRET, RuntimeWarning, stacklevel=1)
         warnings.warn_explicit(SECRET, UserWarning, "x.py", 1, module="duckdb")
         warnings.warn_explicit(
             "two keys look alike", UserWarning, "x.py", 1, module="unacorda.query"
         )
+
+    assert reported(warns) == ExitCode.OK
     assert capsys.readouterr().err == "note: two keys look alike\n"
 
 

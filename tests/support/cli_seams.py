@@ -2,45 +2,41 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-from unacorda.cli import account, calibrate, drawing, output, show
-from unacorda.cli.aims import aim_of
-from unacorda.cli.answers import outward
+from unacorda.cli import answers, calibrate, drawing, output, plot, render
 from unacorda.cli.app import app, main
-from unacorda.cli.failures import ExitCode, reporting
-from unacorda.cli.mends import bounds_mend, keys_mend, unit_mend
-from unacorda.cli.notation import read_event, read_template
-from unacorda.cli.plot import KINDS as PLOT_KINDS
-from unacorda.cli.searching import CommandSearch as CliSearch
-from unacorda.cli.show import TextTable, estimate, number
-from unacorda.cli.spelling import CLASSES, METHODS, depth, places, written
-from unacorda.cli.spelling import KINDS as SPELLED_KINDS
+from unacorda.cli.calibrate import CommandSearch as CliSearch
+from unacorda.cli.calibrate import aim_of
+from unacorda.cli.errors import ExitCode, bounds_hint, keys_hint, reported, unit_hint
+from unacorda.cli.events import CLASSES, METHODS, depth, places, read_event, read_template, written
+from unacorda.cli.events import KINDS as SPELLED_KINDS
+from unacorda.cli.render import TextTable, estimate, number, rounded
 
 __all__ = [
     "CLASSES",
     "METHODS",
-    "PLOT_KINDS",
     "SPELLED_KINDS",
     "CliSearch",
     "ExitCode",
     "TextTable",
-    "account",
     "aim_of",
+    "answers",
     "app",
-    "bounds_mend",
+    "bounds_hint",
     "calibrate",
     "depth",
     "drawing",
     "estimate",
-    "keys_mend",
+    "keys_hint",
     "main",
     "number",
     "output",
-    "outward",
     "places",
+    "plot",
     "read_event",
     "read_template",
-    "reporting",
-    "show",
-    "unit_mend",
+    "render",
+    "reported",
+    "rounded",
+    "unit_hint",
     "written",
 ]

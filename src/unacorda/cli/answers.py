@@ -4,27 +4,25 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from unacorda.cli.show import TextTable
+from unacorda.cli.render import TextTable, plain, rounded
 from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.rounding import float_above
 
 if TYPE_CHECKING:
     from unacorda.privacy.estimates import Interval
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["RATES", "AnswersAsked", "PrintedAnswer", "answers", "grid_of", "outward", "plain"]
+__all__ = ["RATES", "AnswersAsked", "PrintedAnswer", "answers", "answers_table", "upper_end"]
 
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates at which an attacker's hits are shown."""
-
-_NO_BOUND = "no finite bound holds here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +43,25 @@ class PrintedAnswer:
     """One number about the events, from both sides.
 
     at: where it holds, such as delta. lower: None where nothing is proved from below. upper: None
-    where there is no finite bound, and `why` then says so. findings: what each engine that was
-    asked proved, in words.
+    where there is no finite bound. missing: what to ask instead where no theorem gives it.
+    findings: what each engine that was asked proved, in words.
     """
 
     measure: str
     at: Mapping[str, float]
-    lower: float | None
-    upper: float | None
-    engine: str | None
-    source: str | None
-    why: str | None = None
-    findings: Sequence[str] = field(default=())
+    lower: float | None = None
+    upper: float | None = None
+    engine: str | None = None
+    source: str | None = None
+    missing: str | None = None
+    findings: Sequence[str] = ()
+
+    @property
+    def why(self) -> str | None:
+        """Why there is no upper end; None where there is one."""
+        if self.missing is not None:
+            return f"no theorem here gives it: {self.missing}"
+        return None if self.upper is not None else "no finite bound holds here"
 
     @property
     def relative_width(self) -> float | None:
@@ -73,15 +78,11 @@ class PrintedAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
+        fields = ("lower", "upper", "relative_width", "engine", "source", "why")
         return {
             "measure": self.measure,
             "at": dict(self.at),
-            "lower": self.lower,
-            "upper": self.upper,
-            "relative_width": self.relative_width,
-            "engine": self.engine,
-            "source": self.source,
-            "why": self.why,
+            **{name: getattr(self, name) for name in fields},
         }
 
 
@@ -112,7 +113,7 @@ def _priced(
     try:
         interval, found = priced(event, neighbors=neighbors, **at)
     except UnsupportedEvent as error:
-        return _unknown(measure, places, error)
+        return PrintedAnswer(measure=measure, at=places, missing=error.try_instead)
     best = next((one for one in found if one.interval.upper == interval.upper), None)
     return PrintedAnswer(
         measure=measure,
@@ -121,7 +122,6 @@ def _priced(
         upper=_finite(interval.upper),
         engine=None if best is None else best.engine,
         source=None if best is None else best.source,
-        why=None if interval.upper < math.inf else _NO_BOUND,
         findings=[f"{one.engine}: {_between(one.interval)} [{one.source}]" for one in found],
     )
 
@@ -129,12 +129,12 @@ def _priced(
 def _renyi(event: Event, alpha: Fraction, neighbors: Neighbors) -> PrintedAnswer:
     from unacorda.accounting.divergences.events import renyi
 
-    at = {"alpha": float(alpha)}
+    measure, at = "Renyi divergence", {"alpha": float(alpha)}
     try:
         upper = renyi(event, alpha=alpha, neighbors=neighbors)
     except UnsupportedEvent as error:
-        return _unknown("Renyi divergence", at, error)
-    return _bound("Renyi divergence", at, upper, "sum of divergences", "Mironov 2017, Prop. 1")
+        return PrintedAnswer(measure=measure, at=at, missing=error.try_instead)
+    return _bound(measure, at, upper, "sum of divergences", "Mironov 2017, Prop. 1")
 
 
 def _rho(event: Event, neighbors: Neighbors) -> PrintedAnswer:
@@ -148,8 +148,8 @@ def _rho(event: Event, neighbors: Neighbors) -> PrintedAnswer:
         except UnsupportedEvent:
             price = zcdp_price(event)
     except UnsupportedEvent as error:
-        return _unknown("rho", {}, error)
-    return _bound("rho", {"delta": _up(price.delta)}, _up(price.rho), engine, source)
+        return PrintedAnswer(measure="rho", at={}, missing=error.try_instead)
+    return _bound("rho", {"delta": upper_end(price.delta)}, upper_end(price.rho), engine, source)
 
 
 def _mu(event: Event, neighbors: Neighbors) -> PrintedAnswer:
@@ -163,10 +163,10 @@ def _mu(event: Event, neighbors: Neighbors) -> PrintedAnswer:
     except UnsupportedEvent as error:
         pure = pure_epsilon(event, neighbors=neighbors)  # of samples
         if pure is None:
-            return _unknown("mu", {}, error)
+            return PrintedAnswer(measure="mu", at={}, missing=error.try_instead)
         source = "the kink of randomised response; docs/proofs/bounded_range.md"
         return _bound("mu", {}, gdp_from_pure(pure), "pure epsilon", source)
-    at = {"delta": _up(price.delta)} if price.delta else {}
+    at = {"delta": upper_end(price.delta)} if price.delta else {}
     upper = root_up(price.mu_squared)
     return _bound("mu", at, upper, "sum of mu squared", "Dong, Roth, Su 2022, Cor. 3.3")
 
@@ -178,7 +178,7 @@ def _hits(event: Event, rate: float, neighbors: Neighbors) -> PrintedAnswer:
     try:
         found = true_positive_rate(event, fpr=rate, neighbors=neighbors)
     except UnsupportedEvent as error:
-        return _unknown(measure, at, error)
+        return PrintedAnswer(measure=measure, at=at, missing=error.try_instead)
     return PrintedAnswer(
         measure=measure,
         at=at,
@@ -189,13 +189,13 @@ def _hits(event: Event, rate: float, neighbors: Neighbors) -> PrintedAnswer:
     )
 
 
-def grid_of(found: Sequence[PrintedAnswer]) -> TextTable:
+def answers_table(found: Sequence[PrintedAnswer]) -> TextTable:
     """The answers as a table; numbers are rounded away from the truth they hold."""
     rows = [
         (
             answer.name,
-            "-" if answer.lower is None else outward(answer.lower, up=False),
-            "-" if answer.upper is None else outward(answer.upper, up=True),
+            "-" if answer.lower is None else rounded(answer.lower, up=False),
+            "-" if answer.upper is None else rounded(answer.upper, up=True),
             "-" if answer.relative_width is None else f"{answer.relative_width:.1e}",
             answer.engine or "-",
             answer.source or "-",
@@ -206,70 +206,24 @@ def grid_of(found: Sequence[PrintedAnswer]) -> TextTable:
     return TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1, words=2)
 
 
-def outward(value: float, *, up: bool, digits: int = 10) -> str:
-    """A number with so many digits, rounded up or down, never across what it bounds.
-
-    >>> outward(1 / 3, up=True), outward(1 / 3, up=False), outward(20.0, up=True)
-    ('0.3333333334', '0.3333333333', '20')
-    """
-    direction = decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR
-    with decimal.localcontext(prec=digits, rounding=direction):
-        number = +decimal.Decimal(value)
-    return plain(number)
-
-
-def plain(value: float | decimal.Decimal) -> str:
-    """A number without zeros that say nothing.
-
-    >>> plain(0.00001), plain(8.0), plain(decimal.Decimal("1.500"))
-    ('1e-5', '8', '1.5')
-    """
-    number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(repr(value))
-    if number == number.to_integral_value() and abs(number) < 10**15:
-        return f"{number:.0f}"
-    short = number.normalize()
-    return f"{short:f}" if 1e-4 <= abs(number) < 10**15 else f"{short:e}".replace("e+", "e")
-
-
 def _bound(
     measure: str, at: Mapping[str, float], upper: float, engine: str, source: str
 ) -> PrintedAnswer:
-    known = upper < math.inf
-    return PrintedAnswer(
-        measure=measure,
-        at=at,
-        lower=None,
-        upper=_finite(upper),
-        engine=engine,
-        source=source,
-        why=None if known else _NO_BOUND,
-    )
-
-
-def _unknown(measure: str, at: Mapping[str, float], error: UnsupportedEvent) -> PrintedAnswer:
-    return PrintedAnswer(
-        measure=measure,
-        at=at,
-        lower=None,
-        upper=None,
-        engine=None,
-        source=None,
-        why=f"no theorem here gives it: {error.try_instead}",
-    )
+    return PrintedAnswer(measure=measure, at=at, upper=_finite(upper), engine=engine, source=source)
 
 
 def _between(interval: Interval) -> str:
-    upper = "no end" if interval.upper == math.inf else outward(interval.upper, up=True)
-    return f"from {outward(interval.lower, up=False)} to {upper}"
+    upper = "no end" if interval.upper == math.inf else rounded(interval.upper, up=True)
+    return f"from {rounded(interval.lower, up=False)} to {upper}"
+
+
+def upper_end(value: Fraction) -> float:
+    """The least float that is not below a number."""
+    try:
+        return float_above(value)
+    except OverflowError:
+        return math.inf
 
 
 def _finite(upper: float) -> float | None:
     return float(upper) if upper < math.inf else None
-
-
-def _up(value: Fraction) -> float:
-    try:
-        near = float(value)
-    except OverflowError:
-        return math.inf
-    return near if near >= value else math.nextafter(near, math.inf)

@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from unacorda._version import __version__
-from unacorda.cli import account, audit, calibrate, demo, describe, ledger, plot, query, verify
-from unacorda.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
+from unacorda.cli.errors import EXIT_CODES, ExitCode, reported, silence
 
 __all__ = ["app", "main"]
 
@@ -28,29 +28,61 @@ Begin with:
 
 {EXIT_CODES}"""
 
-# Typer gives a name to one kind of usage error alone; the others stand above it.
-_USAGE: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
-_SETTINGS = {"help_option_names": ["-h", "--help"]}
-
-app = typer.Typer(
-    name="unacorda",
-    help=_HELP,
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help, without rich: quick, and the same wherever it is read
-    pretty_exceptions_enable=False,  # a traceback may show data
-    context_settings=_SETTINGS,
+_VERBS = (
+    "demo",
+    "query",
+    "describe",
+    "account",
+    "calibrate",
+    "audit",
+    "plot",
+    "verify",
+    "ledger",
 )
-app.command("demo", help=demo.HELP, short_help=demo.SUMMARY)(demo.demo)
-app.command("query", help=query.HELP, short_help=query.SUMMARY)(query.query)
-app.command("describe", help=describe.HELP, short_help=describe.SUMMARY)(describe.describe)
-app.command("account", help=account.HELP, short_help=account.SUMMARY)(account.account)
-app.command("calibrate", help=calibrate.HELP, short_help=calibrate.SUMMARY)(calibrate.calibrate)
-app.command("audit", help=audit.HELP, short_help=audit.SUMMARY)(audit.audit)
-app.command("plot", help=plot.HELP, short_help=plot.SUMMARY)(plot.plot)
-app.command("verify", help=verify.HELP, short_help=verify.SUMMARY)(verify.verify)
-app.add_typer(ledger.app, name="ledger")
+"""The verbs in the order of their use; each is what its module of that name calls so."""
+
+
+class _Verbs(click.Group):
+    """Verbs that are loaded when they are asked for: a short command is mostly imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the verbs."""
+        del ctx
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A verb; None for what is none."""
+        del ctx
+        if cmd_name not in _VERBS:
+            return None
+        module = importlib.import_module(f"unacorda.cli.{cmd_name}")
+        verb: click.Command = getattr(module, cmd_name)
+        return verb
+
+
+def _print_version(context: click.Context, _option: click.Parameter, said: bool) -> None:  # noqa: FBT001  # click hands it over by place
+    if said:
+        click.echo(f"unacorda {__version__}")
+        context.exit()
+
+
+app = _Verbs(
+    "unacorda",
+    help=_HELP,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        )
+    ],
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,46 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An answer must not be lost because a terminal cannot write a sign of it.
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # if it can
-    try:
-        arguments = sys.argv[1:] if arguments is None else arguments
-        code: object = app(args=list(arguments), prog_name="unacorda", standalone_mode=False)
-        code = ExitCode.OK if code is None else code
-    except _USAGE as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # `unacorda` alone
-            error.show()
-            code = ExitCode.USAGE
-        else:
-            code = report_usage(error)
-    except SystemExit as ended:
-        code = ExitCode.OK if ended.code is None else ended.code
-    except (KeyboardInterrupt, typer.Abort):
-        code = ExitCode.INTERRUPTED
+    given = list(sys.argv[1:] if arguments is None else arguments)
+
+    def run() -> Any:
+        with app.make_context("unacorda", given) as context:
+            return app.invoke(context)
+
+    code = reported(run)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         silence()
-        code = ExitCode.PIPE
-    return int(code) if isinstance(code, int) else int(ExitCode.FAILED)
-
-
-def _print_version(said: bool) -> None:  # noqa: FBT001  # typer hands it over by place
-    if said:
-        typer.echo(f"unacorda {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            help="Print the version.",
-            is_eager=True,
-            callback=_print_version,
-        ),
-    ] = False,
-) -> None:
-    """Options that stand before a verb."""
-    del version  # its callback has said it
+        return int(ExitCode.PIPE)
+    return code

@@ -4,27 +4,30 @@
 
 from __future__ import annotations
 
-import json
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.account import exact_option
-from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
-from unacorda.cli.options import of_file, read_text
-from unacorda.cli.scores import read_scores
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from unacorda.audit import Bound
 
-__all__ = ["HELP", "SUMMARY", "audit"]
-
-SUMMARY = "Bound the privacy loss from below, by scores of canaries."
+__all__ = ["CONFIDENCE", "audit", "read_scores"]
 
 METHODS = ("one-run", "f-dp", "anytime", "many-runs")
+CONFIDENCE = params.number(above=0, below=1)
+
+_TRUE = frozenset({"1", "1.0", "true", "yes", "in"})
+_FALSE = frozenset({"0", "0.0", "false", "no", "out"})
 
 HELP = f"""Bound the privacy loss from below, by scores of canaries that were put in or left out.
 
@@ -47,55 +50,62 @@ The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 {EXIT_CODES}"""
 
 
+@click.command(help=HELP, short_help="Bound the privacy loss from below, by scores of canaries.")
+@click.argument("file", metavar="FILE", type=params.FILE, help="Scores and coins as CSV.")
+@click.option(
+    "--method",
+    metavar="NAME",
+    type=click.Choice(METHODS),
+    default="one-run",
+    show_default=True,
+    help=f"One of {', '.join(METHODS)}.",
+)
+@click.option(
+    "--delta",
+    metavar="X",
+    type=params.number(below=1),
+    default="0",
+    show_default=True,
+    help="Epsilon at this delta.",
+)
+@click.option(
+    "--confidence",
+    metavar="X",
+    type=CONFIDENCE,
+    default="0.95",
+    show_default=True,
+    help="How sure the bound is.",
+)
+@click.option(
+    "--promised", metavar="EPSILON", type=params.EPSILON, help="Fail if the bound is above it."
+)
+@params.json_option
 def audit(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Scores and coins as CSV.", show_default=False),
-    ],
     *,
-    method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(METHODS)}.")
-    ] = "one-run",
-    delta: Annotated[
-        str, typer.Option("--delta", metavar="X", help="Epsilon at this delta.")
-    ] = "0",
-    confidence: Annotated[
-        str, typer.Option("--confidence", metavar="X", help="How sure the bound is.")
-    ] = "0.95",
-    promised: Annotated[
-        str | None,
-        typer.Option(
-            "--promised",
-            metavar="EPSILON",
-            help="Fail if the bound is above it.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+    file: Path,
+    method: str,
+    delta: Fraction,
+    confidence: Fraction,
+    promised: Fraction | None,
+    as_json: bool,
+) -> int | None:
     """The verb; its help is `HELP`."""
-    with reporting():
-        if method not in METHODS:
-            raise InvalidParameter("--method", method, expected=f"one of {', '.join(METHODS)}")
-        loss = float(exact_option("--delta", delta, below=1))
-        sure = float(exact_option("--confidence", confidence, above=0, below=1))
-        most = None if promised is None else float(exact_option("--promised", promised))
-        if method == "anytime" and loss:
-            raise InvalidParameter("--delta", delta, expected="0, as anytime is for pure epsilon")
-        if method == "f-dp" and not loss:
-            expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
-            raise InvalidParameter("--delta", delta, expected=expected)
-        with of_file(file):
-            scores, included = read_scores(read_text("FILE", file))
-        bound = _bound(method, scores, included, delta=loss, confidence=sure)
-        refuted = most is not None and bound.contradicts(most)
-        if as_json:
-            fields = {**bound.to_dict(), "promised": most, "refuted": refuted}
-            show.line(json.dumps(fields, indent=2))
-        else:
-            _print(bound, most, refuted=refuted)
-        if refuted:
-            raise typer.Exit(ExitCode.FAILED)
+    if method == "anytime" and delta:
+        expected = "0, as anytime is for pure epsilon"
+        raise InvalidParameter("--delta", float(delta), expected=expected)
+    if method == "f-dp" and not delta:
+        expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
+        raise InvalidParameter("--delta", float(delta), expected=expected)
+    with params.of_file(file):
+        scores, included = read_scores(params.read_text("FILE", file))
+    bound = _bound(method, scores, included, delta=float(delta), confidence=float(confidence))
+    most = None if promised is None else float(promised)
+    refuted = most is not None and bound.contradicts(most)
+    if as_json:
+        render.as_json({**bound.to_dict(), "promised": most, "refuted": refuted})
+    else:
+        _print(bound, most, refuted=refuted)
+    return ExitCode.FAILED if refuted else None
 
 
 def _bound(
@@ -105,10 +115,12 @@ def _bound(
 
     if method == "anytime":
         return anytime(scores, included, confidence=confidence)
-    if method == "f-dp":
-        return one_run_f_dp(scores, included, delta=delta, confidence=confidence)
-    ask = one_run if method == "one-run" else many_runs
-    return ask(scores, included, delta=delta, confidence=confidence)
+    methods: Mapping[str, Callable[..., Bound]] = {
+        "one-run": one_run,
+        "f-dp": one_run_f_dp,
+        "many-runs": many_runs,
+    }
+    return methods[method](scores, included, delta=delta, confidence=confidence)
 
 
 def _print(bound: Bound, promised: float | None, *, refuted: bool) -> None:
@@ -122,6 +134,50 @@ def _print(bound: Bound, promised: float | None, *, refuted: bool) -> None:
         rows.insert(1, ("mu is at least", f"{bound.mu:.4g}"))
     if promised is not None:
         rows.append(("promised", f"{promised:g}: {'refuted' if refuted else 'not refuted'}"))
-    show.print_grid(show.TextTable(heads=(bound.method, ""), rows=tuple(rows), left=1))
+    render.print_table(render.TextTable(heads=(bound.method, ""), rows=tuple(rows), left=1))
     if bound.note:
-        show.line(show.wrapped(bound.note))
+        render.line(render.wrapped(bound.note))
+
+
+def read_scores(text: str) -> tuple[list[float], list[bool]]:
+    r"""Scores, and whether each canary was in; InvalidParameter names a line that cannot be used.
+
+    >>> read_scores("score,included\n1.5,1\n-2,no\n")
+    ([1.5, -2.0], [True, False])
+    """
+    scores: list[float] = []
+    included: list[bool] = []
+    for place, score, said in _lines(text):
+        value = _number(score)
+        if value is None:
+            raise InvalidParameter(f"score in line {place}", score, expected="a number")
+        coin = said.strip().lower()
+        if coin not in _TRUE | _FALSE:
+            raise InvalidParameter(f"included in line {place}", said, expected="1 or 0")
+        scores.append(value)
+        included.append(coin in _TRUE)
+    if not scores:
+        raise InvalidParameter("FILE", text, expected="a line for each canary below its header")
+    return scores, included
+
+
+def _lines(text: str) -> list[tuple[int, str, str]]:
+    """The number of each line and its two fields, empty where it has none."""
+    lines = csv.DictReader(io.StringIO(text), restval="")
+    try:
+        names = list(lines.fieldnames or ())
+        if names.count("score") == names.count("included") == 1:
+            return [(lines.line_num, line["score"], line["included"]) for line in lines]
+    except csv.Error:
+        names = ["text that is no CSV"]
+    expected = f"the columns score and included, each once, not {', '.join(names) or 'none'}"
+    raise InvalidParameter("FILE", text, expected=expected)
+
+
+def _number(text: str) -> float | None:
+    """A number that is no NaN; else None."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found

@@ -5,27 +5,31 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import json
 import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.account import GRAMMAR, exact_option, neighbors_of, working_unless
-from unacorda.cli.failures import EXIT_CODES, reporting
+from unacorda.cli import params, render
+from unacorda.cli.account import ALPHA, GRAMMAR, check_neighbors
+from unacorda.cli.answers import AnswersAsked, answers, upper_end
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from unacorda.cli.aims import Aim
+    from unacorda.accounting.calibration.targets import Cost, Measure, Target
     from unacorda.cli.answers import PrintedAnswer
-    from unacorda.cli.searching import CommandSearch, SearchResult
+    from unacorda.cli.events import Template
+    from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["HELP", "SUMMARY", "calibrate"]
-
-SUMMARY = "Find the least noise, or the most steps, for a target."
+__all__ = ["Aim", "CommandSearch", "SearchResult", "aim_of", "calibrate"]
 
 HELP = f"""Find the least noise, the most steps or the largest rate with which EVENTS meet a target.
 
@@ -44,217 +48,223 @@ Examples:
 
 {EXIT_CODES}"""
 
+_CHOICES = (
+    "one target: --epsilon (with --delta, or with --alpha for Renyi DP), --rho or --mu (each with "
+    "--delta where it is wanted), --advantage, or --tpr with --fpr"
+)
+_DIGITS = 10
+_CHANGE = 1e-6
+"""Costs that differ by less, relative to the larger, tell no direction."""
 
+End = Literal["least", "most"]
+_SHARE = params.number(most=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """A target, the number that it limits, and the question that tells this number.
+
+    measure, at: as in an answer; squared: whether the calibrator measures the number's square.
+    """
+
+    target: Target
+    measure: str
+    at_most: Fraction
+    asked: AnswersAsked
+    at: Mapping[str, float] = field(default_factory=dict)
+    squared: bool = False
+
+    @property
+    def name(self) -> str:
+        """The target in words."""
+        where = ", ".join(f"{name}={plain(value)}" for name, value in self.at.items())
+        said = f"{self.measure} of at most {plain(float(self.at_most))}"
+        return f"{said} at {where}" if where else said
+
+
+def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
+    """The aim that options give, by name, None where they are left out.
+
+    >>> aim_of({"epsilon": Fraction(2), "delta": Fraction(1, 10**5)}).name
+    'epsilon of at most 2 at delta=1e-5'
+    """
+    from unacorda.accounting.calibration.targets import Advantage, TruePositiveRate
+    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+
+    def aim(target: Target, measure: str, at_most: Fraction, *, asked: Any, **at: Fraction) -> Aim:
+        places = {name: float(value) for name, value in at.items()}
+        questions = AnswersAsked(**asked)
+        return Aim(target=target, measure=measure, at=places, at_most=at_most, asked=questions)
+
+    said = {name: value for name, value in given.items() if value is not None}
+    match said:
+        case {"epsilon": epsilon, "alpha": alpha, **rest} if not rest:
+            target: Target = RenyiDP(alpha, epsilon)
+            return aim(target, "Renyi divergence", epsilon, asked={"alphas": [alpha]}, alpha=alpha)
+        case {"epsilon": epsilon, "delta": delta, **rest} if not rest and epsilon == 0 < delta:
+            target = ApproxDP(0, delta)
+            return aim(target, "delta", delta, asked={"epsilons": [epsilon]}, epsilon=epsilon)
+        case {"epsilon": epsilon, **rest} if not (rest.keys() - {"delta"}):
+            delta = rest.get("delta", Fraction(0))
+            target = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+            return aim(target, "epsilon", epsilon, asked={"deltas": [delta]}, delta=delta)
+        case {"rho": rho, **rest} if not (rest.keys() - {"delta"}):
+            return aim(ZCDP(rho, rest.get("delta", 0)), "rho", rho, asked={"rho": True}, **rest)
+        case {"mu": mu, **rest} if not (rest.keys() - {"delta"}):
+            found = aim(GDP(mu, rest.get("delta", 0)), "mu", mu, asked={"mu": True}, **rest)
+            return dataclasses.replace(found, squared=True)
+        case {"advantage": advantage, **rest} if not rest:
+            return aim(Advantage(advantage), "advantage", advantage, asked={"advantage": True})
+        case {"tpr": tpr, "fpr": fpr, **rest} if not rest:
+            if tpr < fpr:
+                expected = f"at least {plain(float(fpr))}, --fpr: as many are found by guessing"
+                raise InvalidParameter("--tpr", plain(float(tpr)), expected=expected)
+            target = TruePositiveRate(at_most=tpr, fpr=fpr)
+            return aim(target, "true-positive rate", tpr, asked={"rates": [float(fpr)]}, fpr=fpr)
+        case _:
+            written = ", ".join(f"--{name} {plain(float(value))}" for name, value in said.items())
+            raise InvalidParameter("--epsilon", written or None, expected=_CHOICES)
+
+
+def _range(name: str, text: str) -> tuple[Fraction, Fraction]:
+    from unacorda.checks import exact
+
+    low, colon, high = text.partition(":")
+    if colon:
+        ends = exact(name, low.strip()), exact(name, high.strip())
+        if Fraction("1e-300") <= ends[0] <= ends[1] <= 10**300:
+            return ends
+    raise InvalidParameter(name, text, expected="LOW:HIGH, with 1e-300 <= LOW <= HIGH <= 1e300")
+
+
+@click.command(help=HELP, short_help="Find the least noise, or the most steps, for a target.")
+@click.argument("events", metavar="EVENTS", help="Events with one free name.")
+@params.gathered(
+    "given",
+    dict,
+    click.option(
+        "--epsilon",
+        metavar="X",
+        type=params.EPSILON,
+        help="At most this epsilon: pure DP; with --delta approximate DP, with --alpha Renyi DP.",
+    ),
+    click.option("--delta", metavar="X", type=params.DELTA, help="With --epsilon, --rho or --mu."),
+    click.option("--alpha", metavar="X", type=ALPHA, help="With --epsilon: the Renyi order."),
+    click.option(
+        "--rho",
+        metavar="X",
+        type=params.EPSILON,
+        help="At most this rho: zero-concentrated DP.",
+    ),
+    click.option("--mu", metavar="X", type=params.EPSILON, help="At most this mu: Gaussian DP."),
+    click.option(
+        "--advantage",
+        metavar="X",
+        type=_SHARE,
+        help="At most this advantage of an attacker, true minus false positives.",
+    ),
+    click.option(
+        "--tpr", metavar="X", type=_SHARE, help="At most this share of members found, with --fpr."
+    ),
+    click.option(
+        "--fpr",
+        metavar="X",
+        type=_SHARE,
+        help="With --tpr: the share of others who are taken for members.",
+    ),
+)
+@click.option(
+    "--find",
+    metavar="least|most",
+    type=click.Choice(["least", "most"]),
+    help="Which end is wanted; otherwise seen from which way the cost falls.",
+)
+@click.option(
+    "--within",
+    metavar="LOW:HIGH",
+    type=params.Read(_range),
+    help="The range that is searched; otherwise 1e-9 to 1e12, as far as it makes sense.",
+)
+@click.option(
+    "--tolerance",
+    metavar="X",
+    type=params.number(least=1e-14, below=1),
+    default="1e-9",
+    show_default=True,
+    help="The relative width of the search.",
+)
+@params.neighbors
+@params.json_option
 def calibrate(
-    events: Annotated[
-        str,
-        typer.Argument(metavar="EVENTS", help="Events with one free name.", show_default=False),
-    ],
     *,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon",
-            metavar="X",
-            help="At most this epsilon: pure DP; with --delta approximate DP, with --alpha Renyi "
-            "DP.",
-            show_default=False,
-        ),
-    ] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta", metavar="X", help="With --epsilon, --rho or --mu.", show_default=False
-        ),
-    ] = None,
-    alpha: Annotated[
-        str | None,
-        typer.Option(
-            "--alpha", metavar="X", help="With --epsilon: the Renyi order.", show_default=False
-        ),
-    ] = None,
-    rho: Annotated[
-        str | None,
-        typer.Option(
-            "--rho", metavar="X", help="At most this rho: zero-concentrated DP.", show_default=False
-        ),
-    ] = None,
-    mu: Annotated[
-        str | None,
-        typer.Option("--mu", metavar="X", help="At most this mu: Gaussian DP.", show_default=False),
-    ] = None,
-    advantage: Annotated[
-        str | None,
-        typer.Option(
-            "--advantage",
-            metavar="X",
-            help="At most this advantage of an attacker, true minus false positives.",
-            show_default=False,
-        ),
-    ] = None,
-    tpr: Annotated[
-        str | None,
-        typer.Option(
-            "--tpr",
-            metavar="X",
-            help="At most this share of members found, with --fpr.",
-            show_default=False,
-        ),
-    ] = None,
-    fpr: Annotated[
-        str | None,
-        typer.Option(
-            "--fpr",
-            metavar="X",
-            help="With --tpr: the share of others who are taken for members.",
-            show_default=False,
-        ),
-    ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(
-            "--find",
-            metavar="least|most",
-            help="Which end is wanted; otherwise seen from which way the cost falls.",
-            show_default=False,
-        ),
-    ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            "--within",
-            metavar="LOW:HIGH",
-            help="The range that is searched; otherwise 1e-9 to 1e12, as far as it makes sense.",
-            show_default=False,
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str, typer.Option("--tolerance", metavar="X", help="The relative width of the search.")
-    ] = "1e-9",
-    neighbors: Annotated[
-        str,
-        typer.Option(
-            "--neighbors",
-            metavar="RELATION",
-            help="How neighboring tables differ: add-remove, replace-one or zero-out.",
-        ),
-    ] = "add-remove",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    events: str,
+    given: Mapping[str, Fraction | None],
+    find: End | None,
+    within: tuple[Fraction, Fraction] | None,
+    tolerance: Fraction,
+    neighbors: Neighbors,
+    as_json: bool,
 ) -> None:
     """The verb; its help is `HELP`."""
-    with reporting():
-        relation = neighbors_of(neighbors)
-        given = {
-            "epsilon": _number("--epsilon", epsilon),
-            "delta": _number("--delta", delta, below=1, tiny=1e-300),
-            "alpha": _number("--alpha", alpha, above=1, most=1e100),
-            "rho": _number("--rho", rho),
-            "mu": _number("--mu", mu),
-            "advantage": _number("--advantage", advantage, most=1),
-            "tpr": _number("--tpr", tpr, most=1),
-            "fpr": _number("--fpr", fpr, most=1),
-        }
-        from unacorda.cli.aims import aim_of
-
-        aim = aim_of(given)
-        search = _search(events, aim, relation, find=find, within=within, tolerance=tolerance)
-        with working_unless(as_json, "Calibrating ..."):
-            found = search.run()
-            answer = _answer(found, aim, relation)
-        if as_json:
-            fields = _plain(search, found, answer, aim, relation)
-            show.line(json.dumps(fields, indent=2, allow_nan=False))
-        else:
-            _print(search, found, answer, aim, relation)
-
-
-def _number(
-    option: str,
-    text: str | None,
-    *,
-    tiny: float = 0,
-    most: float = 1e300,
-    below: float | None = None,
-    above: float | None = None,
-) -> Fraction | None:
-    if text is None:
-        return None
-    return exact_option(option, text, tiny=tiny, most=most, below=below, above=above)
-
-
-def _search(
-    text: str,
-    aim: Aim,
-    relation: Neighbors,
-    *,
-    find: str | None,
-    within: str | None,
-    tolerance: str,
-) -> CommandSearch:
     from unacorda.accounting.calibration.targets import measure
-    from unacorda.cli.notation import ARGUMENT, read_template
-    from unacorda.cli.searching import CommandSearch
-    from unacorda.cli.spelling import CLASSES, KINDS
+
+    aim = aim_of(given)
+    template, name = _template(events)
+    search = CommandSearch(
+        template=template,
+        name=name,
+        measure=measure(aim.target, neighbors=neighbors),
+        neighbors=neighbors,
+        within=None if within is None else _within(within, whole=name in template.whole),
+        find=find,
+        tolerance=float(tolerance),
+    )
+    with render.working("Calibrating ...", quiet=as_json):
+        found = search.run()
+        answer = _answer(found, aim, neighbors)
+    if as_json:
+        render.as_json(_plain(search, found, answer, aim), strict=True)
+    else:
+        _print(search, found, answer, aim)
+
+
+def _template(text: str) -> tuple[Template, str]:
+    """The events with their one free name."""
+    from unacorda.cli.events import ARGUMENT, CLASSES, KINDS, read_template
 
     template = read_template(text)
     names = [name for name in template.names if name not in KINDS and name not in CLASSES]
-    if len(names) != 1:
-        if not names:
-            template.event()  # whatever else is wrong with it is said first
-        raise InvalidParameter(
-            ARGUMENT,
-            text,
-            expected="one free name where a number stands, such as gaussian(noise_multiplier=x)"
-            + (f", not {', '.join(names)}" if names else ""),
-        )
-    ends: Literal["least", "most"] | None = None
-    if find is not None:
-        if find not in ("least", "most"):
-            raise InvalidParameter("--find", find, expected="least or most")
-        ends = "least" if find == "least" else "most"
-    width = float(exact_option("--tolerance", tolerance, below=1))
-    if width < 1e-14:
-        raise InvalidParameter("--tolerance", tolerance, expected="from 1e-14 to below 1")
-    (name,) = names
-    return CommandSearch(
-        template=template,
-        name=name,
-        measure=measure(aim.target, neighbors=relation),
-        neighbors=relation,
-        within=None if within is None else _within(within, whole=name in template.whole),
-        find=ends,
-        tolerance=width,
-    )
+    if len(names) == 1:
+        return template, names[0]
+    if not names:
+        template.event()  # whatever else is wrong with it is said first
+    expected = "one free name where a number stands, such as gaussian(noise_multiplier=x)"
+    expected += f", not {', '.join(names)}" if names else ""
+    raise InvalidParameter(ARGUMENT, text, expected=expected)
 
 
-def _within(text: str, *, whole: bool) -> tuple[float, float]:
-    low, colon, high = text.partition(":")
-    expected = "LOW:HIGH, with 1e-300 <= LOW <= HIGH" + (", whole numbers" if whole else "")
-    if colon:
-        ends = [exact_option("--within", end.strip(), above=0) for end in (low, high)]
-        if Fraction("1e-300") <= ends[0] <= ends[1] and (
-            not whole or all(end.denominator == 1 for end in ends)
-        ):
-            return (int(ends[0]), int(ends[1])) if whole else (float(ends[0]), float(ends[1]))
-    raise InvalidParameter("--within", text, expected=expected)
+def _within(ends: tuple[Fraction, Fraction], *, whole: bool) -> tuple[float, float]:
+    if not whole:
+        return float(ends[0]), float(ends[1])
+    if any(end.denominator > 1 for end in ends):
+        low, high = (plain(float(end)) for end in ends)
+        expected = "LOW:HIGH, whole numbers, since a count stands there"
+        raise InvalidParameter("--within", f"{low}:{high}", expected=expected)
+    return int(ends[0]), int(ends[1])
 
 
 def _answer(found: SearchResult, aim: Aim, relation: Neighbors) -> PrintedAnswer:
     """What the value costs from both sides; its upper end meets the target."""
-    from unacorda.cli.answers import answers
     from unacorda.privacy.rounding import root_up
 
     (answer,) = answers(found.event, aim.asked, neighbors=relation)
     cost = Fraction(found.cost)
-    upper = root_up(cost) if aim.squared else _up(cost)
+    upper = root_up(cost) if aim.squared else upper_end(cost)
     known = math.inf if answer.upper is None else answer.upper
     lower = None if answer.lower is None else min(answer.lower, upper)
-    return dataclasses.replace(answer, at=aim.at, upper=min(known, upper), lower=lower, why=None)
-
-
-def _up(cost: Fraction) -> float:
-    near = float(cost)
-    return near if Fraction(near) >= cost else math.nextafter(near, math.inf)
+    return dataclasses.replace(
+        answer, at=aim.at, upper=min(known, upper), lower=lower, missing=None
+    )
 
 
 def _left(answer: PrintedAnswer, aim: Aim) -> float:
@@ -264,9 +274,9 @@ def _left(answer: PrintedAnswer, aim: Aim) -> float:
 
 
 def _plain(
-    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim, relation: Neighbors
+    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim
 ) -> dict[str, Any]:
-    from unacorda.cli.spelling import written
+    from unacorda.cli.events import written
 
     return {
         "name": search.name,
@@ -275,7 +285,7 @@ def _plain(
         "fails": found.fails,
         "events": written(found.event),
         "event": json.loads(found.event.to_json()),
-        "neighbors": str(relation),
+        "neighbors": str(search.neighbors),
         "target": {"measure": aim.measure, "at": dict(aim.at), "at_most": float(aim.at_most)},
         "cost": answer.to_dict(),
         "left": _left(answer, aim),
@@ -283,24 +293,201 @@ def _plain(
     }
 
 
-def _print(
-    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim, relation: Neighbors
-) -> None:
-    from unacorda.cli.answers import outward, plain
-    from unacorda.cli.spelling import written
+def _print(search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim) -> None:
+    from unacorda.cli.events import written
 
     assert answer.upper is not None
-    cost = f"at most {outward(answer.upper, up=True)}"
+    cost = f"at most {rounded(answer.upper, up=True)}"
     if answer.lower is not None:
-        cost = f"from {outward(answer.lower, up=False)} to {outward(answer.upper, up=True)}"
-    kind = "least" if found.find == "least" else "most"
-    facts = {
-        search.name: f"{plain(found.value)} is the {kind} with {aim.name}",
-        "costs": f"{answer.measure} {cost}; {_left(answer, aim):.3g} is left",
-        "fails": "nothing in the range" if found.fails is None else plain(found.fails),
-        "engine": f"{answer.engine or 'none'} [{answer.source or '-'}]",
-        "events": written(found.event),
-    }
-    for name, text in facts.items():
-        show.line(f"{name + ':':10}{text}")
-    show.line(f"Neighboring tables differ by {relation}.")
+        cost = f"from {rounded(answer.lower, up=False)} to {rounded(answer.upper, up=True)}"
+    render.print_facts(
+        (search.name, f"{plain(found.value)} is the {found.find} with {aim.name}"),
+        ("costs", f"{answer.measure} {cost}; {_left(answer, aim):.3g} is left"),
+        ("fails", "nothing in the range" if found.fails is None else plain(found.fails)),
+        ("engine", f"{answer.engine or 'none'} [{answer.source or '-'}]"),
+        ("events", written(found.event)),
+    )
+    render.line(f"Neighboring tables differ by {search.neighbors}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The value, whether it is the least or the most, its cost, and the nearest that costs more."""
+
+    value: float
+    find: End
+    event: Event
+    cost: Cost
+    fails: float | None
+    evaluations: int
+
+
+@dataclass(slots=True, kw_only=True)
+class CommandSearch:
+    """The search for the one free name of a template that meets a target.
+
+    measure: the cost of an event, and the most it may be. within: the range of the name, None for
+    all that makes events. find: which end is wanted, None to see which way the costs fall.
+    """
+
+    template: Template
+    name: str
+    measure: Measure
+    neighbors: Neighbors
+    within: tuple[float, float] | None = None
+    find: End | None = None
+    tolerance: float = 1e-9
+    costs: dict[Event, Cost] = field(default_factory=dict)
+
+    def run(self) -> SearchResult:
+        """Find the value; InvalidParameter where there is none or the name does not matter."""
+        from unacorda.accounting.calibration.calibrate import calibration
+
+        within = self._range()
+        guess = self._guess(within)
+        check_neighbors(self._event(guess), self.neighbors)
+        find = self.find or self._direction(within, guess)
+        whole = self.name in self.template.whole
+        try:
+            found = calibration(
+                self._event,
+                target=self.measure[1],
+                price=self._cost,
+                find=find,
+                whole=whole,
+                within=within,
+                guess=guess,
+                tolerance=self.tolerance,
+            )
+        except InvalidParameter as error:
+            if error.argument not in {"target", "find"}:
+                raise
+            wrong_way = error.argument == "find"
+        else:
+            value = found.parameter if whole else self._short(found.parameter, find)
+            event = self._event(value)
+            return SearchResult(
+                value=value,
+                find=find,
+                event=event,
+                cost=self._cost(event),
+                fails=found.fails,
+                evaluations=len(self.costs),
+            )
+        raise self._unmet(within, find, wrong_way=wrong_way)
+
+    def _event(self, value: float) -> Event:
+        return self.template.event(**{self.name: value})
+
+    def _cost(self, event: Event) -> Cost:
+        if event not in self.costs:
+            self.costs[event] = self.measure[0](event)
+        return self.costs[event]
+
+    def _makes(self, value: float) -> InvalidParameter | None:
+        """What refuses the value, None where it makes an event."""
+        try:
+            self._event(value)
+        except InvalidParameter as error:
+            return error
+        return None
+
+    def _range(self) -> tuple[float, float]:
+        """Both ends of the longest stretch, of powers, that makes events, or the range given."""
+        if self.within is not None:
+            for end in self.within:
+                refused = self._makes(end)
+                if refused is not None:
+                    raise refused
+            return self.within
+        whole = self.name in self.template.whole
+        tried = [2**power for power in range(40)] if whole else [10.0**n for n in range(-9, 13)]
+        refusals = [self._makes(value) for value in tried]
+        best: list[float] = []
+        run: list[float] = []
+        for value, refused in zip(tried, refusals, strict=True):
+            run = [] if refused is not None else [*run, value]
+            best = max(best, run, key=len)
+        if not best:
+            refused = refusals[9]  # that of 1, or of 512 for a count: the likeliest to be shown
+            assert refused is not None
+            raise refused
+        low, high = best[0], best[-1]
+        before, after = tried.index(low) - 1, tried.index(high) + 1
+        if before >= 0:
+            low = self._end(low, tried[before])
+        if after < len(tried):
+            high = self._end(high, tried[after])
+        return low, high
+
+    def _end(self, good: float, bad: float) -> float:
+        """The last number before `bad` that makes an event, by halving."""
+        for _ in range(200):
+            middle = (good + bad) // 2 if isinstance(good, int) else good + (bad - good) / 2
+            if middle in (good, bad):
+                break
+            good, bad = (middle, bad) if self._makes(middle) is None else (good, middle)
+        return good
+
+    def _guess(self, within: tuple[float, float]) -> float:
+        low, high = within
+        if self.name in self.template.whole:
+            return min(max(64, low), high)
+        usual = 1.0 if high > 1 else 0.01 * high
+        return min(max(usual, low), high)
+
+    def _direction(self, within: tuple[float, float], guess: float) -> End:
+        """Whether larger values cost less ("least" is wanted then), from two that differ."""
+        first = self._cost(self._event(guess))
+        for value in self._others(within, guess):
+            other = self._cost(self._event(value))
+            both = (float(first), float(other))
+            if abs(both[0] - both[1]) > _CHANGE * max(map(abs, both)) or math.inf in both:
+                if both[0] == both[1]:
+                    continue
+                rises = (value > guess) is (both[1] > both[0])
+                return "most" if rises else "least"
+        raise InvalidParameter(
+            self.name,
+            guess,
+            expected="a name that changes the cost, or --find least or most: from "
+            f"{plain(within[0])} to {plain(within[1])} it stays at {float(first):.6g}",
+        )
+
+    def _others(self, within: tuple[float, float], guess: float) -> Iterator[float]:
+        low, high = within
+        whole = self.name in self.template.whole
+        ends = [(2.0, high), (0.5, low), (64.0, high), (1 / 64, low), (math.inf, high), (0.0, low)]
+        for factor, end in ends:
+            value = end if factor in (0.0, math.inf) else guess * factor
+            value = min(max(value, low), high)
+            if value != guess:
+                yield round(value) if whole else value
+
+    def _short(self, value: float, find: End) -> float:
+        """The value with fewer digits, on the safe side of it, where that meets the target too."""
+        direction = decimal.ROUND_CEILING if find == "least" else decimal.ROUND_FLOOR
+        with decimal.localcontext(prec=_DIGITS, rounding=direction):
+            short = float(+decimal.Decimal(value))
+        if self._makes(short) is None and self._cost(self._event(short)) <= self.measure[1]:
+            return short
+        return value
+
+    def _unmet(
+        self, within: tuple[float, float], find: End, *, wrong_way: bool
+    ) -> InvalidParameter:
+        if wrong_way and self.find is None:  # the cost is not monotone
+            expected = "--find least or most: the cost does not go one way alone"
+            return InvalidParameter("--find", None, expected=expected)
+        seen = "most" if self.find == "least" else "least"
+        if self.find is not None and self._direction(within, self._guess(within)) == seen:
+            expected = f"{seen}, since larger ones cost {'less' if seen == 'least' else 'more'}"
+            return InvalidParameter("--find", self.find, expected=expected)
+        least = min(map(float, self.costs.values()))
+        expected = (
+            f"a target that can be met: from {plain(within[0])} to {plain(within[1])} the cost is "
+            f"{least:.6g} or more, and the target is {float(Fraction(self.measure[1])):.6g}"
+        )
+        end = within[1 if find == "least" else 0]
+        shown = int(end) if end == int(end) else end
+        return InvalidParameter(self.name, shown, expected=expected)

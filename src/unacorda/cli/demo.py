@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.explained import plain_explanation
-from unacorda.cli.failures import EXIT_CODES, reporting
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.cli.query import explained
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
 
-__all__ = ["HELP", "SUMMARY", "demo"]
-
-SUMMARY = "Show two private answers beside the exact ones."
+__all__ = ["demo"]
 
 HELP = f"""Show two private answers beside the exact ones, on bundled public data.
 
@@ -137,7 +134,7 @@ class _DemoPart:
     request: Guarantee
     intro: str
     after: str
-    grid: Callable[[_Answered], show.TextTable]
+    table_of: Callable[[_Answered], render.TextTable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +148,23 @@ class _Answered:
     kept: Mapping[str, float]
 
 
-def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+@click.command(help=HELP, short_help="Show two private answers beside the exact ones.")
+@params.json_option
+def demo(*, as_json: bool) -> None:
     """The verb; its help is `HELP`."""
-    with reporting():
+    if not as_json:
+        render.line(render.wrapped(_WELCOME, width=_WIDTH))
+    found = []
+    for part in (_income(), _delays()):
+        with render.working("Asking ..."):
+            answered = _ask(part)
+        found.append(_plain(answered))
         if not as_json:
-            show.line(show.wrapped(_WELCOME, width=_WIDTH))
-        found = []
-        for part in (_income(), _delays()):
-            with show.working("Asking ..."):
-                answered = _ask(part)
-            found.append(_plain(answered))
-            if not as_json:
-                _print(answered)
-        show.line(json.dumps({"parts": found}, indent=2) if as_json else f"\n{_NEXT}")
+            _print(answered)
+    if as_json:
+        render.as_json({"parts": found})
+    else:
+        render.line(f"\n{_NEXT}")
 
 
 def _income() -> _DemoPart:
@@ -184,7 +185,7 @@ def _income() -> _DemoPart:
         intro="Each person has one row. This data set may spend epsilon = 2 in all; the question "
         "spends 1.",
         after=_AFTER_INCOME,
-        grid=_income_grid,
+        table_of=_income_table,
     )
 
 
@@ -209,7 +210,7 @@ def _delays() -> _DemoPart:
         f"is rho = 0.5 of zero-concentrated DP, which implies epsilon = {implied:.2f} at delta = "
         "one in a million; the question spends 0.4.",
         after=_AFTER_DELAYS,
-        grid=_delay_grid,
+        table_of=_delay_table,
     )
 
 
@@ -244,24 +245,24 @@ def _exactly(part: _DemoPart, path: str) -> tuple[dict[str, tuple[float, ...]], 
         return exact, dict(counted)
 
 
-def _income_grid(answered: _Answered) -> show.TextTable:
+def _income_table(answered: _Answered) -> render.TextTable:
     heads = ("", "people", "private", "mean income", "private", "median", "private")
     rows = []
     for place, school in enumerate(_SCHOOLS):
         people, mean, median = answered.exact[school]
         exact = (f"{people}", f"{mean:z,.0f}", f"{median:z,.0f}")
         rows.append((school, *_pairs(exact, answered.release, place)))
-    return show.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
+    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
-def _delay_grid(answered: _Answered) -> show.TextTable:
+def _delay_table(answered: _Answered) -> render.TextTable:
     heads = ("", "flights", "kept", "private", "mean", "private", "median", "private")
     rows = []
     for place, (code, airline) in enumerate(_AIRLINES.items()):
         flights, mean, median = answered.exact[code]
         exact = (f"{answered.kept[code]:,.0f}", f"{mean:z.1f}", f"{median:z.0f}")
         rows.append((airline, f"{flights:,}", *_pairs(exact, answered.release, place)))
-    return show.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
+    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
 def _pairs(exact: tuple[str, ...], release: Release, place: int) -> list[str]:
@@ -278,27 +279,27 @@ def _cell(release: Release, name: str, place: int) -> str:
     if low is None or high is None:
         return f"{value:z,.0f}"
     reach = max(value - low, high - value)  # the longer side, so that one number covers both
-    return show.estimate(value, value - reach, value + reach)
+    return render.estimate(value, value - reach, value + reach)
 
 
 def _print(answered: _Answered) -> None:
     part = answered.part
-    show.line()
-    show.heading(part.title)
-    show.line()
-    show.line(show.wrapped(part.intro, width=_WIDTH))
-    show.line()
-    show.line("\n".join(f"  {text}" for text in part.sql.splitlines()))
-    show.line()
-    show.line(show.wrapped("The plan, which is free to see and reads no data:", width=_WIDTH))
-    show.line()
-    show.line(show.wrapped(str(answered.explanation), width=_WIDTH))
-    show.line()
-    show.print_grid(part.grid(answered))
-    show.line()
-    show.line(show.wrapped(part.after, width=_WIDTH))
-    show.line()
-    show.line(f"Spent {answered.release.charge}, left {answered.release.remaining}.")
+    render.line()
+    render.heading(part.title)
+    render.line()
+    render.line(render.wrapped(part.intro, width=_WIDTH))
+    render.line()
+    render.line("\n".join(f"  {text}" for text in part.sql.splitlines()))
+    render.line()
+    render.line(render.wrapped("The plan, which is free to see and reads no data:", width=_WIDTH))
+    render.line()
+    render.line(render.wrapped(str(answered.explanation), width=_WIDTH))
+    render.line()
+    render.print_table(part.table_of(answered))
+    render.line()
+    render.line(render.wrapped(part.after, width=_WIDTH))
+    render.line()
+    render.line(f"Spent {answered.release.charge}, left {answered.release.remaining}.")
 
 
 def _plain(answered: _Answered) -> dict[str, Any]:
@@ -310,7 +311,7 @@ def _plain(answered: _Answered) -> dict[str, Any]:
         "sql": part.sql,
         "protects": str(part.unit),
         "budget": repr(part.budget),
-        "explanation": plain_explanation(answered.explanation, has_account=True),
+        "explanation": explained(answered.explanation, has_account=True),
         "exact": [
             {group: key, **dict(zip(names, answered.exact[key], strict=True))}
             for key in part.keys[group]

@@ -1,35 +1,30 @@
-"""`unacorda ledger`: look into a ledger."""
+"""`unacorda ledger`: open accounts in a ledger, look into it, verify and export it."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.accounts import print_account, repriced, shown
-from unacorda.cli.arguments import (
-    AccountBudget,
-    Dataset,
-    LedgerUrl,
-    PersonColumns,
-    SingleRows,
-)
-from unacorda.cli.failures import EXIT_CODES, reporting
-from unacorda.cli.ledgers import account_of, is_new, opened
-from unacorda.cli.mends import no_account
-from unacorda.cli.options import assignment, budget_of, read_text, unit_of
-from unacorda.errors import InvalidParameter, LedgerMismatch
+from unacorda.cli import ledgers, params, render
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.cli.ledgers import AccountOptions, chosen, opened
+from unacorda.errors import InvalidParameter
 from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
+    from unacorda.ledger.entries import Account, Entry
     from unacorda.ledger.ledger import Ledger
+    from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["app"]
+__all__ = ["ledger"]
 
 _HELP = """Open accounts in a ledger of budgets, look into it, verify and export it.
 
@@ -107,128 +102,93 @@ Example:
 
 {EXIT_CODES}"""
 
-app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
+_ENDS = ("committed", "voided")
 
 
-_Url = Annotated[str, typer.Option("--ledger", metavar="URL", help="Such as sqlite:///budget.db.")]
+ledger = click.Group("ledger", help=_HELP, no_args_is_help=True)
 
 
-@app.command("init", help=_INIT)
-def init_ledger(
+def _limit(name: str, text: str) -> tuple[str, Guarantee]:
+    own, budget = params.assignment(name, text, form="NAME=KIND=X, such as ana=epsilon=0.5")
+    return own, params.budget_of(name, budget, prefix=f"{own}=")
+
+
+@ledger.command("init", help=_INIT)
+@ledgers.account()
+@params.unit()
+@click.option(
+    "--sub-account",
+    "limits",
+    metavar="NAME=KIND=X",
+    multiple=True,
+    type=params.Read(_limit),
+    help="A limit below the account's, such as ana=epsilon=0.5. May be repeated.",
+)
+@params.json_option
+def _init(
     *,
-    ledger: _Url,
-    dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The account's name.")],
-    budget: AccountBudget = None,
-    unit: PersonColumns = None,
-    row: SingleRows = False,
-    sub_account: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sub-account",
-            metavar="NAME=KIND=X",
-            help="A limit below the account's, such as ana=epsilon=0.5. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    account: AccountOptions,
+    whose: params.UnitOptions,
+    limits: Sequence[tuple[str, Guarantee]],
+    as_json: bool,
 ) -> None:
-    """The verb; its help is `_INIT`."""
-    with reporting():
-        # Limits on rows are no terms: any will do.
-        whose = unit_of(persons=unit or [], max_rows=None if row else "1", row=row)
-        parts = [
-            assignment("--sub-account", text, form="NAME=KIND=X, such as ana=epsilon=0.5")
-            for text in sub_account or []
-        ]
-        limits = [
-            (name, budget_of(text, option="--sub-account", name=f"{name}=")) for name, text in parts
-        ]
-        account = account_of(ledger, {"--dataset": dataset}, budget)
-        is_new(ledger, dataset, account)
-        with opened(ledger, must_exist=False) as book:
-            book.open_account(dataset, account, whose.terms)
-            for name, limit in limits:
-                book.open_sub_account(dataset, name, limit)
-            found = shown(book, dataset, verify=False)
-        if as_json:
-            show.line(json.dumps(found, indent=2))
-        else:
-            print_account(found)
+    # Limits on rows are no terms: any will do.
+    unit = dataclasses.replace(whose, max_rows=None if whose.row else 1).unit()
+    if account.ledger is None or account.dataset is None:
+        raise InvalidParameter("--ledger", None, expected="--ledger and --dataset")
+    account.is_new()
+    with opened(account.ledger, must_exist=False) as book:
+        book.open_account(account.dataset, account.budget, unit.terms)
+        for name, limit in limits:
+            book.open_sub_account(account.dataset, name, limit)
+        found = _shown(book, account.dataset, verify=False)
+    if as_json:
+        render.as_json(found)
+    else:
+        _print(found)
 
 
-@app.command("verify", help=_VERIFY)
-def verify_ledger(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="An export, instead of a ledger.", show_default=False
-        ),
-    ] = None,
-    *,
-    ledger: LedgerUrl = None,
-    dataset: Dataset = None,
-    digest: Annotated[
-        str | None,
-        typer.Option(
-            "--digest",
-            metavar="HEX",
-            help="A digest kept elsewhere, which an entry must have; with --dataset, or FILE.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+@ledger.command("verify", help=_VERIFY)
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    type=params.FILE,
+    required=False,
+    help="An export, instead of a ledger.",
+)
+@ledgers.ledger
+@ledgers.dataset
+@click.option(
+    "--digest",
+    metavar="HEX",
+    help="A digest kept elsewhere, which an entry must have; with --dataset, or FILE.",
+)
+@params.json_option
+def _verify(
+    *, file: Path | None, ledger: str | None, dataset: str | None, digest: str | None, as_json: bool
 ) -> None:
-    """The verb; its help is `_VERIFY`."""
-    with reporting():
-        if (file is None) == (ledger is None):
-            expected = "either --ledger or the FILE of an export"
-            raise InvalidParameter("--ledger", ledger, expected=expected)
-        if digest is not None and file is None and dataset is None:
-            expected = "it beside --dataset: each account has its own"
-            raise InvalidParameter("--digest", digest, expected=expected)
-        if file is not None:
-            if dataset is not None:
-                raise InvalidParameter("--dataset", dataset, expected="it beside --ledger")
-            found = [_exported(read_text("FILE", file), digest)]
-        else:
-            with opened(str(ledger), must_exist=True) as book:
-                names = _chosen(book, dataset)
-                found = [_verified(book, name, digest) for name in names]
-        if as_json:
-            show.line(json.dumps({"accounts": found}, indent=2))
-            return
-        for one in found:
-            show.line(escape(f"{one['dataset']}: {one['entries']} entries chain and add up"))
-            show.line(f"  last digest: {one['digest'] or 'none yet'}")
-
-
-@app.command("export", help=_EXPORT)
-def export_ledger(
-    *,
-    ledger: _Url,
-    dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The account.")],
-) -> None:
-    """The verb; its help is `_EXPORT`."""
-    with reporting(), opened(ledger, must_exist=True) as book:
-        from unacorda.ledger.export import export_account
-
-        for name in _chosen(book, dataset):
-            for line in export_account(book, name):
-                show.line(line)
-
-
-def _chosen(book: Ledger, dataset: str | None) -> tuple[str, ...]:
-    """The accounts that are meant; LedgerMismatch for a name that is none."""
-    known = book.datasets()
-    if dataset is not None and dataset not in known:
-        raise LedgerMismatch(no_account(dataset, known))
-    return known if dataset is None else (dataset,)
-
-
-def _verified(book: Ledger, name: str, digest: str | None) -> dict[str, Any]:
-    count = book.verify(name, containing=digest)
-    last = book.entries(name)[-1:]
-    return {"dataset": name, "entries": count, "digest": last[0].digest if last else None}
+    if (file is None) == (ledger is None):
+        expected = "either --ledger or the FILE of an export"
+        raise InvalidParameter("--ledger", ledger, expected=expected)
+    if digest is not None and file is None and dataset is None:
+        expected = "it beside --dataset: each account has its own"
+        raise InvalidParameter("--digest", digest, expected=expected)
+    if file is not None:
+        if dataset is not None:
+            raise InvalidParameter("--dataset", dataset, expected="it beside --ledger")
+        found = [_exported(params.read_text("FILE", file), digest)]
+    else:
+        with opened(str(ledger), must_exist=True) as book:
+            found = [
+                _checked(name, book.verify(name, containing=digest), book.entries(name))
+                for name in chosen(book, dataset)
+            ]
+    if as_json:
+        render.as_json({"accounts": found})
+        return
+    for one in found:
+        render.line(escape(f"{one['dataset']}: {one['entries']} entries chain and add up"))
+        render.line(f"  last digest: {one['digest'] or 'none yet'}")
 
 
 def _exported(text: str, digest: str | None) -> dict[str, Any]:
@@ -236,45 +196,209 @@ def _exported(text: str, digest: str | None) -> dict[str, Any]:
     from unacorda.ledger.replay import verify_entries
 
     account, entries = read_export(text.splitlines())
-    count = verify_entries(account, entries, containing=digest)
-    last = entries[-1].digest if entries else None
-    return {"dataset": account.dataset, "entries": count, "digest": last}
+    return _checked(account.dataset, verify_entries(account, entries, containing=digest), entries)
 
 
-@app.command("show", help=_SHOW)
-def show_ledger(
-    *,
-    ledger: _Url,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", metavar="NAME", help="One account; otherwise all.", show_default=False
-        ),
-    ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check hashes and sums.")] = False,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--reprice",
-            metavar="DELTA",
-            help="Price the history again, at this delta.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with full entries.")] = False,
+def _checked(name: str, count: int, entries: Sequence[Entry]) -> dict[str, Any]:
+    return {"dataset": name, "entries": count, "digest": entries[-1].digest if entries else None}
+
+
+_URL = click.option("--ledger", metavar="URL", required=True, help="Such as sqlite:///budget.db.")
+
+
+@ledger.command("export", help=_EXPORT)
+@_URL
+@click.option("--dataset", metavar="NAME", required=True, help="The account.")
+def _export(*, ledger: str, dataset: str) -> None:
+    from unacorda.ledger.export import export_account
+
+    with opened(ledger, must_exist=True) as book:
+        for name in chosen(book, dataset):
+            for line in export_account(book, name):
+                render.line(line)
+
+
+@ledger.command("show", help=_SHOW)
+@_URL
+@click.option("--dataset", metavar="NAME", help="One account; otherwise all.")
+@click.option("--verify", is_flag=True, help="Check hashes and sums.")
+@click.option("--reprice", "delta", metavar="DELTA", help="Price the history again, at this delta.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with full entries.")
+def _show(
+    *, ledger: str, dataset: str | None, verify: bool, delta: str | None, as_json: bool
 ) -> None:
-    """The verb; its help is `_SHOW`."""
-    with reporting(), opened(ledger, must_exist=True) as book:
-        names = _chosen(book, dataset)
-        found = [shown(book, name, verify=verify) for name in names]
+    with opened(ledger, must_exist=True) as book:
+        found = [_shown(book, name, verify=verify) for name in chosen(book, dataset)]
         for one in found if delta is not None else ():
-            one["repriced"] = repriced(book, one["dataset"], str(delta))
-        if as_json:
-            show.line(json.dumps({"accounts": found}, indent=2))
-            return
-        if not found:
-            show.line("This ledger has no accounts.")
-        for place, account in enumerate(found):
-            if place:
-                show.line()
-            print_account(account)
+            one["repriced"] = _repriced(book, one["dataset"], str(delta))
+    if as_json:
+        render.as_json({"accounts": found})
+        return
+    if not found:
+        render.line("This ledger has no accounts.")
+    for place, shown in enumerate(found):
+        if place:
+            render.line()
+        _print(shown)
+
+
+def _shown(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
+    """All of an account in plain values; LedgerMismatch where it is not there or was changed."""
+    account: Account = book.account(name)
+    entries = book.entries(name)
+    ends = {entry.reservation: entry.state for entry in entries if entry.state in _ENDS}
+    splits = book.splits(name) if any(entry.state == "split" for entry in entries) else {}
+    return {
+        "dataset": account.dataset,
+        "budget": str(account.budget),
+        "spent": str(book.spent(name)),
+        "remaining": str(book.remaining(name)),
+        "terms": dict(account.terms),
+        "opened": account.opened,
+        "verified": book.verify(name) if verify else None,
+        "sub_accounts": {
+            part: {
+                "budget": str(limit),
+                "spent": str(book.spent(name, part)),
+                "remaining": str(book.remaining(name, part)),
+            }
+            for part, limit in book.sub_accounts(name).items()
+        },
+        "splits": [
+            {
+                "entry": split.sequence,
+                "name": split.name,
+                "sub_account": split.sub_account,
+                "inside": None if split.inside is None else [split.inside.split, split.inside.key],
+                "limit": str(split.limit),
+                "max_parts": split.max_parts,
+                "spent": {key: str(spent) for key, spent in sums.items()},
+            }
+            for split, sums in splits.items()
+        ],
+        "entries": [
+            {
+                **_plain(entry),
+                "answered": ends.get(entry.reservation) == "committed",
+                "called_off": ends.get(entry.reservation) == "voided",
+            }
+            for entry in entries
+        ],
+    }
+
+
+_TEXTS = ("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition", "limits")
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """An entry with its JSON texts as values."""
+    fields = dataclasses.asdict(entry)
+    texts = {name: fields[name] for name in (*_TEXTS, "found")}
+    return fields | {name: json.loads(text) if text else None for name, text in texts.items()}
+
+
+def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
+    """What an account's history costs at a delta; None for a price that there is not."""
+    from unacorda.ledger.pricing import odometer, reprice
+
+    found = reprice(book, name, delta=delta)
+    reading: float | None = None
+    with contextlib.suppress(InvalidParameter):  # an account in Renyi DP, or a delta too small
+        reading = odometer(book, name, delta=delta).epsilon
+    return {
+        "delta": float(found.delta),
+        "fixed_epsilon": found.fixed,
+        "odometer_epsilon": reading,
+    }
+
+
+def _print(shown: dict[str, Any]) -> None:
+    """Print what `_shown` gave: budget and sums, sub-accounts, and a line for each question."""
+    render.heading(escape(shown["dataset"]))
+    render.print_facts(
+        ("budget", shown["budget"]),
+        ("spent", shown["spent"]),
+        ("left", shown["remaining"]),
+        ("protects", _protected(shown["terms"])),
+        ("opened", f"{_minute(shown['opened'])} UTC"),
+    )
+    if shown["verified"] is not None:
+        render.line(f"verified: {shown['verified']} entries chain and add up")
+    again = shown.get("repriced")
+    if again is not None:
+        at = f"at delta {again['delta']:g}"
+        fixed, reading = (_number(again[f"{name}_epsilon"]) for name in ("fixed", "odometer"))
+        render.line(f"repriced: epsilon {fixed} {at}, with noise settled before the first answer")
+        render.line(f"odometer: epsilon {reading} {at}, however it was chosen")
+    for name, part in shown["sub_accounts"].items():
+        limit, spent, left = (_short(part[key]) for key in ("budget", "spent", "remaining"))
+        render.line(escape(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
+    for split in shown["splits"]:
+        name = split["name"] or f"of entry {split['entry']}"
+        render.line(escape(f"split {name}: the {split['max_parts']} largest parts are owed"))
+        for key, spent in split["spent"].items():
+            limit = _short(split["limit"])
+            render.line(escape(f"  part {key}: spent {_short(spent)} of {limit}"))
+    questions = [entry for entry in shown["entries"] if entry["state"] == "reserved"]
+    if not questions:
+        render.line("No questions yet.")
+        return
+    render.line()
+    heads = ("entry", "time (UTC)", "answered", "cost", "limits", "analyst", "purpose")
+    rows = tuple(map(_row, questions))
+    render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    from unacorda.privacy.guarantees import guarantee_from_json
+
+    cost = guarantee_from_json(json.dumps(entry["charge"]))
+    limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
+    cells = (
+        str(entry["sequence"]),
+        _minute(entry["time"]),
+        "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
+        _short(str(cost)),
+        limits or "-",
+        entry["analyst"] or "-",
+        entry["purpose"] or "-",
+    )
+    return tuple(map(escape, cells))
+
+
+def _protected(terms: dict[str, Any]) -> str | None:
+    """What the terms of an account protect, in words.
+
+    >>> _protected({"unit": "person", "id": ("pid",)}), _protected({"unit": "row"})
+    ("a person by 'pid'", 'a single row')
+    """
+    unit, ids = terms.get("unit"), terms.get("id")
+    if unit == "row":
+        return "a single row"
+    if unit != "person" or not isinstance(ids, tuple | list):
+        return None if unit is None else str(unit)
+    by_table = (f"{one[0]}: {_listed(one[1:])}" for one in ids if not isinstance(one, str))
+    return f"a person by {'; '.join(by_table) or _listed(ids)}"
+
+
+def _listed(ids: Any) -> str:
+    return ", ".join(repr(one) for one in ids)
+
+
+def _number(epsilon: float | None) -> str:
+    """An upper bound in six digits, rounded up."""
+    return "unknown" if epsilon is None else render.rounded(epsilon, up=True, digits=6)
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _short(guarantee: str) -> str:
+    """A guarantee's numbers without its kind, which the account's budget names.
+
+    >>> _short("ZCDP(rho=0.5, delta=1e-08)"), _short("PureDP(epsilon=0.5)")
+    ('rho 0.5, delta 1e-08', 'epsilon 0.5')
+    """
+    _, _, numbers = guarantee.removesuffix(")").partition("(")
+    return numbers.replace("=", " ")

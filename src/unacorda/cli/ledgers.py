@@ -9,18 +9,21 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from unacorda.addresses import shown
-from unacorda.cli.mends import no_account
-from unacorda.cli.options import budget_of
-from unacorda.errors import InvalidParameter, LedgerFailed
+from unacorda.cli.errors import no_account
+from unacorda.cli.params import BUDGET, Decorator, gathered
+from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
+    from unacorda.query.session import Session
 
-__all__ = ["Below", "account_of", "accounts", "below_of", "is_new", "opened"]
+__all__ = ["AccountOptions", "account", "accounts", "chosen", "dataset", "ledger", "opened"]
 
 _SQLITE = "sqlite:///"
 _FILE = re.compile(r"[^@?:=]+")
@@ -38,127 +41,36 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
     if not url.startswith(_SQLITE) and (url.startswith("sqlite:") or "://" not in url):
         path = url.removeprefix("sqlite:").removeprefix("//")
         path = path if _FILE.fullmatch(path) else "budget.db"  # else it may hold a password
-        raise InvalidParameter(
-            "--ledger", shown(url), expected=f"an address: write --ledger {_SQLITE}{path}"
-        )
+        expected = f"an address: write --ledger {_SQLITE}{path}"
+        raise InvalidParameter("--ledger", shown(url), expected=expected)
     if must_exist and not _exists(url):
-        raise InvalidParameter(
-            "--ledger", _named(url), expected="a ledger that exists: there is no file"
-        )
+        expected = "a ledger that exists: there is no file"
+        raise InvalidParameter("--ledger", _named(url), expected=expected)
     refused: str | None = None
     try:
-        ledger = open_ledger(url)
+        book = open_ledger(url)
     except OSError as error:
         refused = error.strerror or "its file cannot be used"
     if refused is not None:
         raise LedgerFailed(_named(url), reason=refused)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
+    with contextlib.closing(book):
+        yield book
 
 
 def accounts(url: str) -> tuple[str, ...]:
     """The names of the accounts that have been opened; makes no ledger."""
     if not _exists(url):
         return ()
-    with opened(url, must_exist=True) as ledger:
-        return ledger.datasets()
+    with opened(url, must_exist=True) as book:
+        return book.datasets()
 
 
-def account_of(
-    ledger: str | None, notes: Mapping[str, str | None], budget: str | None
-) -> Guarantee | None:
-    """The account's budget, where it is given.
-
-    notes: what else a ledger keeps, by option, `--dataset` among it; without a ledger it would be
-    lost unsaid. Raises InvalidParameter for options without a ledger, and for no data set with one.
-    """
-    if ledger is None:
-        for option, text in {"--budget": budget, **notes}.items():
-            if text is not None:
-                raise InvalidParameter(
-                    option, text, expected="it beside --ledger, which keeps the account"
-                )
-    elif not (notes["--dataset"] or "").strip():
-        raise InvalidParameter(
-            "--dataset",
-            notes["--dataset"],
-            expected="--dataset, the account's name in the ledger",
-        )
-    return None if budget is None else budget_of(budget)
-
-
-@dataclass(frozen=True, slots=True)
-class Below:
-    """A sub-account that is to be debited too. limit: as it was given, if it was."""
-
-    name: str
-    limit: Guarantee | None
-
-    def is_new(self, book: Ledger, dataset: str) -> bool:
-        """Whether it is still to be opened; InvalidParameter where no limit would open it."""
-        if self.name in book.sub_accounts(dataset):
-            return False
-        self.check_new()
-        return True
-
-    def check_left(self, request: Guarantee, book: Ledger | None, dataset: str) -> None:
-        """Raise BudgetExceeded for what it does not pay; WrongUnit for another kind of budget.
-
-        book: where its account is; None where there is none yet.
-        """
-        from unacorda.accounting.charges import request_price
-        from unacorda.query.session import check_affordable
-
-        left = self.limit
-        if book is not None and not self.is_new(book, dataset):
-            left = book.remaining(dataset, self.name)
-        assert left is not None
-        check_affordable(request_price(request, left), left, f"{dataset}/{self.name}")
-
-    def check_new(self, budget: Guarantee | None = None) -> None:
-        """Raise InvalidParameter without a limit, WrongUnit for one that a budget does not add."""
-        if self.limit is None:
-            raise InvalidParameter(
-                "--limit",
-                None,
-                expected=f"--limit, such as epsilon=0.5, which opens the sub-account "
-                f"{self.name!r}: there is none of that name yet",
-            )
-        if budget is not None:
-            from unacorda.accounting.filters import Filter
-
-            Filter(budget).admits(self.limit)
-
-
-def below_of(name: str | None, limit: str | None, analyst: str | None) -> Below | None:
-    """The sub-account that options name; InvalidParameter where they do not fit together."""
-    if name is None:
-        if limit is not None:
-            raise InvalidParameter("--limit", limit, expected="it beside --sub-account")
-        return None
-    if not name.strip():
-        raise InvalidParameter("--sub-account", name, expected="a name that is not empty")
-    if analyst is not None:
-        expected = "one of --analyst, which is a note alone, and --sub-account, which is noted too"
-        raise InvalidParameter("--analyst", analyst, expected=expected)
-    return Below(name, None if limit is None else budget_of(limit, option="--limit"))
-
-
-def is_new(url: str, dataset: str, budget: Guarantee | None) -> bool:
-    """Whether the account is still to be opened; InvalidParameter where no budget would open it."""
-    known = accounts(url)
-    if dataset in known:
-        return False
-    if budget is None:
-        raise InvalidParameter(
-            "--budget",
-            None,
-            expected="--budget, such as epsilon=3, which opens an account. "
-            + no_account(dataset, known).removesuffix("."),
-        )
-    return True
+def chosen(book: Ledger, name: str | None) -> tuple[str, ...]:
+    """The accounts that are meant; LedgerMismatch for a name that is none."""
+    known = book.datasets()
+    if name is not None and name not in known:
+        raise LedgerMismatch(no_account(name, known))
+    return known if name is None else (name,)
 
 
 def _named(url: str) -> str:
@@ -169,3 +81,160 @@ def _named(url: str) -> str:
 
 def _exists(url: str) -> bool:
     return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountOptions:
+    """The account of a ledger that pays, as it was written; `ledger` is None where none does.
+
+    Raises InvalidParameter for options that do not go together: without a ledger, what it would
+    keep would be lost unsaid.
+    """
+
+    ledger: str | None = None
+    dataset: str | None = None
+    budget: Guarantee | None = None
+    sub_account: str | None = None
+    limit: Guarantee | None = None
+    analyst: str | None = None
+    purpose: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ledger is None:
+            for name in ("budget", "dataset", "analyst", "purpose", "sub_account", "limit"):
+                value = getattr(self, name)
+                if value is not None:
+                    expected = "it beside --ledger, which keeps the account"
+                    raise InvalidParameter(_flag(name), value, expected=expected)
+        elif not (self.dataset or "").strip():
+            expected = "--dataset, the account's name in the ledger"
+            raise InvalidParameter("--dataset", self.dataset, expected=expected)
+        if self.sub_account is None:
+            if self.limit is not None:
+                expected = "it beside --sub-account"
+                raise InvalidParameter("--limit", self.limit, expected=expected)
+            return
+        if not self.sub_account.strip():
+            expected = "a name that is not empty"
+            raise InvalidParameter("--sub-account", self.sub_account, expected=expected)
+        if self.analyst is not None:
+            expected = "one of --analyst, which is a note alone, and --sub-account, which is noted"
+            raise InvalidParameter("--analyst", self.analyst, expected=f"{expected} too")
+
+    @property
+    def name(self) -> str | None:
+        """What is debited, in words."""
+        return self.dataset if self.sub_account is None else f"{self.dataset}/{self.sub_account}"
+
+    @property
+    def notes(self) -> Mapping[str, str | None]:
+        """What is noted with each question."""
+        return {"analyst": self.analyst, "purpose": self.purpose}
+
+    def terms(self, book: Ledger) -> dict[str, Any]:
+        """What a session needs to know of it."""
+        return {"budget": self.budget, "dataset": self.dataset, "ledger": book}
+
+    def is_new(self) -> bool:
+        """Whether it is still to be opened; InvalidParameter where no budget would open it."""
+        assert self.ledger is not None
+        assert self.dataset is not None
+        known = accounts(self.ledger)
+        if self.dataset in known:
+            return False
+        if self.budget is None:
+            expected = "--budget, such as epsilon=3, which opens an account. "
+            expected += no_account(self.dataset, known).removesuffix(".")
+            raise InvalidParameter("--budget", None, expected=expected)
+        return True
+
+    def check_limit(self) -> None:
+        """Refuse a sub-account that cannot be opened in a new account.
+
+        Raises InvalidParameter without a limit, WrongUnit for one that the budget does not add.
+        """
+        from unacorda.accounting.filters import Filter
+
+        if self.sub_account is not None:
+            self._opens_sub_account()
+            Filter(self.budget).admits(self.limit)  # type: ignore[arg-type]  # both are there now
+
+    def check_left(self, request: Guarantee, book: Ledger, *, new: bool) -> None:
+        """Raise BudgetExceeded for what a sub-account does not pay; WrongUnit for another kind."""
+        from unacorda.accounting.charges import request_price
+        from unacorda.query.session import check_affordable
+
+        if self.sub_account is None:
+            return
+        assert self.dataset is not None
+        left = self.limit
+        if not new and not self._is_new_below(book):
+            left = book.remaining(self.dataset, self.sub_account)
+        assert left is not None
+        check_affordable(request_price(request, left), left, str(self.name))
+
+    def below(self, session: Session, book: Ledger, *, opens: bool = True) -> Session:
+        """The session as the sub-account asks in it; as it is, where none is meant.
+
+        opens: make the sub-account where there is none of its name, or ask above it.
+        """
+        if self.sub_account is None or (self._is_new_below(book) and not opens):
+            return session
+        return session.for_analyst(self.sub_account, self.limit)
+
+    def _is_new_below(self, book: Ledger) -> bool:
+        assert self.dataset is not None
+        if self.sub_account in book.sub_accounts(self.dataset):
+            return False
+        self._opens_sub_account()
+        return True
+
+    def _opens_sub_account(self) -> None:
+        if self.limit is None:
+            raise InvalidParameter(
+                "--limit",
+                None,
+                expected="--limit, such as epsilon=0.5, which opens the sub-account "
+                f"{self.sub_account!r}: there is none of that name yet",
+            )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+ledger = click.option(
+    "--ledger",
+    metavar="URL",
+    help="Where the spend is kept: sqlite:///budget.db or postgresql://user@host/database.",
+)
+dataset = click.option("--dataset", metavar="NAME", help="The account in the ledger.")
+_BUDGET = click.option(
+    "--budget",
+    metavar="KIND=X",
+    type=BUDGET,
+    help="The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
+)
+
+
+def account(*, notes: bool = False) -> Decorator:
+    """The options of an account; notes: those of a single question too."""
+    options: list[Decorator] = [ledger, dataset, _BUDGET]
+    if notes:
+        options += [
+            click.option("--analyst", metavar="TEXT", help="Noted in the ledger."),
+            click.option("--purpose", metavar="TEXT", help="Noted in the ledger."),
+            click.option(
+                "--sub-account",
+                metavar="NAME",
+                help="An analyst or a project, whose limit is debited too, and who is noted.",
+            ),
+            click.option(
+                "--limit",
+                metavar="KIND=X",
+                type=BUDGET,
+                help="The limit of --sub-account, such as epsilon=0.5: opens it; later left out "
+                "or equal.",
+            ),
+        ]
+    return gathered("account", AccountOptions, *options)

@@ -10,7 +10,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unacorda.cli.show import notice
+import click
+
+from unacorda.cli.params import FILE, Decorator
+from unacorda.cli.render import notice
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.query.schema.quoting import escape
@@ -19,9 +22,23 @@ if TYPE_CHECKING:
     from unacorda.query.results.description import Description
     from unacorda.query.results.release import Release
 
-__all__ = ["check_page", "check_record", "check_target", "stored", "write_release"]
+__all__ = [
+    "check_page",
+    "check_record",
+    "check_target",
+    "output",
+    "stored",
+    "write_release",
+]
 
 _ENDINGS = (".csv", ".json", ".parquet")
+
+
+def output(description: str, *, replaces: str = "--output") -> Decorator:
+    """The options --output, with this help, and --overwrite, which lets files be replaced."""
+    target = click.option("--output", metavar="FILE", type=FILE, help=description)
+    overwrite = click.option("--overwrite", is_flag=True, help=f"Let {replaces} replace a file.")
+    return lambda verb: target(overwrite(verb))
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:

@@ -5,65 +5,32 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
+import functools
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.account import (
-    GRAMMAR,
-    check_neighbors,
-    exact_option,
-    neighbors_of,
-    working_unless,
-)
-from unacorda.cli.failures import EXIT_CODES, reporting
-from unacorda.cli.ledgers import opened
-from unacorda.cli.mends import no_account
-from unacorda.cli.options import of_file, read_text
-from unacorda.cli.scores import read_scores
-from unacorda.errors import InvalidParameter, LedgerMismatch
+from unacorda.cli import ledgers, params, render
+from unacorda.cli.account import GRAMMAR, check_neighbors
+from unacorda.cli.audit import CONFIDENCE, read_scores
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
-    from unacorda.attacks import ErrorRegion
     from unacorda.cli.drawing import Drawn
-    from unacorda.ledger.ledger import Ledger
+    from unacorda.privacy.events import Event
+    from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["HELP", "SUMMARY", "plot"]
-
-SUMMARY = "Draw what mechanisms cost, what was spent, a release, an attack."
-
-KINDS = {
-    "tradeoff": ("EVENTS", frozenset({"--neighbors", "--scores", "--confidence"})),
-    "profile": ("EVENTS", frozenset({"--neighbors"})),
-    "loss": ("EVENTS", frozenset({"--neighbors", "--delta"})),
-    "amplification": ("EVENTS", frozenset({"--neighbors", "--delta"})),
-    "budget": ("", frozenset({"--ledger", "--dataset"})),
-    "errors": ("FILE", frozenset({"--column"})),
-    "roc": ("FILE", frozenset({"--promised", "--delta"})),
-}
-"""What each kind is asked about, and its options."""
+__all__ = ["plot"]
 
 _ENDINGS = (".svg", ".png", ".pdf")
 
 HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
-
-\b
-  tradeoff EVENTS        what an attacker misses, against their rate of false
-                         alarms; --scores FILE shades what an audit rules out
-  profile EVENTS         delta over epsilon
-  loss EVENTS            the privacy loss distribution; --delta marks epsilon
-  amplification EVENTS   what Poisson samples of each event cost beside their
-                         share, at --delta
-  budget                 what was spent over time, of --dataset in --ledger
-  errors FILE            a release as JSON, with its intervals
-  roc FILE               an attack, by scores as unacorda audit reads them;
-                         --promised draws what an epsilon allows
 
 {GRAMMAR}
 
@@ -79,245 +46,201 @@ Examples:
   unacorda plot errors answer.json --column n --output answer.svg
   unacorda plot roc scores.csv --promised 4 --delta 1e-5 --output roc.svg
 
-Needs `pip install 'unacorda[plots]'`.
+Every kind takes --output FILE, which is written anew: .svg, .png or .pdf; and --json, which prints
+what was drawn. Needs `pip install 'unacorda[plots]'`.
 
 {EXIT_CODES}"""
 
-_Given = dict[str, Any]
+plot = click.Group(
+    "plot",
+    help=HELP,
+    short_help="Draw what mechanisms cost, what was spent, a release, an attack.",
+    no_args_is_help=True,
+)
+
+_events = click.argument("events", metavar="EVENTS", help="What is drawn.")
+_file = click.argument("file", metavar="FILE", type=params.FILE, help="What is drawn.")
 
 
-def plot(
-    kind: Annotated[
-        str,
-        typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.", show_default=False),
-    ],
-    what: Annotated[
-        str | None,
-        typer.Argument(metavar="[EVENTS|FILE]", help="What is drawn.", show_default=False),
-    ] = None,
-    *,
-    output: Annotated[
-        Path,
-        typer.Option(
+def _delta(description: str) -> params.Decorator:
+    return click.option("--delta", metavar="X", type=params.DELTA, help=description)
+
+
+def _kind(description: str, *options: params.Decorator) -> params.Decorator:
+    """A kind of picture: a function that draws it, with the options that it takes."""
+
+    def decorate(draw: Callable[..., Drawn]) -> Any:
+        @functools.wraps(draw)
+        def command(*, output: Path, as_json: bool, **given: Any) -> None:
+            _check_target(output)
+            require("matplotlib", extra="plots")
+            with render.working("Drawing ...", quiet=as_json):
+                drawn = draw(**given)
+            _save(drawn, output)
+            if as_json:
+                render.as_json({"output": str(output), **drawn.numbers})
+            else:
+                render.line(f"Drawn: {escape(str(output))}")
+
+        target = click.option(
             "--output",
             metavar="FILE",
+            type=params.FILE,
+            required=True,
             help="The picture: .svg, .png or .pdf. It is written anew.",
-            show_default=False,
-        ),
-    ],
-    neighbors: Annotated[
-        str | None,
-        typer.Option(
-            "--neighbors",
-            metavar="RELATION",
-            help="How neighboring tables differ: add-remove (the default), replace-one or "
-            "zero-out.",
-            show_default=False,
-        ),
-    ] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta", metavar="X", help="Of amplification, loss and roc.", show_default=False
-        ),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(
-            "--scores",
-            metavar="FILE",
-            help="Of tradeoff: scores of independent runs, as unacorda audit reads them.",
-            show_default=False,
-        ),
-    ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(
-            "--confidence",
-            metavar="X",
-            help="Of what the scores rule out: 0.95 where it is left out.",
-            show_default=False,
-        ),
-    ] = None,
-    promised: Annotated[
-        str | None,
-        typer.Option(
-            "--promised",
-            metavar="EPSILON",
-            help="Of roc: draws the most that it allows.",
-            show_default=False,
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            metavar="URL",
-            help="Of budget: such as sqlite:///budget.db.",
-            show_default=False,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            metavar="NAME",
-            help="Of budget: the account, where there are several.",
-            show_default=False,
-        ),
-    ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            "--column",
-            metavar="NAME",
-            help="Of errors: the column, where there are several.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON.")] = False,
-) -> None:
-    """The verb; its help is `HELP`."""
-    given: _Given = {
-        "--neighbors": neighbors,
-        "--delta": delta,
-        "--scores": scores,
-        "--confidence": confidence,
-        "--promised": promised,
-        "--ledger": ledger,
-        "--dataset": dataset,
-        "--column": column,
-    }
-    with reporting():
-        _check(kind, what, given, output)
-        require("matplotlib", extra="plots")
-        make = _asked(kind, what or "", given)
-        with working_unless(as_json, "Drawing ..."):
-            drawn = make()
-        _save(drawn, output)
-        if as_json:
-            show.line(json.dumps({"output": str(output), **drawn.numbers}, indent=2))
-        else:
-            show.line(f"Drawn: {escape(str(output))}")
-
-
-def _check(kind: str, what: str | None, given: _Given, output: Path) -> None:
-    """Raise InvalidParameter for what does not go together, before anything is read."""
-    if kind not in KINDS:
-        raise InvalidParameter("KIND", kind, expected=f"one of {', '.join(KINDS)}")
-    named, options = KINDS[kind]
-    if named and what is None:
-        raise InvalidParameter(named, None, expected=f"{named} after {kind}")
-    if not named and what is not None:
-        raise InvalidParameter("KIND", f"{kind} {what}", expected=f"nothing after {kind}")
-    for option, value in given.items():
-        if value is not None and option not in options:
-            kinds = ", ".join(name for name, (_, taken) in KINDS.items() if option in taken)
-            raise InvalidParameter(option, str(value), expected=f"it with {kinds}, not {kind}")
-    if output.suffix.lower() not in _ENDINGS:
-        raise InvalidParameter(
-            "--output", str(output), expected=f"a name that ends with {', '.join(_ENDINGS)}"
         )
-    if not output.parent.is_dir():
-        raise InvalidParameter("--output", str(output), expected="a folder that is there")
-    if output.is_dir():
-        raise InvalidParameter("--output", str(output), expected="a file, not a folder")
+        picture = click.option(
+            "--json", "as_json", is_flag=True, help="Print what was drawn as JSON."
+        )
+        for option in reversed([*options, target, picture]):
+            option(command)
+        return plot.command(draw.__name__, help=description)(command)
+
+    return decorate
 
 
-def _asked(kind: str, what: str, given: _Given) -> Callable[[], Drawn]:
-    """What draws it, once all that was given has been read."""
+def _priced(kind: str, text: str, relation: Neighbors, **rest: Any) -> Drawn:
+    """A picture of events, which are its title."""
     from unacorda.cli import drawing
+    from unacorda.cli.events import read_event
 
-    if kind == "budget":
-        url, dataset = given["--ledger"], given["--dataset"]
-        if url is None:
-            raise InvalidParameter("--ledger", None, expected="--ledger, which keeps the account")
-        return lambda: _budget(url, dataset)
-    if kind == "errors":
-        release = Path(what)
-        text = read_text("FILE", release)
-
-        def errors() -> Drawn:
-            with of_file(release):
-                return drawing.errors(text, given["--column"])
-
-        return errors
-    delta = _share("--delta", given["--delta"])
-    if kind == "roc":
-        with of_file(Path(what)):
-            lines = read_scores(read_text("FILE", Path(what)))
-        promised = given["--promised"]
-        if promised is None and delta is not None:
-            raise InvalidParameter("--delta", given["--delta"], expected="it beside --promised")
-        epsilon = None if promised is None else float(exact_option("--promised", promised))
-        return lambda: drawing.roc(*lines, promised=epsilon, delta=delta or 0.0)
-    return _of_events(kind, what, given, delta)
-
-
-def _of_events(kind: str, what: str, given: _Given, delta: float | None) -> Callable[[], Drawn]:
-    from unacorda.cli import drawing
-    from unacorda.cli.notation import read_event
-
-    relation = neighbors_of("add-remove" if given["--neighbors"] is None else given["--neighbors"])
-    region = _region(given)
-    if kind == "amplification" and not delta:
-        expected = "--delta above 0, at which epsilons are compared"
-        raise InvalidParameter("--delta", given["--delta"], expected=expected)
-    event = read_event(what)
+    event: Event = read_event(text)
     check_neighbors(event, relation)
-
-    def draw() -> Drawn:
-        match kind:
-            case "tradeoff":
-                drawn = drawing.tradeoff(event, relation, region)
-            case "profile":
-                drawn = drawing.profile(event, relation)
-            case "loss":
-                drawn = drawing.loss(event, relation, delta=delta)
-            case _:
-                drawn = drawing.amplification(event, relation, delta=delta or 0.0)
-        drawn.axes.set_title(what if len(what) <= 60 else f"{what[:57]}...", fontsize=10)
-        return drawn
-
-    return draw
+    drawn: Drawn = getattr(drawing, kind)(event, relation, **rest)
+    drawn.axes.set_title(text if len(text) <= 60 else f"{text[:57]}...", fontsize=10)
+    return drawn
 
 
-def _region(given: _Given) -> ErrorRegion | None:
-    """What an audit rules out."""
+@_kind(
+    "What an attacker misses, against their rate of false alarms.",
+    _events,
+    params.neighbors,
+    click.option(
+        "--scores",
+        metavar="FILE",
+        type=params.FILE,
+        help="Scores of independent runs, as unacorda audit reads them: shades what they rule out.",
+    ),
+    click.option(
+        "--confidence",
+        metavar="X",
+        type=CONFIDENCE,
+        help="Of what the scores rule out: 0.95 where it is left out.",
+    ),
+)
+def tradeoff(
+    *, events: str, neighbors: Neighbors, scores: Path | None, confidence: Fraction | None
+) -> Drawn:
+    """The trade-off curve."""
     from unacorda.attacks import error_region
 
-    sure, path = given["--confidence"], given["--scores"]
-    if path is None:
-        if sure is not None:
-            raise InvalidParameter("--confidence", sure, expected="it beside --scores")
-        return None
-    confidence = 0.95 if sure is None else _share("--confidence", sure)
-    if not confidence:
-        raise InvalidParameter("--confidence", sure, expected="a number above 0, below 1")
-    return error_region(*read_scores(read_text("--scores", path)), confidence=confidence)
+    region = None
+    if scores is not None:
+        sure = 0.95 if confidence is None else float(confidence)
+        known = read_scores(params.read_text("--scores", scores))
+        region = error_region(*known, confidence=sure)
+    elif confidence is not None:
+        expected = "it beside --scores"
+        raise InvalidParameter("--confidence", float(confidence), expected=expected)
+    return _priced("tradeoff", events, neighbors, region=region)
 
 
-def _share(option: str, text: str | None) -> float | None:
-    return None if text is None else float(exact_option(option, text, below=1))
+@_kind("Delta over epsilon.", _events, params.neighbors)
+def profile(*, events: str, neighbors: Neighbors) -> Drawn:
+    """The privacy profile."""
+    return _priced("profile", events, neighbors)
 
 
-def _budget(url: str, dataset: str | None) -> Drawn:
+@_kind(
+    "The privacy loss distribution.",
+    _events,
+    params.neighbors,
+    _delta("Marks the epsilon at this delta."),
+)
+def loss(*, events: str, neighbors: Neighbors, delta: Fraction | None) -> Drawn:
+    """The losses of both directions."""
+    at = None if delta is None else float(delta)
+    return _priced("loss", events, neighbors, delta=at)
+
+
+@_kind(
+    "What Poisson samples of each event cost beside their share, at --delta.",
+    _events,
+    params.neighbors,
+    _delta("Above 0: where epsilons are compared."),
+)
+def amplification(*, events: str, neighbors: Neighbors, delta: Fraction | None) -> Drawn:
+    """What samples cost."""
+    if not delta:
+        given = None if delta is None else 0
+        expected = "--delta above 0, at which epsilons are compared"
+        raise InvalidParameter("--delta", given, expected=expected)
+    return _priced("amplification", events, neighbors, delta=float(delta))
+
+
+@_kind("What was spent over time, of --dataset in --ledger.", ledgers.ledger, ledgers.dataset)
+def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
+    """The spend of an account."""
     from unacorda.cli import drawing
 
-    with opened(url, must_exist=True) as book:
-        return drawing.budget(book, _account(book, dataset), now=dt.datetime.now(dt.UTC))
+    if ledger is None:
+        expected = "--ledger, which keeps the account"
+        raise InvalidParameter("--ledger", None, expected=expected)
+    with ledgers.opened(ledger, must_exist=True) as book:
+        names = ledgers.chosen(book, dataset)
+        if len(names) != 1:
+            expected = f"--dataset, one of {', '.join(names) or 'none'}"
+            raise InvalidParameter("--dataset", None, expected=expected)
+        return drawing.budget(book, names[0], now=dt.datetime.now(dt.UTC))
 
 
-def _account(book: Ledger, dataset: str | None) -> str:
-    known = book.datasets()
-    if dataset is None and len(known) == 1:
-        return known[0]
-    if dataset is None:
-        names = ", ".join(known)
-        raise InvalidParameter("--dataset", None, expected=f"--dataset, one of {names or 'none'}")
-    if dataset not in known:
-        raise LedgerMismatch(no_account(dataset, known))
-    return dataset
+@_kind(
+    "A release as JSON, with its intervals.",
+    _file,
+    click.option("--column", metavar="NAME", help="The column, where there are several."),
+)
+def errors(*, file: Path, column: str | None) -> Drawn:
+    """A column of a release."""
+    from unacorda.cli import drawing
+
+    with params.of_file(file):
+        return drawing.errors(params.read_text("FILE", file), column)
+
+
+@_kind(
+    "An attack, by scores as unacorda audit reads them.",
+    _file,
+    click.option(
+        "--promised",
+        metavar="EPSILON",
+        type=params.EPSILON,
+        help="Draws the most that it allows.",
+    ),
+    _delta("Of what is promised."),
+)
+def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Drawn:
+    """Hits against false alarms."""
+    from unacorda.cli import drawing
+
+    if promised is None and delta is not None:
+        raise InvalidParameter("--delta", float(delta), expected="it beside --promised")
+    with params.of_file(file):
+        scores, included = read_scores(params.read_text("FILE", file))
+    epsilon = None if promised is None else float(promised)
+    return drawing.roc(scores, included, promised=epsilon, delta=float(delta or 0))
+
+
+def _check_target(output: Path) -> None:
+    """Raise InvalidParameter for a place where no picture can be."""
+    expected = None
+    if output.suffix.lower() not in _ENDINGS:
+        expected = f"a name that ends with {', '.join(_ENDINGS)}"
+    elif not output.parent.is_dir():
+        expected = "a folder that is there"
+    elif output.is_dir():
+        expected = "a file, not a folder"
+    if expected is not None:
+        raise InvalidParameter("--output", str(output), expected=expected)
 
 
 def _save(drawn: Drawn, output: Path) -> None:

@@ -5,52 +5,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.arguments import (
-    AccountBudget,
-    BoundsOf,
-    ColumnsFile,
-    Data,
-    Dataset,
-    Delimiter,
-    Delta,
-    Epsilon,
-    LedgerUrl,
-    MaxGroups,
-    MaxRows,
-    MaxRowsPerGroup,
-    Mu,
-    PersonColumns,
-    Rho,
-    SingleRows,
-)
-from unacorda.cli.datafile import DataFile
-from unacorda.cli.explained import print_explanation
-from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
-from unacorda.cli.keys import key_table, key_texts
-from unacorda.cli.ledgers import Below, account_of, accounts, below_of, is_new, opened
-from unacorda.cli.mends import no_account
-from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
-from unacorda.cli.output import check_target, stored
-from unacorda.cli.question import CommandQuestion
-from unacorda.cli.suggested import print_suggestions, wished_errors
-from unacorda.errors import InvalidParameter
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
+from unacorda.cli.ledgers import AccountOptions, account, accounts, opened
+from unacorda.cli.output import check_target, output, stored
+from unacorda.cli.params import SEARCH_SHARE, Price
+from unacorda.cli.question import CommandQuestion, DataFile, data
+from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.hierarchy import GivenLevelWeights
+    from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
 
-__all__ = ["HELP", "SUMMARY", "query"]
-
-SUMMARY = "Answer one SELECT about a table of people."
+__all__ = ["UNKEPT", "explained", "query"]
 
 HELP = f"""Answer one SELECT about a table of people, with differential privacy.
 
@@ -85,8 +62,8 @@ a limit below the account too: --limit opens it.
 
 {EXIT_CODES}"""
 
-_UNKEPT = (
-    "there is no --ledger, so nothing durable remembers what this answer cost. Each further "
+UNKEPT = (
+    "there is no --ledger, so nothing durable remembers what this {asked} cost. Each further "
     "question about these people adds to it, and nothing stops you."
 )
 _MARGINS = (
@@ -94,241 +71,214 @@ _MARGINS = (
     "to bounds and the limit on rows do comes on top."
 )
 
+StandardErrors = Fraction | dict[str, Fraction]
+"""One for all columns, or by column."""
 
+
+def _standard_errors(texts: Sequence[str]) -> StandardErrors | None:
+    """Standard errors: one for all columns, or by column; None where none are given.
+
+    >>> _standard_errors(["n=10", "mean_age=0.5"])
+    {'n': Fraction(10, 1), 'mean_age': Fraction(1, 2)}
+    """
+    from unacorda.checks import exact
+
+    found: dict[str, Fraction] = {}
+    for text in texts:
+        name, sign, value = text.rpartition("=")
+        column = name.strip()
+        if bool(sign) is not bool(column) or column in found or (not sign and len(texts) > 1):
+            expected = "NAME=X for each column of the answer, each once, or one X for all of them; "
+            expected += "of ROLLUP and CUBE that is the error of the finest level"
+            raise InvalidParameter("--error", text, expected=expected)
+        found[column] = exact("--error", value.strip())
+        if found[column] <= 0:
+            raise InvalidParameter("--error", text, expected="a standard error above 0")
+    return found.get("", found) if found else None
+
+
+def _level_weights(_name: str, text: str) -> GivenLevelWeights:
+    return "overall" if text.strip() == "overall" else [one.strip() for one in text.split(",")]
+
+
+@click.command(help=HELP, short_help="Answer one SELECT about a table of people.")
+@data
+@click.argument("sql", metavar="SELECT", help="The question.")
+@params.unit(
+    groups=True,
+    max_rows="The most rows of one person that a question uses, over all groups together; auto "
+    "finds the number privately, for a tenth of the budget, once per account.",
+)
+@params.price
+@params.facts
+@params.keys
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Print what would happen, cost and err, instead of asking: reads no data and spends "
+    "nothing.",
+)
+@click.option(
+    "--assuming",
+    metavar="FILE",
+    help="Beside --explain or --error: a public or synthetic table with the same columns, on which "
+    "the question is tried out with and without the limits on a person's rows.",
+)
+@click.option(
+    "--error",
+    "errors",
+    metavar="X|COLUMN=X",
+    multiple=True,
+    help="In place of a budget: print the least budgets with which standard errors are at most X, "
+    "of all columns or of one; of ROLLUP and CUBE that of the finest level. Reads no data and "
+    "spends nothing. May be repeated.",
+)
+@click.option(
+    "--level-weights",
+    metavar="X,Y,...|overall",
+    type=params.Read(_level_weights),
+    help="Of ROLLUP and CUBE the parts of the budget by level, coarse to fine, or overall: the "
+    "least error of all numbers together, whatever it is at coarse levels.",
+)
+@account(notes=True)
+@output(
+    "Write the table to a new .csv, .json or .parquet file. If that fails, the table is printed: "
+    "an answer that was paid for is not lost."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with how the answer was made.")
 def query(
-    data: Data,
-    sql: Annotated[str, typer.Argument(metavar="SELECT", help="The question.", show_default=False)],
     *,
-    unit: PersonColumns = None,
-    max_rows: MaxRows = None,
-    max_groups: MaxGroups = None,
-    max_rows_per_group: MaxRowsPerGroup = None,
-    row: SingleRows = False,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mu: Mu = None,
-    bounds: BoundsOf = None,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keys",
-            metavar="COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
-            help="The public values of a group column: a line of CSV, or a file with one a line; "
-            "or a public .csv or .parquet table with the values of all group columns, as @FILE. "
-            "They are whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in "
-            "a CSV file, whole numbers, or true and false, where all of them are and the column is "
-            "not declared as text. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    private: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--private-keys",
-            metavar="COLUMN",
-            help="A group column whose values are found: those that enough people have. Needs "
-            "--delta. May be repeated; the columns are then found by their combinations.",
-            show_default=False,
-        ),
-    ] = None,
-    columns: ColumnsFile = None,
-    delimiter: Delimiter = None,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Print what would happen, cost and err, instead of asking: reads no data and "
-            "spends nothing.",
-        ),
-    ] = False,
-    assuming: Annotated[
-        str | None,
-        typer.Option(
-            "--assuming",
-            metavar="FILE",
-            help="Beside --explain or --error: a public or synthetic table with the same columns, "
-            "on which the question is tried out with and without the limits on a person's rows.",
-            show_default=False,
-        ),
-    ] = None,
-    error: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--error",
-            metavar="X|COLUMN=X",
-            help="In place of a budget: print the least budgets with which standard errors are at "
-            "most X, of all columns or of one; of ROLLUP and CUBE that of the finest level. Reads "
-            "no data and spends nothing. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    level_weights: Annotated[
-        str | None,
-        typer.Option(
-            "--level-weights",
-            metavar="X,Y,...|overall",
-            help="Of ROLLUP and CUBE the parts of the budget by level, coarse to fine, or overall: "
-            "the least error of all numbers together, whatever it is at coarse levels.",
-            show_default=False,
-        ),
-    ] = None,
-    ledger: LedgerUrl = None,
-    dataset: Dataset = None,
-    budget: AccountBudget = None,
-    analyst: Annotated[
-        str | None,
-        typer.Option("--analyst", metavar="TEXT", help="Noted in the ledger.", show_default=False),
-    ] = None,
-    purpose: Annotated[
-        str | None,
-        typer.Option("--purpose", metavar="TEXT", help="Noted in the ledger.", show_default=False),
-    ] = None,
-    sub_account: Annotated[
-        str | None,
-        typer.Option(
-            "--sub-account",
-            metavar="NAME",
-            help="An analyst or a project, whose limit is debited too, and who is noted.",
-            show_default=False,
-        ),
-    ] = None,
-    limit: Annotated[
-        str | None,
-        typer.Option(
-            "--limit",
-            metavar="KIND=X",
-            help="The limit of --sub-account, such as epsilon=0.5: opens it; later left out or "
-            "equal.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            metavar="FILE",
-            help="Write the table to a new .csv, .json or .parquet file. If that fails, the "
-            "table is printed: an answer that was paid for is not lost.",
-            show_default=False,
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --output replace a file.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, with how the answer was made.")
-    ] = False,
-) -> None:
-    """The verb; its help is `HELP`."""
-    with reporting():
-        price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-        wanted = wished_errors(error) if error else None
-        if wanted is not None and (price.main or explain or ledger or output):
-            raise InvalidParameter(
-                "--error", error, expected="it without a budget, --explain, --ledger and --output"
-            )
-        if wanted is not None and max_rows == AUTO:
-            expected = "a number beside --error, which reads no data and so finds none"
-            raise InvalidParameter("--max-rows", max_rows, expected=expected)
-        request = (price if wanted is None else Price(epsilon="1")).guarantee()
-        table = key_table(keys or [])
-        question = CommandQuestion(
-            file=DataFile(data=data, delimiter=delimiter),
-            sql=sql,
-            unit=unit_of(
-                persons=unit or [],
-                max_rows=max_rows,
-                max_groups=max_groups,
-                max_rows_per_group=max_rows_per_group,
-                row=row,
-                request=request,
-            ),
-            facts=facts_of(bounds or [], columns),
-            keys={} if table is not None else key_texts(keys or []),
-            table=table,
-            private=tuple(private or ()),
-            request=request,
-            level_weights=_weights(level_weights),
-            assuming=assuming,
-        )
-        if assuming is not None and not explain and wanted is None:
-            raise InvalidParameter(
-                "--assuming", assuming, expected="it beside --explain or --error"
-            )
-        kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
-        part = {"--sub-account": sub_account, "--limit": limit}
-        account = account_of(ledger, {**kept_only, **part}, budget)
-        below = below_of(sub_account, limit, analyst)
-        hint = question.file.look()
-        if hint is not None:
-            show.notice(escape(hint))
-        if wanted is not None:
-            print_suggestions(question, wanted, delta=delta, as_json=as_json)
-            return
-        if explain:
-            _explain(question, ledger, dataset, account, below, as_json=as_json)
-            return
-        if output is not None:
-            check_target(output, overwrite=overwrite)
-        notes = {"analyst": analyst, "purpose": purpose}
-        release = _answered(question, ledger, dataset, account, below, notes=notes)
-        if ledger is None:
-            show.notice(_UNKEPT)
-        kept = output is not None and stored(release, output)
-        if as_json:
-            show.line(release.to_json())
-        elif not kept:
-            name = dataset if below is None else f"{dataset}/{below.name}"
-            _print_release(release, account=name if ledger is not None else None)
-        if output is not None and not kept:
-            raise typer.Exit(ExitCode.FAILED)
-
-
-def _weights(text: str | None) -> GivenLevelWeights:
-    if text is None or text.strip() == "overall":
-        return None if text is None else "overall"
-    return [part.strip() for part in text.split(",")]
-
-
-def _explain(
-    question: CommandQuestion,
-    ledger: str | None,
-    dataset: str | None,
-    budget: Guarantee | None,
-    below: Below | None,
-    *,
+    file: DataFile,
+    sql: str,
+    whose: params.UnitOptions,
+    price: Price,
+    explain: bool,
+    assuming: str | None,
+    errors: Sequence[str],
+    account: AccountOptions,
+    output: Path | None,
+    overwrite: bool,
     as_json: bool,
+    **asked: Any,
+) -> int | None:
+    """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
+    wanted = _standard_errors(errors)
+    if wanted is not None and (price.main or explain or account.ledger or output):
+        expected = "it without a budget, --explain, --ledger and --output"
+        raise InvalidParameter("--error", list(errors), expected=expected)
+    if wanted is not None and whose.max_rows == params.AUTO:
+        expected = "a number beside --error, which reads no data and so finds none"
+        raise InvalidParameter("--max-rows", whose.max_rows, expected=expected)
+    if assuming is not None and not explain and wanted is None:
+        raise InvalidParameter("--assuming", assuming, expected="it beside --explain or --error")
+    request = (price if wanted is None else Price(epsilon="1")).guarantee()
+    question = CommandQuestion(
+        file=file,
+        sql=sql,
+        unit=whose.unit(request),
+        request=request,
+        assuming=assuming,
+        **asked,
+    )
+    file.look()
+    if wanted is not None:
+        _suggest(question, wanted, delta=price.delta, as_json=as_json)
+        return None
+    if explain:
+        _explain(question, account, as_json=as_json)
+        return None
+    if output is not None:
+        check_target(output, overwrite=overwrite)
+    release = _answered(question, account)
+    if account.ledger is None:
+        render.notice(UNKEPT.format(asked="answer"))
+    kept = output is not None and stored(release, output)
+    if as_json:
+        render.line(release.to_json())
+    elif not kept:
+        _print_release(release, account=account.name)
+    return None if kept or output is None else ExitCode.FAILED
+
+
+def _suggest(
+    question: CommandQuestion, errors: StandardErrors, *, delta: str | None, as_json: bool
 ) -> None:
+    """Print the least budget of every kind, as options; raises what is wrong with all of them."""
+    from unacorda.checks import exact
+    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+
+    own = Fraction(0) if delta is None else exact("--delta", delta)
+    kinds: dict[str, Guarantee] = {
+        "epsilon": PureDP(1) if delta is None else ApproxDP(1, delta),
+        "rho": ZCDP(1, own),
+        "mu": GDP(1, own),
+    }
+    found: dict[str, dict[str, str]] = {}
+    faults: list[UnacordaError] = []
+    for kind, budget in kinds.items():
+        try:
+            with question.session(budget=budget) as session:
+                least: Any = question.suggest(session, errors, delta=own)
+        except InvalidParameter as fault:
+            faults.append(fault)
+        else:
+            found[kind] = {kind: f"{float(getattr(least, kind)):.10g}"}
+            found[kind] |= {} if delta is None else {"delta": delta}
+    if not found:
+        raise faults[0]
+    if as_json:
+        render.as_json({"budgets": found})
+        return
+    render.line("The least budgets that reach this, each by itself:")
+    for numbers in found.values():
+        written = " ".join(f"--{name} {value}" for name, value in numbers.items())
+        render.line(escape(f"  {written}"))
+    _print_free(question)
+
+
+def _print_free(question: CommandQuestion) -> None:
+    render.line()
+    read = "Nothing" if question.assuming is None else "Nothing but the public table"
+    render.line(f"{read} was read and nothing was spent.")
+
+
+def _explain(question: CommandQuestion, account: AccountOptions, *, as_json: bool) -> None:
     """Explain, under the account's terms where there is one; make none."""
     wanted = question
-    shown: dict[str, bool] = {"as_json": as_json, "public": question.assuming is not None}
     if wanted.searches:
         question = wanted.unsearched
-    if ledger is None or dataset is None:
-        _note_search(wanted, question)
-        with question.session(budget=question.request) as session:
-            print_explanation(question.explain(session), has_account=False, **shown)
-        return
-    known = accounts(ledger)
-    if dataset in known:
-        with contextlib.ExitStack() as stack:
-            book = stack.enter_context(opened(ledger, must_exist=True))
-            account: dict[str, Any] = {"budget": budget, "dataset": dataset, "ledger": book}
+    known = accounts(account.ledger) if account.ledger is not None else ()
+    has_account = account.dataset in known
+    with contextlib.ExitStack() as stack:
+        if has_account:
+            book = stack.enter_context(opened(str(account.ledger), must_exist=True))
+            terms = account.terms(book)
             if wanted.searches:
-                question = wanted.known(**account) or question
+                question = wanted.known(**terms) or question
             _note_search(wanted, question)
-            session = stack.enter_context(question.session(**account))
-            if below is not None and not below.is_new(book, dataset):
-                session = session.for_analyst(below.name, below.limit)
-            print_explanation(question.explain(session), has_account=True, **shown)
-        return
-    if budget is None:
-        show.notice(escape(no_account(dataset, known)))
-    _note_search(wanted, question)
-    with question.session(budget=budget or question.request) as session:
+            session = stack.enter_context(question.session(**terms))
+            session = account.below(session, book, opens=False)
+        else:
+            if account.dataset is not None and account.budget is None:
+                render.notice(escape(no_account(account.dataset, known)))
+            _note_search(wanted, question)
+            budget = account.budget or question.request
+            session = stack.enter_context(question.session(budget=budget))
+            has_account = account.budget is not None
         explanation = question.explain(session)
-    print_explanation(explanation, has_account=budget is not None, **shown)
+    if as_json:
+        render.as_json(explained(explanation, has_account=has_account))
+        return
+    for text in str(explanation).splitlines():
+        if has_account or not text.startswith("What is left: "):
+            render.line(render.wrapped(escape(text)))
+    _print_free(question)
+
+
+def explained(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
+    """The explanation in plain values; without an account nothing is left or affordable."""
+    unknown = {} if has_account else {"left": None, "affordable": None}
+    return {**explanation.to_dict(), **unknown}
 
 
 def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
@@ -336,65 +286,50 @@ def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     if not wanted.searches:
         return
     rows = f"{question.unit.limits['max_rows']:,}"
-    if question.request == wanted.request:
-        show.notice(f"the account knows that {rows} rows of a person are to be kept: --max-rows.")
-        return
-    search = wanted.request * SEARCH_SHARE
-    show.notice(
-        escape(
-            f"finding how many rows of a person to keep comes first and costs {search}. This is "
-            f"explained for {rows}, the most that can be found: with fewer, errors are smaller."
+    said = f"the account knows that {rows} rows of a person are to be kept: --max-rows."
+    if question.request != wanted.request:
+        said = (
+            "finding how many rows of a person to keep comes first and costs "
+            f"{wanted.request * SEARCH_SHARE}. This is explained for {rows}, the most that can be "
+            "found: with fewer, errors are smaller."
         )
-    )
+    render.notice(escape(said))
 
 
-def _answered(
-    question: CommandQuestion,
-    ledger: str | None,
-    dataset: str | None,
-    budget: Guarantee | None,
-    below: Below | None,
-    *,
-    notes: Mapping[str, str | None],
-) -> Release:
-    with show.working("Asking ..."):
-        if ledger is None or dataset is None:
+def _answered(question: CommandQuestion, account: AccountOptions) -> Release:
+    with render.working("Asking ..."), contextlib.ExitStack() as stack:
+        if account.ledger is None:
             if question.searches:
-                question = question.found(budget=question.request)
-                _note_found(question)
-            with question.session(budget=question.request) as session:
-                return question.answer(session)
-        new = is_new(ledger, dataset, budget)
+                question = _found(question, budget=question.request)
+            return question.answer(stack.enter_context(question.session(budget=question.request)))
+        new = account.is_new()
         if new:
-            if below is not None:
-                below.check_new(budget)
-            question.rehearse(budget=budget, account=dataset)
-        with contextlib.ExitStack() as stack:
-            book = stack.enter_context(opened(ledger, must_exist=False))
-            account: dict[str, Any] = {"budget": budget, "dataset": dataset, "ledger": book}
-            if question.searches:
-                if below is not None:  # which would leave a search without its question
-                    below.check_left(question.unsearched.request, None if new else book, dataset)
-                question = question.found(**account, **notes)
-                _note_found(question)
-            session = stack.enter_context(question.session(**account, **notes))
-            if below is None:
-                return question.answer(session)
-            below.is_new(book, dataset)
-            return question.answer(session.for_analyst(below.name, below.limit))
+            account.check_limit()
+            question.rehearse(budget=account.budget, account=str(account.dataset))
+        book = stack.enter_context(opened(account.ledger, must_exist=False))
+        terms = {**account.terms(book), **account.notes}
+        if question.searches:
+            # Or a search would be paid for that is left without its question.
+            account.check_left(question.unsearched.request, book, new=new)
+            question = _found(question, **terms)
+        session = stack.enter_context(question.session(**terms))
+        return question.answer(account.below(session, book))
 
 
-def _note_found(question: CommandQuestion) -> None:
+def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
+    """The question with the rows of a person that were found, which is said."""
+    question = question.found(**account)
     rows = f"{question.unit.limits['max_rows']:,}"
-    show.notice(f"at most {rows} rows of a person count: a number that was found privately.")
+    render.notice(f"at most {rows} rows of a person count: a number that was found privately.")
+    return question
 
 
 def _print_release(release: Release, *, account: str | None) -> None:
-    show.print_grid(show.release_grid(release))
-    show.line()
+    render.print_table(render.release_table(release))
+    render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
-        show.line(show.wrapped(_MARGINS))
+        render.line(render.wrapped(_MARGINS))
     if release.found is not None:
-        show.line(show.wrapped(escape(f"{release.found.sentence}.")))
+        render.line(render.wrapped(escape(f"{release.found.sentence}.")))
     left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
-    show.line(escape(f"Spent {release.charge}{left}."))
+    render.line(escape(f"Spent {release.charge}{left}."))

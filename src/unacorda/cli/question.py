@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from unacorda.cli.datafile import ALWAYS, DataFile
-from unacorda.cli.keys import group_of, keys_by_group
-from unacorda.cli.options import SEARCH_SHARE
+import click
+
+from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered
+from unacorda.cli.render import notice
 from unacorda.errors import BudgetExceeded, InvalidParameter
+from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
@@ -23,10 +27,103 @@ if TYPE_CHECKING:
     from unacorda.query.results.release import Release
     from unacorda.query.results.simulation import Assume
     from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
+    from unacorda.query.sql.types import Select
 
-__all__ = ["CommandQuestion", "known_rows"]
+__all__ = ["CommandQuestion", "DataFile", "data", "known_rows", "table_name"]
+
+_ALWAYS = "data"
+"""What the table of every file may be called."""
+
+_ENDINGS = re.compile(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", re.IGNORECASE)
+_NO_CSV = re.compile(r"::|\.(parquet|pq)$", re.IGNORECASE)
+_TABS = {"tab": "\t", "\\t": "\t"}
+_SIGNS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """A file of people; nothing is opened before it is asked for.
+
+    path: the file; delimiter: the sign between its columns, where it is CSV and not usual.
+    """
+
+    path: str
+    delimiter: str | None
+
+    @property
+    def name(self) -> str:
+        """What its table is called."""
+        return table_name(self.path)
+
+    def look(self) -> None:
+        """Look for the file, before anything else is asked of it; note where it looks odd.
+
+        Raises SourceUnreadable where it is missing or has no header, and InvalidParameter.
+        """
+        from unacorda.query.schema.sources import CsvFile, locate
+
+        found = locate(self.name, self.source())
+        if not isinstance(found, CsvFile) or len(found.columns) > 1:
+            return
+        (header,) = found.columns
+        for sign, written in _SIGNS.items():
+            if sign in header:
+                said = f"the header of {self.path!r} is one column, which holds {sign!r}. If that "
+                said += f"stands between columns, write --delimiter {written}."
+                notice(escape(said))
+                return
+
+    def source(self) -> str | Csv:
+        """The file as a session takes it; InvalidParameter where it has no delimiter."""
+        if self.delimiter is None:
+            return self.path
+        from unacorda.query.schema.sources import Csv
+
+        if _NO_CSV.search(self.path):
+            expected = "it beside a CSV file alone"
+            raise InvalidParameter("--delimiter", self.delimiter, expected=expected)
+        return Csv(self.path, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
+
+    def session(self, *, table: str | None = None, **options: Any) -> Session:
+        """A session over the file; table: what it is called there, by default its name."""
+        from unacorda.query.session import Session
+
+        return Session({table or self.name: self.source()}, **options)
+
+
+data = gathered(
+    "file",
+    DataFile,
+    click.argument(
+        "path",
+        metavar="DATA",
+        help="A file in .csv, .tsv (also .gz) or .parquet (patterns of these too), or "
+        "file.duckdb::table.",
+    ),
+    click.option(
+        "--delimiter",
+        metavar="SIGN",
+        help="The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
+        "and a tab in .tsv.",
+    ),
+)
+
+
+def table_name(path: str) -> str:
+    """The name of a file's table: its own, without ending, made an identifier.
+
+    >>> table_name("in/2024 visits.csv.gz"), table_name("clinic.duckdb::visits")
+    ('t_2024_visits', 'visits')
+    """
+    _, database, table = path.partition("::")
+    bare = table.rpartition(".")[2] if database else _ENDINGS.sub("", PurePath(path).name)
+    name = re.sub(r"\W+", "_", bare).strip("_")
+    if not name:
+        return _ALWAYS
+    return f"t_{name}" if name[0].isdigit() else name
 
 
 def known_rows(
@@ -47,12 +144,10 @@ def known_rows(
         return None
     from unacorda.accounting.charges import request_price
     from unacorda.query.results import row_search
-    from unacorda.query.session import Session, check_affordable
+    from unacorda.query.session import check_affordable
 
     wanted: Any = unit
-    tables = {file.name: file.source()}
-    rest: Any = {**session, "dataset": dataset, "ledger": ledger}
-    with Session(tables, unit=wanted.searched, **rest) as free:
+    with file.session(unit=wanted.searched, dataset=dataset, ledger=ledger, **session) as free:
         begun = {name: free.table(name) for name in free.tables}
         found = row_search.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
         if found is None:
@@ -65,20 +160,16 @@ def known_rows(
 class CommandQuestion:
     """What is asked of a data file; nothing is opened before `session` is.
 
-    file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
-    file that holds them all; private: the group columns whose values are found; request: what the
-    answer may cost; level_weights: of ROLLUP and CUBE; assuming: a public file on which an
-    explanation tries it out.
+    file: the data; sql: the SELECT; request: what the answer may cost; level_weights: of ROLLUP and
+    CUBE; assuming: a public file on which an explanation tries it out.
     """
 
     file: DataFile
     sql: str
     unit: Unit
     facts: Mapping[str, Fact]
-    keys: Mapping[str, Sequence[str]]
+    keys: GivenKeys
     request: Guarantee
-    table: str | None = None
-    private: tuple[str, ...] = ()
     level_weights: GivenLevelWeights = None
     assuming: str | None = None
 
@@ -87,10 +178,8 @@ class CommandQuestion:
 
         The table has the name the SELECT calls it by, which is the file's or `data`.
         """
-        from unacorda.query.session import Session
-
         table = self._table()
-        return Session({table: self.file.source()}, unit=self.unit, columns=self.facts, **account)
+        return self.file.session(table=table, unit=self.unit, columns=self.facts, **account)
 
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
@@ -140,16 +229,13 @@ class CommandQuestion:
         kept. Raises what the question raises before it reads data, and BudgetExceeded where not
         all of the request is left, before the search is paid for.
         """
-        from unacorda.query.session import Session
-
         known = self.known(**account)
         if known is not None:
             return known
         free = self.unsearched
         with free.session(**account) as session:
             free.explain(session)
-        tables = {self.file.name: self.file.source()}
-        with Session(tables, unit=self.unit, columns=self.facts, **account) as session:
+        with self.file.session(unit=self.unit, columns=self.facts, **account) as session:
             unit: Any = session.unit
             return replace(free, unit=unit.with_rows(unit.max_rows))
 
@@ -178,23 +264,29 @@ class CommandQuestion:
         return query
 
     def _keys(self, session: Session) -> dict[str, Any] | str:
+        """The keys as values of the columns that the SELECT groups by, or the table of them.
+
+        A column of whole numbers, dates, booleans or text takes keys of that kind. A column of a
+        CSV file without a declaration takes whole numbers where every key is one (01 is not), and
+        text otherwise. InvalidParameter for keys of other columns and for keys that do not fit.
+        """
         from unacorda.query.noise.key_selection import private_keys
+        from unacorda.query.plan.groups import typed_keys
         from unacorda.query.sql.binder import rows
 
-        if self.table is not None:
-            if self.private:
-                raise InvalidParameter(
-                    "--private-keys", self.private[0], expected="no --keys @FILE beside it"
-                )
-            return self.table
+        if self.keys.table is not None:
+            return self.keys.table
         query, select = rows(self.sql, start=session.table)
-        found: dict[str, Any] = dict(keys_by_group(self.keys, select=select, query=query))
-        for column in self.private:
-            name = group_of(column, select, option="--private-keys")
+        found: dict[str, Any] = {}
+        for column, written in self.keys.texts.items():
+            name = _group_of(column, select, option="--keys")
+            kinds = {reading.kind for reading in query.scope.column(name, argument="--keys")}
+            found[name] = typed_keys(f"--keys, {column!r}", written, kinds)
+        for column in self.keys.private:
+            name = _group_of(column, select, option="--private-keys")
             if name in found:
-                raise InvalidParameter(
-                    "--private-keys", column, expected="each column once, and in one option alone"
-                )
+                expected = "each column once, and in one option alone"
+                raise InvalidParameter("--private-keys", column, expected=expected)
             found[name] = private_keys()
         return found
 
@@ -205,14 +297,22 @@ class CommandQuestion:
 
         def columns_of(table: str) -> tuple[str, ...]:
             """None are known yet; this is where the name of another table is refused."""
-            if table.casefold() not in {named.casefold(), ALWAYS}:
-                names = " or ".join(dict.fromkeys([named, ALWAYS]))
-                raise InvalidParameter(
-                    "FROM",
-                    table,
-                    expected=f"{names}: the table of {self.file.data!r} is called by the file's "
-                    f"name, or {ALWAYS!r}",
-                )
+            if table.casefold() not in {named.casefold(), _ALWAYS}:
+                names = " or ".join(dict.fromkeys([named, _ALWAYS]))
+                expected = f"{names}: the table of {self.file.path!r} is called by the file's "
+                expected += f"name, or {_ALWAYS!r}"
+                raise InvalidParameter("FROM", table, expected=expected)
             return ()
 
         return parse_select(self.sql, columns_of=columns_of).table
+
+
+def _group_of(column: str, select: Select, *, option: str) -> str:
+    """The group column of this name, or of its alias; InvalidParameter where there is none."""
+    groups = select.group_names
+    names = [groups[name] for name in groups if name.casefold() == column.casefold()]
+    if not names:
+        listed = ", ".join(select.shown) or "none, since it has no GROUP BY"
+        expected = f"a column that the SELECT groups by: {listed}"
+        raise InvalidParameter(option, column, expected=expected)
+    return names[0]

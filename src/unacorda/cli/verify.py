@@ -4,27 +4,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from unacorda.cli import show
-from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
-from unacorda.cli.ledgers import opened
-from unacorda.cli.options import of_file, read_text
+from unacorda.cli import ledgers, params, render
+from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.errors import InvalidParameter
 from unacorda.query.schema.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.record import Verification
 
-__all__ = ["HELP", "SUMMARY", "verify"]
+__all__ = ["verify"]
 
 _MOST_BYTES = 1 << 28
-
-SUMMARY = "Compute question, event and price of a release again, without the data."
 
 HELP = f"""Compute question, event and price of a release again, without the data.
 
@@ -48,66 +43,47 @@ The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cann
 {EXIT_CODES}"""
 
 
-def verify(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A release as JSON.", show_default=False),
-    ],
-    *,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            metavar="URL",
-            help="Where the charge should stand, such as sqlite:///budget.db.",
-            show_default=False,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            metavar="NAME",
-            help="The account in the ledger; otherwise any.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@click.command(
+    help=HELP,
+    short_help="Compute question, event and price of a release again, without the data.",
+)
+@click.argument("file", metavar="FILE", type=params.FILE, help="A release as JSON.")
+@ledgers.ledger
+@ledgers.dataset
+@params.json_option
+def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
     """The verb; its help is `HELP`."""
-    with reporting():
-        if dataset is not None and ledger is None:
-            raise InvalidParameter(
-                "--dataset", dataset, expected="it beside --ledger, which keeps the account"
-            )
-        if file.is_file() and file.stat().st_size > _MOST_BYTES:
-            raise InvalidParameter("FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
-        with of_file(file):
-            found = _verified(read_text("FILE", file), ledger, dataset)
-        if as_json:
-            show.line(json.dumps(found.to_dict(), indent=2))
-        else:
-            _print(found)
-        if not found.holds:
-            raise typer.Exit(ExitCode.FAILED)
+    if dataset is not None and ledger is None:
+        expected = "it beside --ledger, which keeps the account"
+        raise InvalidParameter("--dataset", dataset, expected=expected)
+    if file.is_file() and file.stat().st_size > _MOST_BYTES:
+        raise InvalidParameter("FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
+    with params.of_file(file):
+        found = _verified(params.read_text("FILE", file), ledger, dataset)
+    if as_json:
+        render.as_json(found.to_dict())
+    else:
+        _print(found)
+    return None if found.holds else ExitCode.FAILED
 
 
 def _verified(text: str, ledger: str | None, dataset: str | None) -> Verification:
-    from unacorda.query.results.record import verify_record as verified
+    from unacorda.query.results.record import verify_record
 
     if ledger is None:
-        return verified(text)
-    with opened(ledger, must_exist=True) as book:
-        return verified(text, ledger=book, dataset=dataset)
+        return verify_record(text)
+    with ledgers.opened(ledger, must_exist=True) as book:
+        return verify_record(text, ledger=book, dataset=dataset)
 
 
 def _print(found: Verification) -> None:
     from unacorda.query.results.record import NOT_SHOWN
 
     rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
-    show.print_grid(show.TextTable(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
-    show.line()
-    show.line("Nothing differs." if found.holds else "It is not what it says.")
-    show.line("No file can show")
+    heads = ("check", "outcome", "")
+    render.print_table(render.TextTable(heads=heads, rows=rows, left=3, repeated=2))
+    render.line()
+    render.line("Nothing differs." if found.holds else "It is not what it says.")
+    render.line("No file can show")
     for text in NOT_SHOWN:
-        show.line(show.wrapped(f"  {text}"))
+        render.line(render.wrapped(f"  {text}"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.support.cases import in_subtests
-from tests.support.cli_seams import bounds_mend, keys_mend, unit_mend
+from tests.support.cli_seams import bounds_hint, keys_hint, unit_hint
 
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
@@ -57,7 +57,7 @@ def test_the_options_named_for_an_account_are_taken(
 def test_every_kind_of_account_has_its_options(
     request_: Guarantee, budget: Guarantee, named: str
 ) -> None:
-    assert named in unit_mend(request_, budget)
+    assert named in unit_hint(request_, budget)
 
 
 @pytest.mark.long
@@ -73,9 +73,9 @@ def test_missing_bounds_and_keys_name_their_column(run: Run, visits: str) -> Non
 
 @pytest.mark.parametrize("column", ["home county", "it's", "a$b", "é", "plain"])
 def test_columns_are_quoted_for_the_shell(column: str) -> None:
-    said = bounds_mend(column)
+    said = bounds_hint(column)
     assert shlex.split(said.removesuffix("."))[-1] == f"{column}=LOWER:UPPER"
-    said = keys_mend(column).partition(", or")[0]
+    said = keys_hint(column).partition(", or")[0]
     assert shlex.split(said)[-1] == f"{column}=A,B"
 
 

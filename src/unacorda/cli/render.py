@@ -1,15 +1,16 @@
-"""What a reader sees: tables, wrapped text and notes; colour on a terminal only."""
+"""What a reader sees: tables, wrapped text, notes and progress; colour on a terminal only."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import contextlib
+import decimal
+import json
 import math
 import os
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,18 +18,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from unacorda.query.schema.quoting import NOTHING, escape
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from unacorda.query.results.release import Release
 
 __all__ = [
     "TextTable",
+    "as_json",
     "estimate",
     "heading",
     "line",
     "notice",
     "number",
-    "print_grid",
+    "plain",
+    "print_facts",
+    "print_table",
     "progress",
-    "release_grid",
+    "release_table",
+    "rounded",
     "working",
     "wrapped",
 ]
@@ -52,25 +59,25 @@ class TextTable:
     words: int = 0
 
     def __str__(self) -> str:
-        return "\n".join("  ".join(row).rstrip() for row in self.padded())
-
-    def padded(self) -> tuple[tuple[str, ...], ...]:
-        """The heads and each row, every cell as wide as its column."""
         widths = self.widths()
-        words = len(widths) - self.words
-        return tuple(
-            tuple(
-                _padded(text, width, left=place < self.left or place >= words)
+        return "\n".join(
+            "  ".join(
+                _padded(text, width, left=self.is_left(place))
                 for place, (text, width) in enumerate(zip(row, widths, strict=True))
-            )
+            ).rstrip()
             for row in (self.heads, *self.rows)
         )
 
+    def is_left(self, place: int) -> bool:
+        """Whether a column is aligned to the left."""
+        return place < self.left or place >= len(self.heads) - self.words
+
     def widths(self) -> tuple[int, ...]:
-        """The width of each column."""
-        return tuple(
-            max(map(_width, column)) for column in zip(self.heads, *self.rows, strict=True)
-        )
+        """The width of each column, in cells of a terminal."""
+        from rich.cells import cell_len
+
+        columns = zip(self.heads, *self.rows, strict=True)
+        return tuple(max(map(cell_len, column)) for column in columns)
 
     def blocks(self, width: int) -> tuple[TextTable, ...]:
         """The table in grids of at most this width, each with the repeated columns and some others.
@@ -98,13 +105,42 @@ class TextTable:
         )
 
 
-def release_grid(release: Release) -> TextTable:
+def print_table(table: TextTable) -> None:
+    """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
+
+    On a terminal that is too narrow it comes in blocks, one below the other.
+    """
+    if not _terminal(sys.stdout):
+        line(str(table))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    width = _columns(sys.stdout)
+    for place, block in enumerate(table.blocks(width)):
+        if place:
+            line()
+        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for column, head in enumerate(block.heads):
+            drawn.add_column(
+                Text(head),
+                justify="left" if block.is_left(column) else "right",
+                style="cyan" if column < block.left else "",
+                no_wrap=True,
+            )
+        for row in block.rows:
+            drawn.add_row(*map(Text, row))
+        # Where a column is wider than the terminal, its lines go on below.
+        console = _console(width=max(width, _across(block.widths()) + 2))
+        console.print(drawn, soft_wrap=True)
+
+
+def release_table(release: Release) -> TextTable:
     """A release as a table: group columns, what a line is of, each estimate with its margin."""
     release = release.clamped()
     labels = {
         end: column for name in release.answers for end, column in release.labels(name).items()
     }
-    heads = (*release.groups, *labels, *release.answers)
     rows = []
     for place, key in enumerate(release.keys):
         cells = [number(part) for part in (*key, *(column[place] for column in labels.values()))]
@@ -116,9 +152,11 @@ def release_grid(release: Release) -> TextTable:
         ]
         rows.append(tuple(map(escape, cells)))
     left = len(release.groups)
-    repeated = left + len(labels)
     return TextTable(
-        heads=tuple(map(escape, heads)), rows=tuple(rows), left=left, repeated=repeated
+        heads=tuple(map(escape, (*release.groups, *labels, *release.answers))),
+        rows=tuple(rows),
+        left=left,
+        repeated=left + len(labels),
     )
 
 
@@ -158,37 +196,28 @@ def number(value: Any) -> str:
             return str(value)
 
 
-def print_grid(grid: TextTable) -> None:
-    """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
+def rounded(value: float, *, up: bool, digits: int = 10) -> str:
+    """A number with so many digits, rounded up or down, never across what it bounds.
 
-    On a terminal that is too narrow it comes in blocks, one below the other.
+    >>> rounded(1 / 3, up=True), rounded(1 / 3, up=False), rounded(20.0, up=True)
+    ('0.3333333334', '0.3333333333', '20')
     """
-    if not _terminal(sys.stdout):
-        line(str(grid))
-        return
-    for place, block in enumerate(grid.blocks(_columns(sys.stdout))):
-        if place:
-            line()
-        _draw(block)
+    direction = decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR
+    with decimal.localcontext(prec=digits, rounding=direction):
+        return plain(+decimal.Decimal(value))
 
 
-def _draw(grid: TextTable) -> None:
-    from rich.console import Console
-    from rich.text import Text
+def plain(value: float | decimal.Decimal) -> str:
+    """A number without zeros that say nothing.
 
-    console = Console(no_color=_no_colour(), highlight=False)
-    heads, *rows = grid.padded()
-    texts = [Text("  ".join(heads).rstrip(), style="bold"), Text(_rule() * _across(grid.widths()))]
-    for row in rows:
-        names = Text("  ".join(row[: grid.left]), style="cyan")
-        rest = "".join(
-            f"{'  ' if grid.left or place else ''}{cell}"
-            for place, cell in enumerate(row[grid.left :])
-        )
-        texts.append(Text.assemble(names, rest))
-    for text in texts:
-        text.rstrip()
-        console.print(text, soft_wrap=True)  # a line that is too long goes on, and is never cut
+    >>> plain(0.00001), plain(8.0), plain(decimal.Decimal("1.500"))
+    ('1e-5', '8', '1.5')
+    """
+    exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(repr(value))
+    if exact == exact.to_integral_value() and abs(exact) < 10**15:
+        return f"{exact:.0f}"
+    short = exact.normalize()
+    return f"{short:f}" if 1e-4 <= abs(exact) < 10**15 else f"{short:e}".replace("e+", "e")
 
 
 def heading(text: str) -> None:
@@ -196,15 +225,26 @@ def heading(text: str) -> None:
     if not _terminal(sys.stdout):
         line(f"{text}\n{'-' * len(text)}")
         return
-    from rich.console import Console
     from rich.text import Text
 
-    Console(no_color=_no_colour(), highlight=False).print(Text(text, style="bold"))
+    _console().print(Text(text, style="bold"))
 
 
 def line(text: str = "") -> None:
     """Print to stdout."""
     sys.stdout.write(f"{text}\n")
+
+
+def as_json(value: object, *, strict: bool = False) -> None:
+    """Print plain values as JSON; strict: refuse infinities, which JSON has not."""
+    line(json.dumps(value, indent=2, default=str, allow_nan=not strict))
+
+
+def print_facts(*facts: tuple[str, str | None]) -> None:
+    """Print a line for each fact that there is, under its name."""
+    for name, text in facts:
+        if text is not None:
+            line(escape(f"{name + ':':10}{text}"))
 
 
 def wrapped(text: str, *, width: int | None = None) -> str:
@@ -245,14 +285,12 @@ def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
 
 
 @contextlib.contextmanager
-def working(text: str) -> Iterator[None]:
+def working(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Show on a terminal that something is going on; constant text, no row and no count."""
-    if not _terminal(sys.stderr):
+    if quiet or not _terminal(sys.stderr):
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True, no_color=_no_colour()).status(text):
+    with _console(stderr=True).status(text):
         yield
 
 
@@ -262,16 +300,21 @@ def progress(text: str) -> Iterator[Callable[[int, int], None]]:
     if not _terminal(sys.stderr):
         yield lambda _done, _whole: None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True, no_color=_no_colour()), transient=True) as bar:
+    with Progress(console=_console(stderr=True), transient=True) as bar:
         task = bar.add_task(text)
 
         def advance(done: int, whole: int) -> None:
             bar.update(task, completed=done, total=whole)
 
         yield advance
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console
+
+    return Console(no_color=bool(os.environ.get("NO_COLOR")), highlight=False, **options)
 
 
 def _terminal(stream: Any) -> bool:
@@ -282,25 +325,9 @@ def _columns(stream: Any) -> int:
     """The width of a terminal; 80 where there is none."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         said = os.environ.get("COLUMNS", "")
-        return int(said) if said.isdigit() and int(said) else _measured(stream)
+        known = int(said) if said.isdigit() else 0
+        return known or os.get_terminal_size(stream.fileno()).columns or 80
     return 80
-
-
-def _measured(stream: Any) -> int:
-    return os.get_terminal_size(stream.fileno()).columns or 80
-
-
-def _rule() -> str:
-    return "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
-
-
-def _no_colour() -> bool:
-    return bool(os.environ.get("NO_COLOR"))
-
-
-def _width(text: str) -> int:
-    wide = sum(unicodedata.east_asian_width(sign) in {"W", "F"} for sign in text)
-    return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)
 
 
 def _across(widths: Sequence[int]) -> int:
@@ -309,5 +336,7 @@ def _across(widths: Sequence[int]) -> int:
 
 
 def _padded(text: str, width: int, *, left: bool) -> str:
-    gap = " " * (width - _width(text))
+    from rich.cells import cell_len
+
+    gap = " " * (width - cell_len(text))
     return text + gap if left else gap + text

@@ -1,0 +1,596 @@
+"""The types of options, the options that verbs share, and the values that several make together."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from unacorda.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from unacorda.privacy.guarantees import Guarantee
+    from unacorda.privacy.neighbors import Neighbors
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.units import Unit
+
+__all__ = [
+    "AUTO",
+    "BUDGET",
+    "DELTA",
+    "EPSILON",
+    "FILE",
+    "RELATION",
+    "SEARCH_SHARE",
+    "Decorator",
+    "GivenKeys",
+    "Price",
+    "Read",
+    "UnitOptions",
+    "assignment",
+    "budget_of",
+    "facts",
+    "gathered",
+    "json_option",
+    "keys",
+    "neighbors",
+    "number",
+    "of_file",
+    "price",
+    "read_text",
+    "unit",
+]
+
+Decorator: TypeAlias = Callable[[Any], Any]
+"""What adds options to a verb."""
+
+AUTO = "auto"
+"""What is written for a number of rows that is to be found."""
+
+SEARCH_SHARE = Fraction(1, 10)
+"""How much of a request finds how many rows of a person to keep."""
+
+FILE = click.Path(path_type=Path)
+
+_LONGEST_COUNT = 30
+_BUDGETS = (
+    "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
+    "(Gaussian DP), each with delta where one is wanted"
+)
+_KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Read(click.ParamType[Any]):
+    """A type of options: what a text means.
+
+    read: gives the value for an option's name and its text, or raises InvalidParameter.
+    """
+
+    name = "text"
+
+    def __init__(self, read: Callable[[str, str], Any]) -> None:
+        self.read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value of a text."""
+        del ctx
+        assert param is not None
+        return self.read(param.opts[0], value) if isinstance(value, str) else value
+
+
+def gathered(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """Options that mean one thing together: a verb is given `name`, which `make` makes of them."""
+
+    def decorate(verb: Any) -> Any:
+        @functools.wraps(verb)
+        def called(**given: Any) -> Any:
+            made = make(**{own: given.pop(own) for own in names})
+            return verb(**given, **{name: made})
+
+        for add in reversed(options):
+            add(called)
+        names = [parameter.name for parameter in called.__click_params__[-len(options) :]]  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+def number(
+    *,
+    least: float = 0,
+    tiny: float = 0,
+    most: float = 1e300,
+    below: float | None = None,
+    above: float | None = None,
+) -> Read:
+    """Exact numbers in a range: from `least`, or beyond `above`, to before `below`.
+
+    tiny: of numbers that are not 0, the least; most: the largest there is. Both are in the message
+    where they say something.
+    """
+
+    def read(name: str, text: str) -> Fraction:
+        from unacorda.checks import exact
+
+        found = exact(name, text)
+        said = f"a number above {above:g}" if above is not None else f"a number, {least:g} or above"
+        said += "" if below is None else f", below {below:g}"
+        said += "" if most == 1e300 and found <= most else f", at most {_short(most)}"
+        fits = found >= least if above is None else found > above
+        if fits and 0 < found < tiny:
+            said, fits = f"0, or a number from {_short(tiny)}", False
+        if not fits or (below is not None and found >= below) or found > most:
+            raise InvalidParameter(name, text, expected=said)
+        return found
+
+    return Read(read)
+
+
+def _short(value: float) -> str:
+    return f"{value:g}".replace("e+", "e")
+
+
+EPSILON = number()
+DELTA = number(below=1, tiny=1e-300)
+
+
+def _relation(name: str, text: str) -> Neighbors:
+    from unacorda.privacy.neighbors import Neighbors
+
+    with contextlib.suppress(ValueError):
+        return Neighbors(text.strip().lower().replace("-", "_"))
+    names = ", ".join(one.value.replace("_", "-") for one in Neighbors)
+    raise InvalidParameter(name, text, expected=f"one of {names}")
+
+
+RELATION = Read(_relation)
+"""How neighboring tables differ."""
+
+neighbors = click.option(
+    "--neighbors",
+    metavar="RELATION",
+    type=RELATION,
+    default="add-remove",
+    show_default=True,
+    help="How neighboring tables differ: add-remove, replace-one or zero-out.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The numbers of a budget as they were written, None where they were not."""
+
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    mu: str | None = None
+
+    def guarantee(self, argument: str | None = None) -> Guarantee:
+        """The budget; InvalidParameter where the numbers make none.
+
+        argument: the option that all of them were written in; None where each has its own.
+        """
+        fault: InvalidParameter | None = None
+        try:
+            return self._made(argument or "--epsilon, --rho, --mu")
+        except InvalidParameter as error:
+            fault = error
+        name = fault.argument
+        if not name.startswith("--"):  # a number, under its own name
+            name = f"--{name}" if argument is None else f"{argument}, {name}"
+        raise fault.about(name, fault.value)
+
+    def _made(self, argument: str) -> Guarantee:
+        from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+
+        match self:
+            case Price(epsilon=str(epsilon), delta=None, rho=None, mu=None):
+                return PureDP(epsilon)
+            case Price(epsilon=str(epsilon), delta=str(delta), rho=None, mu=None):
+                return ApproxDP(epsilon, delta)
+            case Price(epsilon=None, delta=delta, rho=str(rho), mu=None):
+                return ZCDP(rho, delta or 0)
+            case Price(epsilon=None, delta=delta, rho=None, mu=str(mu)):
+                return GDP(mu, delta or 0)
+            case _:
+                numbers = {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "mu")}
+                said = [f"{name}={value}" for name, value in numbers.items() if value is not None]
+                raise InvalidParameter(argument, ",".join(said) or None, expected=_BUDGETS)
+
+    @property
+    def main(self) -> bool:
+        """Whether there is any but a delta."""
+        return any(value is not None for value in (self.epsilon, self.rho, self.mu))
+
+
+price = gathered(
+    "price",
+    Price,
+    click.option("--epsilon", metavar="X", help="Pure DP; with --delta, approximate DP."),
+    click.option(
+        "--delta",
+        metavar="X",
+        help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 where "
+        "it is left out.",
+    ),
+    click.option("--rho", metavar="X", help="Zero-concentrated DP."),
+    click.option("--mu", metavar="X", help="Gaussian DP."),
+)
+
+
+def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
+    """An account's budget: epsilon=3, or rho=0.5,delta=1e-8.
+
+    name: the option, where the text is none; prefix: what stands before it there.
+
+    >>> budget_of("--budget", "epsilon=3"), budget_of("--budget", "rho=0.5,delta=1e-8")
+    (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
+    """
+    numbers: dict[str, str] = {}
+    for part in text.split(","):
+        kind, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign or not kind:
+            form = f"{'NAME=' if prefix else ''}epsilon=3 or rho=0.5,delta=1e-8"
+            raise InvalidParameter(name, prefix + text, expected=form)
+        if kind not in {"epsilon", "delta", "rho", "mu"} or kind in numbers:
+            raise InvalidParameter(name, prefix + text, expected=_BUDGETS)
+        numbers[kind] = value
+    return Price(**numbers).guarantee(name)
+
+
+BUDGET = Read(budget_of)
+"""A budget in one text."""
+
+
+def _count(name: str, text: str) -> int:
+    if not text.strip().isdecimal() or len(text) > _LONGEST_COUNT or int(text) < 1:
+        raise InvalidParameter(name, text, expected="a whole number, 1 or above")
+    return int(text)
+
+
+def _count_or_auto(name: str, text: str) -> int | str:
+    return AUTO if text.strip() == AUTO else _count(name, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitOptions:
+    """What is protected, as it was written: persons by their columns, or single rows."""
+
+    persons: tuple[str, ...]
+    row: bool
+    max_rows: int | str | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+
+    def unit(self, request: Guarantee | None = None) -> Unit:
+        """The unit of privacy; InvalidParameter for options that do not go together.
+
+        request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
+        """
+        from unacorda.query.schema.units import Person, Row, auto
+
+        limits = {
+            "--max-rows": self.max_rows,
+            "--max-groups": self.max_groups,
+            "--max-rows-per-group": self.max_rows_per_group,
+        }
+        given = [name for name, value in limits.items() if value is not None]
+        if self.row and (self.persons or given):
+            raise InvalidParameter("--row", self.row, expected="it without --unit and --max-rows")
+        if self.row:
+            return Row()
+        if not self.persons:
+            raise InvalidParameter(
+                "--unit",
+                None,
+                expected="--unit with the column that names a person, or --row where every person "
+                "has one row at most",
+            )
+        if self.max_rows is None and None in (self.max_groups, self.max_rows_per_group):
+            alone = f", not {given[0]} alone" if given else ""
+            raise InvalidParameter(
+                "--max-rows",
+                None,
+                expected="--max-rows, the most rows of one person that a question uses, or auto, "
+                f"or --max-groups with --max-rows-per-group{alone}",
+            )
+        rows: Any = self.max_rows
+        if rows == AUTO:
+            assert request is not None
+            rows = auto(budget=request * SEARCH_SHARE)
+        return Person(
+            self.persons,
+            max_rows=rows,
+            max_groups=self.max_groups,
+            max_rows_per_group=self.max_rows_per_group,
+        )
+
+
+_PERSONS = click.option(
+    "--unit",
+    "persons",
+    metavar="COLUMN",
+    multiple=True,
+    help="The column that names a person, or an expression such as 'lower(email)'; give it again "
+    "where several do so together.",
+)
+_ROW = click.option(
+    "--row",
+    is_flag=True,
+    help="Protect single rows: right only where no person has more than one.",
+)
+
+
+def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
+    """The options of the unit; max_rows: the help of this option, None for a verb without it.
+
+    groups: whether there are limits by group too.
+    """
+    options: list[Decorator] = [_PERSONS]
+    if max_rows is not None:
+        rows = Read(_count_or_auto)
+        options.append(click.option("--max-rows", metavar="N|auto", type=rows, help=max_rows))
+    if groups:
+        options += [
+            click.option(
+                "--max-groups",
+                metavar="N",
+                type=Read(_count),
+                help="The most groups of a question that the rows of one person fall into. With "
+                "--max-rows-per-group, --max-rows may be left out.",
+            ),
+            click.option(
+                "--max-rows-per-group",
+                metavar="N",
+                type=Read(_count),
+                help="The most rows of one person in one group; without GROUP BY all rows are one.",
+            ),
+        ]
+    return gathered("whose", UnitOptions, *options, _ROW)
+
+
+def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE, split at the first equals sign."""
+    left, sign, right = text.partition("=")
+    if not sign or not left.strip():
+        raise InvalidParameter(name, text, expected=form)
+    return left.strip(), right
+
+
+def _bounds(name: str, text: str) -> tuple[str, str, Fact]:
+    """A column, the text, and its bounds."""
+    from unacorda.query.schema.facts import Bounds
+
+    form = "COLUMN=LOWER:UPPER, such as age=0:120"
+    column, ends = assignment(name, text, form=form)
+    lower, colon, upper = ends.partition(":")
+    if not colon or not lower.strip() or not upper.strip():
+        raise InvalidParameter(name, text, expected=form)
+    with _of_option(name, text, form):
+        return column, text, Bounds(lower.strip(), upper.strip())
+
+
+def _facts(bounds: Sequence[tuple[str, str, Fact]], columns: Path | None) -> dict[str, Fact]:
+    """The public facts by column; InvalidParameter for a column with two."""
+    found = {} if columns is None else _facts_in(columns)
+    for column, text, fact in bounds:
+        if column in found:
+            raise InvalidParameter("--bounds", text, expected="each column to be declared once")
+        found[column] = fact
+    return found
+
+
+def _facts_in(path: Path) -> dict[str, Fact]:
+    text = read_text("--columns", path)
+    try:
+        found = json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
+        raise InvalidParameter("--columns", str(path), expected=expected)
+    return {name: _fact(name, fact) for name, fact in found.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for one that says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _fact(name: str, fact: object) -> Fact:
+    from unacorda.query.schema.facts import Bounds, Categories, Dates, Text
+
+    flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
+    place = f"--columns, {name!r}"
+    if isinstance(fact, dict) and len(fact) == 1:
+        ((kind, said),) = fact.items()
+        match kind, said:
+            case "bounds", [int() | Decimal() as lower, int() | Decimal() as upper]:
+                with _of_option(place, f"[{lower}, {upper}]", '{"bounds": [LOWER, UPPER]}'):
+                    return Bounds(lower, upper)
+            case "categories", [*values]:
+                with _of_option(place, values, '{"categories": [...]}'):
+                    return Categories(values)
+            case (("dates" | "text"), True):
+                return flags[kind]()
+            case _:
+                pass
+    raise InvalidParameter(
+        place,
+        fact,
+        expected='{"bounds": [LOWER, UPPER]}, {"categories": [...]}, {"dates": true} or '
+        '{"text": true}',
+    )
+
+
+facts = gathered(
+    "facts",
+    _facts,
+    click.option(
+        "--bounds",
+        metavar="COLUMN=LOW:HIGH",
+        type=Read(_bounds),
+        multiple=True,
+        help="Public bounds of a number column; values beyond count as the nearest bound. May be "
+        "repeated.",
+    ),
+    click.option(
+        "--columns",
+        metavar="FILE.json",
+        type=FILE,
+        help='Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": ["A", "B", '
+        'null]}, "day": {"dates": true}, "zip": {"text": true}}. null stands for rows without a '
+        "value.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenKeys:
+    """The public keys of groups as they were written.
+
+    table: a file that holds those of all columns; texts: else by column; private: the columns
+    whose keys are found.
+    """
+
+    table: str | None
+    texts: Mapping[str, Sequence[str]]
+    private: Sequence[str]
+
+    @classmethod
+    def of(cls, keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
+        """What the options say; InvalidParameter where they do not go together.
+
+        A list is one line of CSV: quotes keep a comma, and blanks behind a comma are dropped.
+
+        >>> GivenKeys.of(['county=A, B,"C, D"'], []).texts
+        {'county': ('A', 'B', 'C, D')}
+        >>> GivenKeys.of(["@counties.csv"], []).table
+        'counties.csv'
+        """
+        from unacorda.query.schema.sources import is_table
+
+        tables = [text[1:] for text in keys if text.startswith("@")]
+        if tables:
+            (table, *_) = tables
+            if len(keys) > 1 or not is_table(table):
+                expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
+                raise InvalidParameter("--keys", f"@{table}", expected=expected)
+            if private_keys:
+                expected = "no --keys @FILE beside it"
+                raise InvalidParameter("--private-keys", private_keys[0], expected=expected)
+            return cls(table=table, texts={}, private=())
+        texts: dict[str, tuple[str, ...]] = {}
+        for text in keys:
+            column, listed = assignment("--keys", text, form=_KEYS)
+            if column in texts:
+                raise InvalidParameter("--keys", text, expected="each column once")
+            file = listed.startswith("@")
+            found = _keys_in(column, listed[1:]) if file else _listed_keys(text, listed)
+            if not found:
+                raise InvalidParameter("--keys", text, expected=_KEYS)
+            texts[column] = found
+        return cls(table=None, texts=texts, private=tuple(private_keys))
+
+
+def _listed_keys(text: str, listed: str) -> tuple[str, ...]:
+    try:
+        rows = list(csv.reader([listed], skipinitialspace=True, strict=True))
+    except csv.Error:
+        rows = []
+    if len(rows) != 1:
+        raise InvalidParameter("--keys", text, expected=_KEYS)
+    return tuple(rows[0])
+
+
+def _keys_in(column: str, name: str) -> tuple[str, ...]:
+    lines = read_text("--keys", Path(name)).split("\n")
+    found = tuple(line for line in (line.removesuffix("\r") for line in lines) if line)
+    if found and found[0].strip().casefold() == column.casefold():  # it would be a key of its own
+        raise InvalidParameter(
+            "--keys",
+            f"{column}=@{name}",
+            expected="keys alone, one a line, where the first line is the column's name. Take it "
+            "out, or write --keys @TABLE.csv for a table with a header",
+        )
+    return found
+
+
+keys = gathered(
+    "keys",
+    GivenKeys.of,
+    click.option(
+        "--keys",
+        metavar="COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
+        multiple=True,
+        help="The public values of a group column: a line of CSV, or a file with one a line; or a "
+        "public .csv or .parquet table with the values of all group columns, as @FILE. They are "
+        "whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in a CSV file, "
+        "whole numbers, or true and false, where all of them are and the column is not declared "
+        "as text. May be repeated.",
+    ),
+    click.option(
+        "--private-keys",
+        metavar="COLUMN",
+        multiple=True,
+        help="A group column whose values are found: those that enough people have. Needs --delta. "
+        "May be repeated; the columns are then found by their combinations.",
+    ),
+)
+
+
+def read_text(name: str, path: Path) -> str:
+    """The text of a file that an option names; InvalidParameter, with why, where there is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    except UnicodeDecodeError:
+        reason = "it is not in UTF-8"
+    except ValueError:  # U+0000 in the name
+        reason = "it cannot be opened"
+    expected = f"a file in UTF-8 that can be read ({reason})"
+    raise InvalidParameter(name, str(path), expected=expected)
+
+
+@contextlib.contextmanager
+def of_file(path: Path) -> Iterator[None]:
+    """Name FILE where what a reader of its text was given is refused: the text may hold data."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is not None:  # out here, so that nothing else is shown of
+        if fault.argument not in {"FILE", "text"}:
+            raise fault
+        raise fault.about("FILE", str(path))
+
+
+@contextlib.contextmanager
+def _of_option(name: str, value: object, form: str) -> Iterator[None]:
+    """Raise what is wrong with a fact under the name of the option that it was written with."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is not None:  # out here, so that nothing else is shown of
+        said = f"{form}, and as {fault.argument} {fault.expected}"
+        raise InvalidParameter(name, value, expected=said)
