@@ -45,7 +45,7 @@ def test_a_full_database_is_an_error_and_room_mends_it(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from unacorda.errors import LedgerFailed
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import open_ledger
 from unacorda.privacy.guarantees import PureDP
 from tests.ledger.ledgers import TERMS, reserve
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

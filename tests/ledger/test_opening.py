@@ -74,7 +74,7 @@ FORK = """
 import os
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Charge
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
@@ -108,7 +108,7 @@ def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, s
 FORKS_BESIDE_THREADS = """
 import os, sys, threading, time
 from unacorda.ledger.entries import Charge
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
@@ -155,7 +155,7 @@ def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: s
 
 FORKS_IN_THE_MIDDLE = """
 import os, threading
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import open_ledger
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
 ledger.open_account("visits", PureDP(1), {})
@@ -206,7 +206,7 @@ def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path, kind
 
 def test_memory_needs_no_database_package() -> None:
     code = (
-        "import sys; from unacorda.ledger.opening import open_ledger; open_ledger(None); "
+        "import sys; from unacorda.ledger.ledger import open_ledger; open_ledger(None); "
         "sys.exit('sqlalchemy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

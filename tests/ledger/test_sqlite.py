@@ -65,7 +65,7 @@ def test_a_crash_between_reserve_and_commit_keeps_the_charge(tmp_path: Path) -> 
     code = f"""
 import os
 from unacorda.ledger.entries import Charge
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger({url!r})

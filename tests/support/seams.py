@@ -12,11 +12,9 @@ from unacorda.ledger.entries import Account, Charge, Entry, Reservation, SearchB
 from unacorda.ledger.entries import PeopleSplit as LedgerSplit
 from unacorda.ledger.entries import RowSearch as LedgerSearch
 from unacorda.ledger.export import export_account, read_export, verify_export
-from unacorda.ledger.histories import met, standing
-from unacorda.ledger.ledger import Ledger, SubAccount
+from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
 from unacorda.ledger.memory import MemoryStore
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.pricing import odometer, reprice
+from unacorda.ledger.pricing import met, odometer, reprice, standing
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import AccountSplits
 from unacorda.ledger.sqlite import SqliteStore

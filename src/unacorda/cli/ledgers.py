@@ -36,7 +36,7 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
     must_exist: refuse the name of a file that is not there, instead of making it.
     Raises InvalidParameter, and LedgerFailed where the file may not be used.
     """
-    from unacorda.ledger.opening import open_ledger
+    from unacorda.ledger.ledger import open_ledger
 
     if not url.startswith(_SQLITE) and (url.startswith("sqlite:") or "://" not in url):
         path = url.removeprefix("sqlite:").removeprefix("//")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unacorda.ledger.export import export_account, verify_export
-    from unacorda.ledger.opening import open_ledger
+    from unacorda.ledger.ledger import open_ledger
     from unacorda.ledger.pricing import odometer, reprice
 
 __all__ = ["export_account", "odometer", "open_ledger", "reprice", "verify_export"]
@@ -21,7 +21,7 @@ __all__ = ["export_account", "odometer", "open_ledger", "reprice", "verify_expor
 _HOME = {
     "export_account": "export",
     "odometer": "pricing",
-    "open_ledger": "opening",
+    "open_ledger": "ledger",
     "reprice": "pricing",
     "verify_export": "export",
 }

@@ -27,7 +27,7 @@ def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
     no word about data in them that the ledger does not hold. LedgerMismatch where there is no such
     account; what is exported is not verified.
 
-    >>> from unacorda.ledger.opening import open_ledger
+    >>> from unacorda.ledger.ledger import open_ledger
     >>> from unacorda.privacy.guarantees import PureDP
     >>> ledger = open_ledger(None)
     >>> account = ledger.open_account("visits", PureDP(1), {"unit": "person"})

@@ -10,17 +10,21 @@ cost less. What is found here is for reports: no budget grows by it.
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from unacorda.accounting.accountant import epsilon
 from unacorda.accounting.odometers import Odometer
-from unacorda.accounting.parallel import pair_price
+from unacorda.accounting.parallel import ParallelComposition, pair_price
 from unacorda.accounting.prices import zcdp_price
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
-from unacorda.ledger.entries import Entry
-from unacorda.ledger.histories import Owed, met, part_of, standing
+from unacorda.ledger.entries import Entry, PeopleSplit, SplitPart
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.splits import neighbors_of, split_of
 from unacorda.privacy.additive import share
@@ -36,9 +40,11 @@ from unacorda.privacy.guarantees import (
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.privacy.relations import zcdp_of
 
-__all__ = ["OdometerReading", "Repriced", "odometer", "reprice"]
+__all__ = ["OdometerReading", "Repriced", "met", "odometer", "reprice", "standing"]
 
 _OFTEN = Fraction(1, 20)
+_MOST = 32
+"""The most multisets of events that are kept apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +85,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     Source      those of the accountant.
 
     >>> from unacorda.ledger.entries import Charge
-    >>> from unacorda.ledger.opening import open_ledger
+    >>> from unacorda.ledger.ledger import open_ledger
     >>> from unacorda.privacy.events import Gaussian
     >>> from unacorda.privacy.guarantees import ZCDP
     >>> ledger = open_ledger(None)
@@ -103,7 +109,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     splits = [split_of(entry) for entry in entries if entry.state == "split"]
     fixed: float | None = None
     # Events about parts are stated for who is added or removed, and a replaced person is both.
-    if neighbors is not ReplaceOne or all(part_of(entry) is None for entry in questions):
+    if neighbors is not ReplaceOne or all(_part_of(entry) is None for entry in questions):
         with contextlib.suppress(UnsupportedEvent):
             fixed = max(
                 epsilon(
@@ -155,10 +161,10 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
         sharp = min(sharp, _OFTEN)
     meter = Odometer(delta=total - whole.delta, own_delta=whole.delta, sharp_at=sharp)
     entries = ledger.entries(dataset)
-    owed = Owed(split_of(entry) for entry in entries if entry.state == "split")
+    owed = _Owed(split_of(entry) for entry in entries if entry.state == "split")
     pairs = bool(owed) and neighbors_of(account) is ReplaceOne
     for entry in standing(entries):
-        meter = meter.spend(owed.spend(part_of(entry), _concentrated(entry, pairs=pairs)))
+        meter = meter.spend(owed.spend(_part_of(entry), _concentrated(entry, pairs=pairs)))
     reading = meter.epsilon
     spent = ledger.spent(dataset)
     if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
@@ -183,3 +189,105 @@ def _concentrated(entry: Entry, *, pairs: bool) -> Guarantee:
         if known is None or price.rho <= known.rho:
             return price
     return charge if entry.part_charge is None or known is None else known
+
+
+def standing(entries: Sequence[Entry]) -> list[Entry]:
+    """The questions that were charged and not called off."""
+    called_off = {entry.reservation for entry in entries if entry.state == "voided"}
+    return [
+        entry for entry in entries if entry.state == "reserved" and entry.sequence not in called_off
+    ]
+
+
+def _part_of(entry: Entry) -> SplitPart | None:
+    """The part that a question was about; None for one about everybody."""
+    if entry.split is None or entry.part is None:
+        return None
+    return SplitPart(split=entry.split, key=entry.part)
+
+
+class _Owed:
+    """What the splits of an account owe in zCDP, whatever the account itself adds."""
+
+    def __init__(self, splits: Iterable[PeopleSplit]) -> None:
+        self._splits = {split.sequence: split for split in splits}
+        self._sums = {
+            sequence: ParallelComposition(ZCDP(0), max_parts=split.max_parts)
+            for sequence, split in self._splits.items()
+        }
+
+    def __bool__(self) -> bool:
+        """Whether there are splits."""
+        return bool(self._splits)
+
+    def spend(self, part: SplitPart | None, cost: Guarantee) -> Guarantee:
+        """By how much the account owes more for a cost; all of it, where it is about no part."""
+        while part is not None:
+            cost = self._sums[part.split].spend(part.key, cost)
+            part = self._splits[part.split].inside
+        return cost
+
+
+def met(questions: Iterable[Entry], splits: Iterable[PeopleSplit]) -> list[Counter[str]]:
+    """Multisets of events, of which one holds all that any single person has met.
+
+    Of a split a person has met at most `max_parts` parts. Where there are too many ways to choose
+    them, one multiset stands for several: of every event as many as the ways have at most.
+    """
+    asked: dict[SplitPart | None, Counter[str]] = {}
+    for entry in questions:
+        asked.setdefault(_part_of(entry), Counter())[entry.event] += 1
+    within: dict[SplitPart | None, list[PeopleSplit]] = {}
+    for split in splits:
+        within.setdefault(split.inside, []).append(split)
+    keys: dict[int, set[str]] = {}
+    for place in [*asked, *within]:
+        if place is not None:
+            keys.setdefault(place.split, set()).add(place.key)
+
+    def met_in(place: SplitPart | None) -> list[Counter[str]]:
+        found = [asked.get(place, Counter())]
+        for split in within.get(place, []):
+            parts = [
+                met_in(SplitPart(split=split.sequence, key=key))
+                for key in sorted(keys.get(split.sequence, ()))
+            ]
+            chosen = _chosen(parts, split.max_parts)
+            found = _few([one + other for one in found for other in chosen])
+        return found
+
+    return met_in(None)
+
+
+def _chosen(parts: list[list[Counter[str]]], most: int) -> list[Counter[str]]:
+    """What somebody has met who is in `most` of these parts."""
+    few = [_few(ways) for ways in parts]
+    count = min(most, len(few))
+    ways = math.comb(len(few), count) * math.prod(sorted(map(len, few))[len(few) - count :])
+    if ways > _MOST:
+        return [_most_of([_most_of(ways, 1) for ways in few], count)]
+    return _few(
+        [
+            sum(chosen, Counter[str]())
+            for some in itertools.combinations(few, count)
+            for chosen in itertools.product(*some)
+        ]
+    )
+
+
+def _few(ways: list[Counter[str]]) -> list[Counter[str]]:
+    """Without those that others hold; one for all, where they are many."""
+    kept: list[Counter[str]] = []
+    for way in sorted(ways, key=Counter.total, reverse=True):
+        if not any(way <= other for other in kept):
+            kept.append(way)
+    return kept if len(kept) <= _MOST else [_most_of(kept, 1)]
+
+
+def _most_of(ways: Iterable[Counter[str]], count: int) -> Counter[str]:
+    """Of every event as many as any `count` of these have together."""
+    listed = list(ways)
+    events = {event for way in listed for event in way}
+    return Counter(
+        {event: sum(heapq.nlargest(count, (way[event] for way in listed))) for event in events}
+    )

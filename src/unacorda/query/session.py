@@ -24,8 +24,7 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.entries import RowSearch
-from unacorda.ledger.ledger import Ledger, SubAccount
-from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
