@@ -28,10 +28,10 @@ from unacorda.query.aggregates.extremes import min as min
 from unacorda.query.aggregates.histograms import histogram as histogram
 from unacorda.query.aggregates.linear import count as count
 from unacorda.query.aggregates.linear import count_distinct as count_distinct
+from unacorda.query.aggregates.linear import count_if as count_if
 from unacorda.query.aggregates.linear import count_people as count_people
 from unacorda.query.aggregates.linear import sum as sum
 from unacorda.query.aggregates.linear import vector_sum as vector_sum
-from unacorda.query.aggregates.means import count_if as count_if
 from unacorda.query.aggregates.means import mean as mean
 from unacorda.query.aggregates.means import proportion as proportion
 from unacorda.query.aggregates.means import weighted_mean as weighted_mean

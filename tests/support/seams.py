@@ -52,12 +52,13 @@ from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.linear import (
     Count,
     CountDistinct,
+    CountIf,
     CountPeople,
     Sum,
     VectorSum,
     vector_sum,
 )
-from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean, weighted_mean
+from unacorda.query.aggregates.means import Mean, Proportion, WeightedMean, weighted_mean
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,

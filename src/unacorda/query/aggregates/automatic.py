@@ -33,10 +33,9 @@ before. What is found is a released number and so public.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -50,7 +49,6 @@ from unacorda.query.aggregates.base import (
     Exact,
     Forecast,
     Single,
-    expression_of,
     weight_of,
 )
 from unacorda.query.aggregates.measures import Thresholds, per_person
@@ -267,12 +265,9 @@ class FoundBounds(Single):
     """The range of a number column that all but few people keep to, on round numbers."""
 
     tag: ClassVar[str] = "foundbounds"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"column": Kind.NUMBER}
 
     column: str
-
-    def bound_to(self, scope: TableSchema) -> FoundBounds:
-        """The same, its column looked up."""
-        return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
 
     @property
     def rungs(self) -> tuple[float, ...]:
@@ -342,11 +337,6 @@ class RowsPerPerson(Single):
     tag: ClassVar[str] = "rowsperperson"
 
     most: int
-
-    def bound_to(self, scope: TableSchema) -> RowsPerPerson:
-        """The same; there is no column to look up."""
-        del scope
-        return self
 
     @property
     def rungs(self) -> tuple[int, ...]:

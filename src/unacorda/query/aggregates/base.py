@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -247,16 +248,28 @@ class Aggregate(ABC):
 
     weight: its part of the question's budget, relative to the others'. expressions: what it is
     taken of, once the columns are known. tag: its `kind` in digests and stored releases, which
-    stays where a class is renamed.
+    stays where a class is renamed. reads: the fields that name columns or expressions, each with
+    the kind that they have to be of, None for any.
     """
 
     tag: ClassVar[str]
+    reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
     weight: Fraction = Fraction(1)
     expressions: tuple[Expression, ...] = ()
 
-    @abstractmethod
     def bound_to(self, scope: TableSchema) -> Aggregate:
         """The same (or what it amounts to), its columns looked up and its bounds known."""
+        found: list[Expression] = []
+        for name, kind in self.reads.items():
+            written = getattr(self, name)
+            texts = written if isinstance(written, tuple) else (written,)
+            argument = name.removesuffix("s")
+            found += [
+                expression_of(text, scope, kind=kind, argument=argument)
+                for text in texts
+                if text is not None
+            ]
+        return replace(self, expressions=tuple(found))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -376,18 +389,22 @@ def weight_of(weight: Number) -> Fraction:
 
 
 def expression_of(
-    column: str, scope: TableSchema, *, numeric: bool = True, kind: Kind | None = None
+    column: str,
+    scope: TableSchema,
+    *,
+    kind: Kind | None = Kind.NUMBER,
+    argument: str = "column",
 ) -> Expression:
     """A column by its name, or else an expression, as an expression.
 
-    A name is taken whole, whatever signs it holds; an untyped column is read as its use needs: as
-    a number, or as the kind that is given. Raises InvalidParameter for what is neither column nor
+    A name is taken whole, whatever signs it holds; an untyped column is read as the kind that its
+    use needs, None for any. Raises InvalidParameter for what is neither column nor
     expression, or of another kind.
     """
     text = column
     if checks.is_text(column) and column in scope:
         text = '"' + column.replace('"', '""') + '"'
-    return scope.parse(text, argument="column", expect=kind or (Kind.NUMBER if numeric else None))
+    return scope.parse(text, argument=argument, expect=kind)
 
 
 def given_bounds(

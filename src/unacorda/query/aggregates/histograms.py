@@ -33,20 +33,18 @@ from unacorda.query.aggregates.base import (
     Assumption,
     Exact,
     Forecast,
-    Single,
-    expression_of,
     weight_of,
 )
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.joint_quantiles import Chain
-from unacorda.query.aggregates.linear import released
+from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.multi_quantiles import Cutting, GridQuantiles, finding
 from unacorda.query.aggregates.quantiles import given
 from unacorda.query.aggregates.top_k import place_between
+from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
-from unacorda.query.noise.sensitivity import of_counts
+from unacorda.query.noise.sensitivity import Sensitivity, of_counts
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = ["EqualBins", "FoundBins", "Histogram", "histogram"]
@@ -58,10 +56,12 @@ _EDGES = "a bin has its lower edge, the last one between edges its upper edge to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram(Single):
+class Histogram(Linear):
     """Rows by bin between given edges, and in one bin on either side of them."""
 
     tag: ClassVar[str] = "histogram"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"column": Kind.NUMBER}
+    counts: ClassVar[bool] = True
 
     column: str
     edges: tuple[float, ...]
@@ -76,39 +76,37 @@ class Histogram(Single):
         """One for each line."""
         return self.lines
 
-    def bound_to(self, scope: TableSchema) -> Histogram:
-        """The same, its column looked up."""
-        return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
+    @property
+    def each(self) -> str:
+        """What the noise is added to."""
+        return f", in each of {self.lines:,} bins"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where a value at an edge counts."""
+        return (f"{_EDGES}; the first line is what lies below all edges, the last what lies above",)
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """The rows by bin."""
         place = place_between(values[0], [double(edge) for edge in self.edges])
         return (Ranking(place=place, steps=self.lines - 1),)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(share, of_counts(reach.split(self.lines)), unit_log2=0, counts=True)
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """That of one count over as many groups."""
+        return of_counts(reach.split(self.lines))
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts, bin by bin, each with the edges it lies between."""
+    def integers_of(self, exact: Exact) -> Sequence[int]:
+        """The counts, bin by bin."""
         (counted,) = exact.rankings
-        answer = released(Exact(sums=(counted.counts.ravel().tolist(),)), noise, bits)
-        cells = counted.cells
-        beside = {"from": [None, *self.edges] * cells, "to": [*self.edges, None] * cells}
-        return dataclasses.replace(answer, beside=beside)
+        found: list[int] = counted.counts.ravel().tolist()
+        return found
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error of each count, known beforehand."""
-        del assume
-        return Forecast(
-            noise=f"{noise}, in each of {self.lines:,} bins",
-            sensitivity=of_counts(reach.split(self.lines)).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-            notes=(
-                f"{_EDGES}; the first line is what lies below all edges, the last what lies above",
-            ),
-        )
+    def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
+        """Noisy counts, bin by bin, each with the edges it lies between."""
+        ((part, found),) = Linear.answers(self, exact, noise, bits).items()
+        cells = len(found.values) // self.lines
+        beside = {"from": [None, *self.edges] * cells, "to": [*self.edges, None] * cells}
+        return {part: dataclasses.replace(found, beside=beside)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +153,7 @@ class EqualBins(GridQuantiles):
         places = self.places(exact, noise.cutting, bits).T
         ends = np.zeros((counted.cells, 1), np.int64), counted.totals[:, None]
         counts = np.diff(np.hstack([ends[0], counted.below(places), ends[1]]), axis=1)
-        answer = released(Exact(sums=(counts.ravel().tolist(),)), noise.counts, bits)
+        answer = released(counts.ravel().tolist(), noise.counts, bits)
         edges = self.grid.values(places).tolist()
         return {
             "": dataclasses.replace(

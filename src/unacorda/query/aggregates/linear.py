@@ -36,7 +36,6 @@ from unacorda.query.aggregates.base import (
     Exact,
     Forecast,
     OfColumn,
-    Single,
     expression_of,
     given_bounds,
     weight_of,
@@ -50,10 +49,12 @@ from unacorda.query.aggregates.measures import (
     RowCount,
     Shortened,
     SumOf,
+    TrueCount,
     ValueCount,
     clamp_of,
     clamping_note,
 )
+from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
 from unacorda.query.schema.table import TableSchema
@@ -62,13 +63,14 @@ from unacorda.query.schema.units import Reach
 __all__ = [
     "Count",
     "CountDistinct",
+    "CountIf",
     "CountPeople",
-    "Counting",
     "Linear",
     "Sum",
     "VectorSum",
     "count",
     "count_distinct",
+    "count_if",
     "count_people",
     "released",
     "sum",
@@ -78,10 +80,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(Aggregate):
-    """Exact integers released with noise of one size, whose error is known beforehand."""
+    """Exact integers released with noise of one size.
+
+    To add one is to say what it reads, its measures and how far one unit moves them. counts:
+    whether the integers are numbers of rows or people.
+    """
 
     counts: ClassVar[bool] = False
-    """Whether the integers are numbers of rows or people."""
 
     @abstractmethod
     def sensitivity(self, reach: Reach) -> Sensitivity:
@@ -91,6 +96,16 @@ class Linear(Aggregate):
     def unit_log2(self) -> int:
         """The integers are in units of 2^unit_log2."""
         return 0
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which the exact answers lie, whatever the data."""
+        return (0.0, math.inf) if self.counts else (-math.inf, math.inf)
+
+    @property
+    def each(self) -> str:
+        """What the noise is added to, in words behind it; nothing of one number."""
+        return f" on each of {len(self.parts)} numbers" if len(self.parts) > 1 else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -103,12 +118,28 @@ class Linear(Aggregate):
             share, self.sensitivity(reach), unit_log2=self.unit_log2, counts=self.counts
         )
 
+    def integers_of(self, exact: Exact) -> Sequence[int]:
+        """The integers that get noise, cell by cell."""
+        if len(exact.sums) == 1:
+            return exact.sums[0]
+        return [number for cell in zip(*exact.sums, strict=True) for number in cell]
+
+    def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
+        """Noisy numbers with their errors."""
+        found = released(self.integers_of(exact), noise, bits, limits=self.limits)
+        if len(self.parts) == 1:
+            return {self.parts[0]: found}
+        step = len(self.parts)
+        return {
+            part: found.picked(range(place, len(found.values), step))
+            for place, part in enumerate(self.parts)
+        }
+
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error about what the bounded and clamped rows add up to, known beforehand."""
         del assume
-        numbers = len(self.parts)
         return Forecast(
-            noise=f"{noise} on each of {numbers} numbers" if numbers > 1 else str(noise),
+            noise=f"{noise}{self.each}",
             sensitivity=self.sensitivity(reach).reason,
             standard_error=noise.standard_deviation,
             half_width=noise.half_width(CONFIDENCE),
@@ -116,31 +147,38 @@ class Linear(Aggregate):
         )
 
 
+def released(
+    integers: Sequence[int],
+    noise: AdditiveNoise,
+    bits: RandomBits,
+    *,
+    limits: tuple[float, float] = (0.0, math.inf),
+) -> Answer:
+    """Exact integers plus noise, with the standard error and interval of the noise alone.
+
+    limits: between which the truth is known to lie.
+    """
+    noisy = noise.release(integers, bits=bits)
+    values = [value if isinstance(value, int) else float(value) for value in noisy]
+    width = noise.half_width(CONFIDENCE)
+    return Answer(
+        values=values,
+        standard_errors=[noise.standard_deviation] * len(values),
+        lower=[value - width for value in values],
+        upper=[value + width for value in values],
+        limits=limits,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counting(Linear, Single):
-    """What is one whole number a cell, released with noise."""
-
-    counts: ClassVar[bool] = True
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts with their errors."""
-        return released(exact, noise, bits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count(Counting):
+class Count(Linear):
     """How many rows, or how many in which `column` is not NULL."""
 
     tag: ClassVar[str] = "count"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
+    counts: ClassVar[bool] = True
 
     column: str | None
-
-    def bound_to(self, scope: TableSchema) -> Count:
-        """The same, its column looked up."""
-        if self.column is None:
-            return self
-        counted = expression_of(self.column, scope, numeric=False)
-        return dataclasses.replace(self, expressions=(counted,))
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The number of rows."""
@@ -152,19 +190,33 @@ class Count(Counting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountPeople(Counting):
+class CountIf(Linear):
+    """How many rows fulfil a condition."""
+
+    tag: ClassVar[str] = "countif"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"condition": Kind.BOOLEAN}
+    counts: ClassVar[bool] = True
+
+    condition: str
+
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of rows in which the condition holds."""
+        return (TrueCount(values[0]),)
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_counts(reach)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPeople(Linear):
     """How many units (people) have at least one row in the cell, in which `column` is present."""
 
     tag: ClassVar[str] = "countpeople"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
+    counts: ClassVar[bool] = True
 
     column: str | None = None
-
-    def bound_to(self, scope: TableSchema) -> CountPeople:
-        """The same, its column looked up."""
-        if self.column is None:
-            return self
-        counted = expression_of(self.column, scope, numeric=False)
-        return dataclasses.replace(self, expressions=(counted,))
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The number of people."""
@@ -173,6 +225,32 @@ class CountPeople(Counting):
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the counts."""
         return of_people(reach)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDistinct(Linear):
+    """How many different values there are, NULL not among them."""
+
+    tag: ClassVar[str] = "countdistinct"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
+    counts: ClassVar[bool] = True
+
+    column: str
+
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """The number of values."""
+        return (ValueCount(values[0], numeric=self.expression.kind.numeric),)
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """That of a count of rows."""
+        counted = of_counts(reach)
+        reason = f"{counted.reason}, and no more values than rows"
+        return dataclasses.replace(counted, reason=reason)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ("values that only dropped rows have are not counted",)
 
 
 def count(column: str | None = None, *, weight: Number = 1) -> Count:
@@ -197,56 +275,15 @@ def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeopl
     return CountPeople(column=column, weight=weight_of(weight))
 
 
-def released(
-    exact: Exact,
-    noise: AdditiveNoise,
-    bits: RandomBits,
-    *,
-    limits: tuple[float, float] = (0.0, math.inf),
-) -> Answer:
-    """Exact integers plus noise, with the standard error and interval of the noise alone.
+def count_if(condition: str, *, weight: Number = 1) -> CountIf:
+    """Count the rows for which a row-wise SQL condition is true (NULL is not true).
 
-    limits: between which the truth is known to lie.
+    Unlike `where` it leaves the rows in for the other aggregates. Weight as in `count`.
+
+    >>> count_if("age >= 65").condition
+    'age >= 65'
     """
-    noisy = noise.release(exact.sums[0], bits=bits)
-    values = [value if isinstance(value, int) else float(value) for value in noisy]
-    width = noise.half_width(CONFIDENCE)
-    return Answer(
-        values=values,
-        standard_errors=[noise.standard_deviation] * len(values),
-        lower=[value - width for value in values],
-        upper=[value + width for value in values],
-        limits=limits,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountDistinct(Counting):
-    """How many different values there are, NULL not among them."""
-
-    tag: ClassVar[str] = "countdistinct"
-
-    column: str
-
-    def bound_to(self, scope: TableSchema) -> CountDistinct:
-        """The same, its column looked up."""
-        counted = expression_of(self.column, scope, numeric=False)
-        return dataclasses.replace(self, expressions=(counted,))
-
-    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of values."""
-        return (ValueCount(values[0], numeric=self.expression.kind.numeric),)
-
-    def sensitivity(self, reach: Reach) -> Sensitivity:
-        """That of a count of rows."""
-        counted = of_counts(reach)
-        reason = f"{counted.reason}, and no more values than rows"
-        return dataclasses.replace(counted, reason=reason)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What else a reader of its forecast should know."""
-        return ("values that only dropped rows have are not counted",)
+    return CountIf(condition=condition, weight=weight_of(weight))
 
 
 def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
@@ -264,7 +301,7 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(Linear, OfColumn, Single):
+class Sum(OfColumn, Linear):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     tag: ClassVar[str] = "sum"
@@ -304,11 +341,11 @@ class Sum(Linear, OfColumn, Single):
         """How far one unit moves the sums."""
         return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy sums with their errors."""
+    @property
+    def limits(self) -> tuple[float, float]:
+        """0 on a side on which no value lies."""
         low, high = self.clamp.lower, self.clamp.upper
-        limits = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
-        return released(exact, noise, bits, limits=limits)
+        return (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
 
 
 def sum(  # noqa: A001  # the public word is unacorda.sum
@@ -341,14 +378,10 @@ class VectorSum(Linear):
     """
 
     tag: ClassVar[str] = "vectorsum"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"columns": Kind.NUMBER}
 
     columns: tuple[str, ...]
     norm: Fraction
-
-    def bound_to(self, scope: TableSchema) -> VectorSum:
-        """The same, its columns looked up."""
-        found = tuple(expression_of(column, scope) for column in self.columns)
-        return dataclasses.replace(self, expressions=found)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -387,22 +420,6 @@ class VectorSum(Linear):
         """That vectors are cut."""
         longer = f"vectors longer than {self.length:g} are cut to that length"
         return (f"{longer}; by how much that moves the sums is not known",)
-
-    def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
-        """Noisy sums with their errors, one answer a column."""
-        p = len(self.columns)
-        cells = [number for cell in zip(*exact.sums, strict=True) for number in cell]
-        noisy = [float(value) for value in noise.release(cells, bits=bits)]
-        error, width = noise.standard_deviation, noise.half_width(CONFIDENCE)
-        return {
-            part: Answer(
-                values=noisy[place::p],
-                standard_errors=[error] * (len(noisy) // p),
-                lower=[value - width for value in noisy[place::p]],
-                upper=[value + width for value in noisy[place::p]],
-            )
-            for place, part in enumerate(self.parts)
-        }
 
 
 def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> VectorSum:

@@ -1,4 +1,4 @@
-"""Means, proportions, counts by condition and weighted means.
+"""Means, proportions and weighted means.
 
 **Means**: a noisy centred sum over a noisy count, both from one vector with little sensitivity.
 Write a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds (x -
@@ -25,7 +25,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -41,12 +42,11 @@ from unacorda.query.aggregates.base import (
     Exact,
     Forecast,
     OfColumn,
-    Single,
     given_bounds,
     weight_of,
     widened,
 )
-from unacorda.query.aggregates.linear import Counting
+from unacorda.query.aggregates.linear import Linear
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -66,18 +66,16 @@ from unacorda.query.aggregates.ratios import (
     refuse_negative,
 )
 from unacorda.query.expressions.types import Kind
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
-from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_splits
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise
+from unacorda.query.noise.sensitivity import Sensitivity, of_splits
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = [
-    "CountIf",
     "Mean",
     "Proportion",
-    "SplitSums",
+    "SplitMean",
     "WeightedMean",
-    "count_if",
     "mean",
     "proportion",
     "ratio_interval",
@@ -94,7 +92,85 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(OfColumn, Single):
+class SplitMean(Linear):
+    """A mean of values in a public range, from noisy sums of x - lower and of upper - x."""
+
+    @property
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """Between which the values lie."""
+
+    @abstractmethod
+    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Both sums of each cell, in units of 2^unit_log2, from the measures."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range."""
+        return self.range
+
+    def assumed(self, assume: Assumption) -> Floats | None:
+        """Values of which the mean is assumed; None for an end of the range."""
+        return assume.of(*self.assumes)
+
+    def integers_of(self, exact: Exact) -> Sequence[int]:
+        """Both sums, cell by cell."""
+        return [value for pair in zip(*self.pair(exact.sums), strict=True) for value in pair]
+
+    def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
+        """Noisy means with their errors."""
+        noisy = noise.doubles(self.integers_of(exact), bits=bits)
+        a, b = noisy[0::2], noisy[1::2]
+        low, high = self.range
+        half, centre = (high - low) / 2, low + (high - low) / 2
+        rows_seen = np.maximum((a + b) / (high - low), 1.0)
+        values = centre + (a - b) / 2 / rows_seen
+        offset = np.clip(values - centre, -half, half) / half
+        errors = noise.standard_deviation * np.sqrt((1 + offset**2) / 2) / rows_seen
+        u_low, u_high = ratio_interval(
+            a - b, a + b, scale=noise.standard_deviation, laplace=noise.laplace
+        )
+        reach = errors * noise_quantile(0.05, laplace=noise.laplace)
+        found = centre + u_low * half, centre + u_high * half
+        lower, upper = widened(values, reach, found, self.range)
+        answer = Answer(
+            values=values.tolist(),
+            standard_errors=errors.tolist(),
+            lower=lower.tolist(),
+            upper=upper.tolist(),
+            limits=self.range,
+        )
+        return {"": answer}
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
+        """The error: a table over the number of rows, or a number where the rows are assumed."""
+        assumed = None if assume is None else self.assumed(assume)
+        return self.expected(noise, reach, assumed, None if assume is None else assume.rows)
+
+    def expected(
+        self, noise: AdditiveNoise, reach: Reach, assumed: Floats | None, rows: int | None
+    ) -> Forecast:
+        """The error of so many rows, whose values have the mean of those assumed."""
+        low, high = self.range
+        width, deviation = high - low, noise.standard_deviation
+        error = None
+        if rows is not None:
+            at = width / 2
+            if assumed is not None:
+                at = float(np.mean(np.clip(assumed, low, high))) - low - width / 2
+            error = _expected_error(at, width, rows=rows, noise=noise)
+        return Forecast(
+            noise=f"{noise}{self.each}",
+            sensitivity=self.sensitivity(reach).reason,
+            standard_error=error,
+            assumed_rows=rows,
+            table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
+            notes=(*self.notes, *([_AT_AN_END] if assumed is None else [])),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean(OfColumn, SplitMean):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
@@ -109,108 +185,40 @@ class Mean(OfColumn, Single):
         """The public range in integers."""
         return clamp_of(self.expression, self.lower, self.upper)
 
+    @property
+    def unit_log2(self) -> int:
+        """That of the range."""
+        return self.clamp.unit_log2
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The clamp, absolute."""
+        return self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
+
+    @property
+    def each(self) -> str:
+        """What the noise is added to."""
+        return " on each of two sums, of x - lower and of upper - x"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That values are clamped."""
+        return (clamping_note(self.lower, self.upper),)
+
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The sum of clamped values, and their number."""
         (value,) = values
         return (SumOf(Clamped(value, self.clamp)), PresentCount((value,)))
 
-    def _sensitivity(self, reach: Reach) -> Sensitivity:
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the pair of sums."""
         return of_splits(reach, width=self.clamp.upper - self.clamp.lower)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the pair of sums."""
-        return additive_noise(
-            share, self._sensitivity(reach), unit_log2=self.clamp.unit_log2, counts=False
-        )
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy means with their errors."""
-        clamp, (totals, counts) = self.clamp, exact.sums
+    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Of x - lower and of upper - x."""
+        clamp, (totals, counts) = self.clamp, sums
         above = [t - n * clamp.lower for t, n in zip(totals, counts, strict=True)]
-        below = [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
-        return self._splits.release(above, below, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        return self._splits.forecast(
-            noise,
-            None if assume is None else assume.of(self.column),
-            assume,
-            names="on each of two sums, of x - lower and of upper - x",
-            sensitivity=self._sensitivity(reach).reason,
-            notes=(clamping_note(self.lower, self.upper),),
-        )
-
-    @property
-    def _splits(self) -> SplitSums:
-        low, high = self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
-        return SplitSums(low=low, width=high - low)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitSums:
-    """Means of values in [low, low + width], from sums of x - low and of low + width - x."""
-
-    low: float
-    width: float
-
-    def release(
-        self, above: Sequence[int], below: Sequence[int], noise: AdditiveNoise, bits: RandomBits
-    ) -> Answer:
-        """Noisy means with their errors, from the exact sums in the unit of the noise."""
-        pairs = [value for pair in zip(above, below, strict=True) for value in pair]
-        noisy = noise.doubles(pairs, bits=bits)
-        a, b = noisy[0::2], noisy[1::2]
-        width, centre = self.width, self.low + self.width / 2
-        rows_seen = np.maximum((a + b) / width, 1.0)
-        values = centre + (a - b) / 2 / rows_seen
-        offset = np.clip(values - centre, -width / 2, width / 2) / (width / 2)
-        errors = noise.standard_deviation * np.sqrt((1 + offset**2) / 2) / rows_seen
-        u_low, u_high = ratio_interval(
-            a - b, a + b, scale=noise.standard_deviation, laplace=noise.laplace
-        )
-        limits = (self.low, self.low + width)
-        half = errors * noise_quantile(0.05, laplace=noise.laplace)
-        found = centre + u_low * width / 2, centre + u_high * width / 2
-        lower, upper = widened(values, half, found, limits)
-        return Answer(
-            values=values.tolist(),
-            standard_errors=errors.tolist(),
-            lower=lower.tolist(),
-            upper=upper.tolist(),
-            limits=limits,
-        )
-
-    def forecast(
-        self,
-        noise: AdditiveNoise,
-        assumed: Floats | None,
-        assume: Assumption | None,
-        *,
-        names: str,
-        sensitivity: str,
-        notes: tuple[str, ...] = (),
-    ) -> Forecast:
-        """The error: a table over the number of rows, or a number where the rows are assumed.
-
-        assumed: values of which the mean is assumed, by default at an end of the range.
-        """
-        width, deviation = self.width, noise.standard_deviation
-        error = None
-        if assume is not None:
-            at = width / 2
-            if assumed is not None:
-                inside = np.clip(assumed, self.low, self.low + width)
-                at = float(np.mean(inside)) - self.low - width / 2
-            error = _expected_error(at, width, rows=assume.rows, noise=noise)
-        return Forecast(
-            noise=f"{noise} {names}",
-            sensitivity=sensitivity,
-            standard_error=error,
-            assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
-            notes=(*notes, *([_AT_AN_END] if assumed is None else [])),
-        )
+        return above, [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
 
 
 def mean(
@@ -337,29 +345,7 @@ def _expected_error(at: float, width: float, *, rows: int, noise: AdditiveNoise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountIf(Counting):
-    """How many rows fulfil a condition."""
-
-    tag: ClassVar[str] = "countif"
-
-    condition: str
-
-    def bound_to(self, scope: TableSchema) -> CountIf:
-        """The same, its condition read."""
-        expression = scope.parse(self.condition, argument="condition", expect=Kind.BOOLEAN)
-        return dataclasses.replace(self, expressions=(expression,))
-
-    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of rows in which the condition holds."""
-        return (TrueCount(values[0]),)
-
-    def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the counts."""
-        return of_counts(reach)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proportion(Single):
+class Proportion(SplitMean):
     """The share of rows that fulfil a condition, of those where it is known.
 
     A row adds 1 to the number of those that do or to that of those that do not: the mean of a
@@ -367,54 +353,38 @@ class Proportion(Single):
     """
 
     tag: ClassVar[str] = "proportion"
+    reads: ClassVar[Mapping[str, Kind | None]] = {"condition": Kind.BOOLEAN}
 
     condition: str
-
-    def bound_to(self, scope: TableSchema) -> Proportion:
-        """The same, its condition read."""
-        expression = scope.parse(self.condition, argument="condition", expect=Kind.BOOLEAN)
-        return dataclasses.replace(self, expressions=(expression,))
 
     @property
     def assumes(self) -> tuple[str, ...]:
         """Its condition: ones and zeros."""
         return (self.condition,)
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """Zero and one."""
+        return 0.0, 1.0
+
+    @property
+    def each(self) -> str:
+        """What the noise is added to."""
+        return " on each of two counts, of rows that fulfil the condition and that do not"
+
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The numbers of rows in which the condition holds, and in which it is known."""
         (value,) = values
         return (TrueCount(value), PresentCount((value,)))
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the pair of counts."""
-        return additive_noise(share, of_splits(reach, width=1), unit_log2=0, counts=False)
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the pair of counts."""
+        return of_splits(reach, width=1)
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy shares with their errors."""
-        above, rows = exact.sums
-        below = [every - some for some, every in zip(above, rows, strict=True)]
-        return SplitSums(low=0.0, width=1.0).release(above, below, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number for shares near 0 or 1."""
-        return SplitSums(low=0.0, width=1.0).forecast(
-            noise,
-            None if assume is None else assume.of(self.condition),
-            assume,
-            names="on each of two counts, of rows that fulfil the condition and that do not",
-            sensitivity=of_splits(reach, width=1).reason,
-        )
-
-
-def count_if(condition: str, *, weight: Number = 1) -> CountIf:
-    """Count the rows for which a row-wise SQL condition is true (NULL is not true).
-
-    Unlike `where` it leaves the rows in for the other aggregates. Weight as in `count`.
-
-    >>> count_if("age >= 65").condition
-    'age >= 65'
-    """
-    return CountIf(condition=condition, weight=weight_of(weight))
+    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """The numbers of rows that fulfil it and that do not."""
+        above, rows = sums
+        return list(above), [every - some for some, every in zip(above, rows, strict=True)]
 
 
 def proportion(condition: str, *, weight: Number = 1) -> Proportion:
@@ -429,7 +399,7 @@ def proportion(condition: str, *, weight: Number = 1) -> Proportion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightedMean(OfTwo):
+class WeightedMean(OfTwo, SplitMean):
     """The mean of a number column, each row weighed by another column, both clamped."""
 
     tag: ClassVar[str] = "weightedmean"
@@ -463,27 +433,36 @@ class WeightedMean(OfTwo):
         values, weights = self.clamps
         return values.upper - values.lower, weights.upper
 
-    def _sensitivity(self, reach: Reach) -> Sensitivity:
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the pair of sums."""
         return of_splits(reach, width=math.prod(self._widths))
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the pair of sums."""
-        # So that the largest weight is between 1/2 and 1.
-        unit_log2 = self.clamps[0].unit_log2 - self._widths[1].bit_length()
-        return additive_noise(share, self._sensitivity(reach), unit_log2=unit_log2, counts=False)
+    @property
+    def unit_log2(self) -> int:
+        """Such that the largest weight is between 1/2 and 1."""
+        return self.clamps[0].unit_log2 - self._widths[1].bit_length()
 
     @property
-    def _splits(self) -> SplitSums:
+    def range(self) -> tuple[float, float]:
+        """That of the values."""
         values, _ = self.clamps
-        low, high = values.absolute(values.lower), values.absolute(values.upper)
-        return SplitSums(low=low, width=high - low)
+        return values.absolute(values.lower), values.absolute(values.upper)
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy means with their errors."""
-        above, weights = exact.sums
+    @property
+    def each(self) -> str:
+        """What the noise is added to."""
+        return " on each of two weighted sums, of x - lower and of upper - x"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That values and weights are clamped."""
+        return self.clamping
+
+    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Of weights times x - lower and upper - x."""
+        above, weights = sums
         width, _ = self._widths
-        below = [width * w - a for a, w in zip(above, weights, strict=True)]
-        return self._splits.release(above, below, noise, bits)
+        return list(above), [width * w - a for a, w in zip(above, weights, strict=True)]
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions.
@@ -491,7 +470,7 @@ class WeightedMean(OfTwo):
         Where no weights are assumed, all are at their upper bound.
         """
         largest = self._widths[1] * 2.0 ** -self._widths[1].bit_length()
-        middle, rows = None, assume
+        middle, rows = None, None
         if assume is not None:
             mean, inside = largest, assumed_pairs(assume, self.assumes)
             if inside is not None:
@@ -499,24 +478,18 @@ class WeightedMean(OfTwo):
                 clamp = self.clamps[1]
                 low, high = clamp.absolute(clamp.lower), clamp.absolute(clamp.upper)
                 w = np.clip(w, low, high) / high * largest
-                x = np.clip(x, self._splits.low, self._splits.low + self._splits.width)
+                x = np.clip(x, *self.range)
                 mean = float(w.mean())
                 middle = np.array([np.sum(w * x) / np.sum(w)]) if mean > 0 else None
-            rows = Assumption(rows=max(1, round(assume.rows * mean)))
-        found = self._splits.forecast(
-            noise,
-            middle,
-            rows,
-            names="on each of two weighted sums, of x - lower and of upper - x",
-            sensitivity=self._sensitivity(reach).reason,
-            notes=(
-                *self.clamping,
-                *([] if assume else ["the errors by rows are for weights at their upper bound"]),
-            ),
-        )
-        table = tuple((n, min(error / largest, self._splits.width / 2)) for n, error in found.table)
+            rows = max(1, round(assume.rows * mean))
+        found = self.expected(noise, reach, middle, rows)
+        at_most = (self.range[1] - self.range[0]) / 2
+        at_bound = "the errors by rows are for weights at their upper bound"
         return dataclasses.replace(
-            found, table=table, assumed_rows=None if assume is None else assume.rows
+            found,
+            table=tuple((n, min(error / largest, at_most)) for n, error in found.table),
+            assumed_rows=None if assume is None else assume.rows,
+            notes=found.notes if assume else (*self.notes, at_bound, *found.notes[2:]),
         )
 
 

@@ -29,6 +29,7 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import (
+    Aggregate,
     Answer,
     Assumption,
     Exact,
@@ -112,7 +113,7 @@ class RatioSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfTwo(Single):
+class OfTwo(Aggregate):
     """What is made of two number columns, values clamped, over rows in which both are present."""
 
     sides: tuple[RatioSide, RatioSide]
@@ -242,7 +243,7 @@ _COMBINATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(OfTwo):
+class Ratio(OfTwo, Single):
     """The sum of one number column over that of another, both clamped."""
 
     tag: ClassVar[str] = "ratio"

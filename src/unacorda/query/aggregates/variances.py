@@ -332,7 +332,7 @@ _EVENLY_OF_TWO = "the errors by rows are for values spread evenly over both rang
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Paired(OfTwo):
+class _Paired(OfTwo, Single):
     """What follows from products of both columns."""
 
     @property
