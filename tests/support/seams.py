@@ -75,7 +75,6 @@ from unacorda.query.aggregates.moment_strategies import (
     PAIRED,
     SQUARED,
     Strategy,
-    noise_quantile,
 )
 from unacorda.query.aggregates.multi_quantiles import (
     Cutting,
@@ -136,7 +135,13 @@ from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.fit import rows_of, stated
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, selection_epsilon
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Share,
+    noise_quantile,
+    selection_epsilon,
+)
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.noise.selection import Draws, ThresholdSearch, draws_for, search_for
 from unacorda.query.noise.sensitivity import (

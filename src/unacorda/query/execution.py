@@ -247,7 +247,8 @@ def read_request(
 
     together, selects = read_together(query, weights, read)
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
-    check_assumption(assuming, *together.queries)
+    if assuming is not None:
+        check_assumption(assuming, *together.queries)
     if errors is not None:
         if not together.single:
             raise InvalidParameter("errors", errors, expected="one question: ask them one by one")

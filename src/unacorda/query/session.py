@@ -571,7 +571,12 @@ class Session(SubSessions):
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
         asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
         together = asked.together
-        releases = tuple(map(arranged, self._answered(together, asked.budget), asked.selects))
+        releases = tuple(
+            release if select is None else arranged(release, select)
+            for release, select in zip(
+                self._answered(together, asked.budget), asked.selects, strict=True
+            )
+        )
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
 
     def suggest_budget(

@@ -279,8 +279,11 @@ class GridCounts:
         """Bins that fill every cell: each place with rows, each end, and what lies between."""
         starts = np.arange(self.cells + 1) * (self.steps + 1)
         # The ends of the grid are bins by themselves, with rows or without.
-        every = np.sort(np.concatenate([self.keys, starts[:-1], starts[1:] - 1]), kind="stable")
-        every = every[np.diff(every, prepend=-1) > 0]
+        ends = np.stack([starts[:-1], starts[1:] - 1], axis=1).ravel()
+        places = np.searchsorted(self.keys, ends)
+        there = self.keys[np.minimum(places, len(self.keys) - 1)] if len(self.keys) else -1
+        lacking = there != ends
+        every = np.insert(self.keys, places[lacking], ends[lacking])
         between = np.diff(every) - 1
         empty = np.flatnonzero(between)
         at = np.arange(len(every))

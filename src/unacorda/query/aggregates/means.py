@@ -58,7 +58,7 @@ from unacorda.query.aggregates.measures import (
     clamp_of,
     clamping_note,
 )
-from unacorda.query.aggregates.moment_strategies import moment_clamp, noise_quantile
+from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import (
     OfTwo,
     RatioSide,
@@ -66,7 +66,7 @@ from unacorda.query.aggregates.ratios import (
     refuse_negative,
 )
 from unacorda.query.expressions.types import Kind
-from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, noise_quantile
 from unacorda.query.noise.sensitivity import Sensitivity, of_splits
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach

@@ -59,7 +59,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +84,6 @@ __all__ = [
     "ends",
     "mean_box",
     "moment_clamp",
-    "noise_quantile",
     "simulated_error",
 ]
 
@@ -354,17 +352,7 @@ CROSSED = Strategies(
 MAIN = 0.045
 """With which probability the noise of the equation itself may be beyond its quantile."""
 
-_ROUNDED_UP = 1 + 2.0**-18  # the grid's rounding is below 2^-19
 _HALVINGS = 60
-
-
-def noise_quantile(beyond: float, *, laplace: bool) -> float:
-    """z: any combination of noises is beyond z standard deviations with at most this chance.
-
-    beyond: at most 0.05.
-    """
-    z = -math.log(beyond) / math.sqrt(2) if laplace else -NormalDist().inv_cdf(beyond / 2)
-    return z * _ROUNDED_UP
 
 
 def mean_box(noisy: Noisy, at: int, *, z: float) -> tuple[Floats, Floats]:

@@ -56,11 +56,10 @@ from unacorda.query.aggregates.moment_strategies import (
     Strategies,
     Strategy,
     moment_clamp,
-    noise_quantile,
     simulated_error,
 )
 from unacorda.query.expressions.types import Expression
-from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.noise.additive import AdditiveNoise, Share, noise_quantile
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach

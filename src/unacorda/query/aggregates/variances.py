@@ -76,11 +76,10 @@ from unacorda.query.aggregates.moment_strategies import (
     ends,
     mean_box,
     moment_clamp,
-    noise_quantile,
     simulated_error,
 )
 from unacorda.query.aggregates.ratios import OfTwo, Pair, RatioSide
-from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.noise.additive import AdditiveNoise, Share, noise_quantile
 from unacorda.query.schema.units import Reach
 
 __all__ = [

@@ -40,14 +40,9 @@ class Kind(enum.Enum):
     TIMESTAMP = "timestamp"
     """An instant, in UTC."""
 
-    @property
-    def numeric(self) -> bool:
-        """Whether arithmetic applies.
-
-        >>> Kind.INTEGER.numeric, Kind.TEXT.numeric
-        (True, False)
-        """
-        return self in (Kind.NUMBER, Kind.INTEGER)
+    def __init__(self, name: str) -> None:
+        self.numeric = name in ("number", "integer")
+        """Whether arithmetic applies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "Share",
     "additive_noise",
     "grid_unit",
+    "noise_quantile",
     "selection_epsilon",
 ]
 
@@ -179,6 +181,18 @@ def _root_up(square: Fraction) -> Fraction:
     if top * top == square.numerator and bottom * bottom == square.denominator:
         return Fraction(top, bottom)
     return Fraction(root_up(square))
+
+
+_ROUNDED_UP = 1 + 2.0**-18  # the grid's rounding is below 2^-19
+
+
+def noise_quantile(beyond: float, *, laplace: bool) -> float:
+    """z: any combination of noises is beyond z standard deviations with at most this chance.
+
+    beyond: at most 0.05.
+    """
+    z = -math.log(beyond) / math.sqrt(2) if laplace else -NormalDist().inv_cdf(beyond / 2)
+    return z * _ROUNDED_UP
 
 
 def grid_unit(lower: Fraction, upper: Fraction, *, whole: bool) -> int:

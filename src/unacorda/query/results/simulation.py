@@ -138,8 +138,6 @@ def sources_of(query: Query, assuming: Assume) -> dict[str, object]:
 
 def check_assumption(assuming: object, *queries: Query) -> None:
     """InvalidParameter for what is no assumption, or about a column that no one asks about."""
-    if assuming is None:
-        return
     if not isinstance(assuming, Assume):
         raise InvalidParameter(
             "assuming",

@@ -46,10 +46,8 @@ def check_arrangement(select: Select, query: Query, text: str) -> None:
     _Arrangement.of(select, _columns(select, query), text)
 
 
-def arranged(release: Release, select: Select | None) -> Release:
-    """The release in the columns, order, length and names that the SELECT asked for, if any did."""
-    if select is None:
-        return release
+def arranged(release: Release, select: Select) -> Release:
+    """The release in the columns, order, length and names that the SELECT asked for."""
     columns = _columns(select, release.query)
     plan = _Arrangement.of(select, columns)
     table = _LineTable(columns=columns, release=release)
