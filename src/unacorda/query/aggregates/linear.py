@@ -66,6 +66,7 @@ __all__ = [
     "CountIf",
     "CountPeople",
     "Linear",
+    "OfClamped",
     "Sum",
     "VectorSum",
     "count",
@@ -301,17 +302,8 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(OfColumn, Linear):
-    """The sum of a number column, each value clamped to [lower, upper]."""
-
-    tag: ClassVar[str] = "sum"
-
-    def bound_to(self, scope: TableSchema) -> Aggregate:
-        """The same, its column looked up and its bounds known; without any, a `Total`."""
-        expression = expression_of(self.column, scope)
-        if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
-            return Total.of(self.column, expression, self.weight)
-        return OfColumn.bound_to(self, scope)
+class OfClamped(OfColumn, Linear):
+    """What is linear in the clamped values of a column."""
 
     @property
     def in_units(self) -> bool:
@@ -332,6 +324,20 @@ class Sum(OfColumn, Linear):
     def notes(self) -> tuple[str, ...]:
         """That values are clamped."""
         return (clamping_note(self.lower, self.upper),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum(OfClamped):
+    """The sum of a number column, each value clamped to [lower, upper]."""
+
+    tag: ClassVar[str] = "sum"
+
+    def bound_to(self, scope: TableSchema) -> Aggregate:
+        """The same, its column looked up and its bounds known; without any, a `Total`."""
+        expression = expression_of(self.column, scope)
+        if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
+            return Total.of(self.column, expression, self.weight)
+        return OfColumn.bound_to(self, scope)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The sum of clamped values."""

@@ -41,12 +41,11 @@ from unacorda.query.aggregates.base import (
     Assumption,
     Exact,
     Forecast,
-    OfColumn,
     given_bounds,
     weight_of,
     widened,
 )
-from unacorda.query.aggregates.linear import Linear
+from unacorda.query.aggregates.linear import Linear, OfClamped
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -55,8 +54,6 @@ from unacorda.query.aggregates.measures import (
     SumOf,
     Times,
     TrueCount,
-    clamp_of,
-    clamping_note,
 )
 from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import (
@@ -170,25 +167,10 @@ class SplitMean(Linear):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(OfColumn, SplitMean):
+class Mean(OfClamped, SplitMean):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
-
-    @property
-    def in_units(self) -> bool:
-        """Its answer is in the unit of its column."""
-        return True
-
-    @property
-    def clamp(self) -> Clamp:
-        """The public range in integers."""
-        return clamp_of(self.expression, self.lower, self.upper)
-
-    @property
-    def unit_log2(self) -> int:
-        """That of the range."""
-        return self.clamp.unit_log2
 
     @property
     def range(self) -> tuple[float, float]:
@@ -199,11 +181,6 @@ class Mean(OfColumn, SplitMean):
     def each(self) -> str:
         """What the noise is added to."""
         return " on each of two sums, of x - lower and of upper - x"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """That values are clamped."""
-        return (clamping_note(self.lower, self.upper),)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The sum of clamped values, and their number."""
