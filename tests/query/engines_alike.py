@@ -21,8 +21,8 @@ from tests.support.seams import (
     Statement,
     Tallies,
     Unit,
-    admission,
     admitted,
+    engines,
 )
 
 import unacorda
@@ -129,7 +129,7 @@ def opened_on(
 def forged(session: Session, sql: Statement) -> Admitted:
     """What a session's engine takes for admitted, for SQL that no question is compiled to."""
     query = session.table("t").agg(n=unacorda.count())
-    return Admitted(query=query, engine=session._engine, sql=sql, key=admission._KEY)
+    return Admitted(query=query, engine=session._engine, sql=sql, key=engines._KEY)
 
 
 def counted(session: Session, query: Query, *, salt: int = 7) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.support.cases import in_subtests
-from tests.support.seams import DuckDB, asking, ledger_of
+from tests.support.seams import DuckDB, engines, ledger_of
 
 import unacorda
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
@@ -130,7 +130,7 @@ class Died(Exception):
 def test_a_fit_that_dies_stays_spent(
     scans: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, asked, closed = asking._counted, [], []
+    real, asked, closed = engines._counted, [], []
 
     def dying(*given: Any) -> Any:
         asked.append(session.spent)
@@ -141,8 +141,8 @@ def test_a_fit_that_dies_stays_spent(
     def closing(self: Any) -> None:
         closed.append(self)
 
-    monkeypatch.setattr(asking, "_counted", dying)
-    monkeypatch.setattr(asking.HeldRows, "close", closing)
+    monkeypatch.setattr(engines, "_counted", dying)
+    monkeypatch.setattr(engines.HeldRows, "close", closing)
     url = f"sqlite:///{tmp_path}/budget.db"
     with opened(GDP(1), ledger=url, dataset="d") as session:
         with pytest.raises(EngineFailed) as caught:
@@ -369,7 +369,7 @@ def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
 def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[tuple[str, bool]] = []
     scans: list[str] = []
-    hold, run = DuckDB.hold, asking.HeldRows.run
+    hold, run = DuckDB.hold, engines.HeldRows.run
 
     def holding(self: DuckDB, asked: Any, *, keep: bool) -> Any:
         held.append((asked.sql.bounded, keep))
@@ -380,7 +380,7 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
         return run(self, counts, **named)
 
     monkeypatch.setattr(DuckDB, "hold", holding)
-    monkeypatch.setattr(asking.HeldRows, "run", running)
+    monkeypatch.setattr(engines.HeldRows, "run", running)
     with opened(GDP(1), unit=unacorda.Person("who", max_rows=2)) as session:
         session.fit(line(GDP(1)), "t", features=["age"], target="wage")
     assert [keep for _, keep in held] == [True]  # bounded once, and kept
@@ -399,13 +399,13 @@ def test_rows_that_are_kept_or_computed_again_give_the_same_fit(
 ) -> None:
     twice = pd.concat([TABLE, TABLE, TABLE.head(1000)])
     found, kept = [], []
-    keep = asking.HeldRows.keep
+    keep = engines.HeldRows.keep
 
     def keeping(self: Any, name: str, sql: str) -> None:
         kept.append(name)
         keep(self, name, sql)
 
-    monkeypatch.setattr(asking.HeldRows, "keep", keeping)
+    monkeypatch.setattr(engines.HeldRows, "keep", keeping)
     for room in (0.0, 7000.0, math.inf):
         monkeypatch.setattr(DuckDB, "room", room)
         with opened(GDP(1), twice, unit=unit) as session:

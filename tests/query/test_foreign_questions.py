@@ -333,7 +333,7 @@ def test_public_tables_alone_are_read_without_a_charge() -> None:
 
 
 def test_every_door_of_every_engine_takes_admitted_questions_alone() -> None:
-    """By the protocol: what runs SQL over private tables has no parameter for SQL."""
+    """What runs SQL over private tables has no parameter for SQL."""
     free = {
         "close": "ends it",
         "scan": "tells the name of a relation",

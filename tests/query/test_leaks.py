@@ -73,7 +73,7 @@ def test_whatever_the_engine_raises_leaves_as_one_constant_sentence(
         raise raised
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("unacorda.query.engines.duckdb.tallied", fail)
+        monkeypatch.setattr("unacorda.query.engines.engine.tallied", fail)
         with pytest.raises(EngineFailed) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
@@ -107,7 +107,7 @@ def test_an_interrupt_stays_an_interrupt_and_stays_spent(monkeypatch: pytest.Mon
         raise KeyboardInterrupt(SECRET)
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("unacorda.query.engines.duckdb.tallied", interrupt)
+        monkeypatch.setattr("unacorda.query.engines.engine.tallied", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)

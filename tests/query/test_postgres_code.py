@@ -459,7 +459,7 @@ def test_every_pinned_setting_holds_within_a_question(strange: Place) -> None:
     with contextlib.closing(server().connect()) as there:
         usual = {name for (name,) in there.execute("SELECT name FROM pg_settings").fetchall()}
     with strange.open(engine=role_with(url(), TURNED)) as session:
-        asking = session._engine._asking()  # type: ignore[attr-defined]
+        asking: Any = session._engine._begin()
         try:
             shown = dict(asking._cursor.execute("SELECT name, setting FROM pg_settings").fetchall())
             asking._cursor.execute("SELECT pg_sleep(1)")  # longer than the role allows

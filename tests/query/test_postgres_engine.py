@@ -365,7 +365,7 @@ def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.C
         with opened(f"{name}.t", unit=unacorda.Person("a", max_rows=1)) as session:
             asked = session.table("t").agg(n=unacorda.count_if("length(a) > 1"))
             assert counted(session, asked)["sums"] == {0: (0,)}
-            asking = session._engine._asking()  # type: ignore[attr-defined]
+            asking: Any = session._engine._begin()
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
                 asking._cursor.execute(f"INSERT INTO {name}.t VALUES ('c', 3)")
             asking.close()

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from tests.query.engines_alike import OTHERS, opened_on
 from tests.support.cases import in_subtests
-from tests.support.seams import interrupted_after, open_ledger, timeouts
+from tests.support.seams import engines, interrupted_after, open_ledger
 
 import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter
@@ -133,7 +133,7 @@ def test_what_is_no_time_is_refused_by_name(timeout: Any) -> None:
 
 def test_interrupts_come_until_the_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first may fall between two statements, where it stops nothing."""
-    monkeypatch.setattr(timeouts, "_AGAIN", 1e-3)
+    monkeypatch.setattr(engines, "_AGAIN", 1e-3)
     calls: list[int] = []
 
     def interrupt() -> None:
@@ -184,7 +184,7 @@ def test_other_engines_are_interrupted_too(engine: str, failure: str) -> None:
         held: Any = session._engine
         held._timeout = 1.0
         with pytest.raises(EngineFailed) as caught:
-            held._guarded(ENDLESS[engine])
+            held._asked(ENDLESS[engine])
         assert str(caught.value) == failure
         held._timeout = NO_TIME
         before = session.spent

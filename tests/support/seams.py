@@ -100,12 +100,10 @@ from unacorda.query.aggregates.variances import (
     covariance,
 )
 from unacorda.query.allocation import allocate, allocate_together, event_of
-from unacorda.query.engines import asking, bounding
-from unacorda.query.engines import asking as timeouts
+from unacorda.query.engines import bounding
 from unacorda.query.engines import compile as compiler
+from unacorda.query.engines import engine as engines
 from unacorda.query.engines import postgres as postgres_asking
-from unacorda.query.engines import protocol as admission
-from unacorda.query.engines.asking import check_statement, interrupted_after
 from unacorda.query.engines.bounding import bound_rows, salted_hash
 from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
 from unacorda.query.engines.compile import _parted as rows_of_part
@@ -116,13 +114,21 @@ from unacorda.query.engines.dialects.statements import NamedTable as TranslatedT
 from unacorda.query.engines.dialects.statements import Translated
 from unacorda.query.engines.dialects.typed import Untranslatable, Values
 from unacorda.query.engines.duckdb import DuckDB
+from unacorda.query.engines.engine import (
+    Admission,
+    Admitted,
+    Engine,
+    Tallies,
+    interrupted_after,
+    sql_of,
+)
 from unacorda.query.engines.exact_counts import Given, admitted, exact_of, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.postgres import PostgresQuery as PostgresAsking
-from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
 from unacorda.query.engines.spark import SETTINGS, WHY
 from unacorda.query.engines.spark import SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
+from unacorda.query.engines.translated import check_statement
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.conversions import held, in_years, rounded
@@ -322,12 +328,10 @@ __all__ = [
     "WeightedMean",
     "accepts",
     "account_digest",
-    "admission",
     "admitted",
     "aggregates",
     "allocate",
     "allocate_together",
-    "asking",
     "below_each",
     "bound_rows",
     "bounding",
@@ -355,6 +359,7 @@ __all__ = [
     "draws_for",
     "encode",
     "ended",
+    "engines",
     "entry_digest",
     "event_from_json",
     "event_of",
@@ -424,7 +429,6 @@ __all__ = [
     "standing",
     "stated",
     "steps_of",
-    "timeouts",
     "translate_to_postgres",
     "translate_to_spark",
     "trials",

@@ -28,6 +28,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
+from unacorda.query.engines.engine import Admission, Admitted, Engine
 from unacorda.query.engines.exact_counts import (
     Given,
     ScanResult,
@@ -36,7 +37,6 @@ from unacorda.query.engines.exact_counts import (
     run,
     select_keys,
 )
-from unacorda.query.engines.protocol import Admission, Admitted, Engine
 from unacorda.query.error_targets import split_for, targets_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.query import (

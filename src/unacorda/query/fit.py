@@ -40,6 +40,7 @@ from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
+from unacorda.query.engines.engine import Admission, Admitted, HeldRows, sql_of
 from unacorda.query.engines.fit_sums import (
     Counted,
     FitRelation,
@@ -49,7 +50,6 @@ from unacorda.query.engines.fit_sums import (
     noise_of,
     size_of,
 )
-from unacorda.query.engines.protocol import Admission, Admitted, Held, sql_of
 from unacorda.query.execution import check_engine, reserve, salt_from
 from unacorda.query.expressions.types import Expression
 from unacorda.query.plan.query import Query
@@ -140,7 +140,7 @@ class FitRows:
         weight = None if self.weight is None else self._held_in(self.weight)
         return FitRelation.bounded(features, target, weight=weight)
 
-    def held(self, asked: Admitted) -> Held:
+    def held(self, asked: Admitted) -> HeldRows:
         """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
         keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
         return asked.engine.hold(asked, keep=keep)
@@ -475,7 +475,7 @@ class _Scans:
     bits: RandomBits
     ledger: Ledger | SubAccount
     reservation: Reservation
-    _held: Held | None = None
+    _held: HeldRows | None = None
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
     _committed: bool = False
@@ -532,7 +532,7 @@ class _Scans:
             self._held.close()
 
     @property
-    def _there(self) -> Held:
+    def _there(self) -> HeldRows:
         if self._held is None:
             self._held = self.rows.held(self.asked)
         return self._held

@@ -29,10 +29,9 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.engines.asking import check_timeout
 from unacorda.query.engines.compile import relation
+from unacorda.query.engines.engine import Admission, Engine, check_timeout
 from unacorda.query.engines.opening import open_engine
-from unacorda.query.engines.protocol import Admission, Engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request

@@ -22,11 +22,9 @@ import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.engines.asking import HeldRows, KeyedRows, guarded, interrupted_after, tallied
 from unacorda.query.engines.compile import KeyCountSql, Statement
+from unacorda.query.engines.engine import Engine, EngineQuery, interrupted_after
 from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
-from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.quoting import identifier, literal, twin
 from unacorda.query.schema.sources import (
@@ -49,7 +47,7 @@ _KEPT = 3
 """Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
 
 
-class DuckDBQuery:
+class DuckDBQuery(EngineQuery):
     """The relations of one question: temporary tables of a cursor, or what WITH names.
 
     timeout: after how many seconds what is done at once is interrupted.
@@ -63,10 +61,6 @@ class DuckDBQuery:
         """What the work gives, unless it takes too long."""
         with interrupted_after(self._timeout, self._cursor.interrupt):
             return work()
-
-    def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives; EngineFailed where it raises, or takes too long."""
-        return guarded(lambda: self.limited(work))
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
@@ -89,12 +83,9 @@ class DuckDBQuery:
         """What a statement selects, line by line."""
         return self._cursor.execute(self._before + sql, list(lists)).fetchall()
 
-    def looked(self, sql: str) -> list[tuple[Any, ...]]:
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone."""
-        try:
-            return self.rows(sql, ())
-        finally:
-            self.close()
+        return self.rows(sql, ())
 
     def columns(self, name: str) -> Mapping[str, str]:
         """The columns of a named relation, with their types."""
@@ -116,7 +107,7 @@ class DuckDBQuery:
         return f"WITH {named} " if named else ""
 
 
-class DuckDB:
+class DuckDB(Engine):
     """Tables in DuckDB, in this process.
 
     tables: names to sources. memory_limit: of the engine, as DuckDB writes it (with the default
@@ -125,6 +116,8 @@ class DuckDB:
 
     Raises InvalidParameter, SourceUnreadable; reads schemas only, but copies frames.
     """
+
+    narrow = True
 
     def __init__(
         self,
@@ -162,19 +155,9 @@ class DuckDB:
         return self._schema
 
     @property
-    def narrow(self) -> bool:
-        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
-        return True
-
-    @property
     def identity(self) -> Sequence[str]:
         """The software, and what tells its files from others without reading them: public."""
         return f"duckdb {duckdb.__version__}", *self._sources
-
-    @property
-    def once(self) -> bool:
-        """Whether what WITH names as MATERIALIZED is computed a single time."""
-        return True
 
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
@@ -193,39 +176,14 @@ class DuckDB:
     def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Nothing is refused: statements are written for this engine."""
 
-    def run(self, asked: Admitted) -> Tallies:
-        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        statement = sql_of(asked, self, Statement)
-        return self._guarded(lambda asking: tallied(asking, statement))
-
-    def find(self, asked: Admitted) -> Keyed:
-        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, KeyCountSql)
-        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
-
     @property
     def room(self) -> float:
         """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
         return self._room
 
-    def hold(self, asked: Admitted, *, keep: bool) -> Held:
-        """The bounded rows of a question for several scans; EngineFailed, as `run`."""
-        bounded = sql_of(asked, self, Statement).bounded
-        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
-
-    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
-        sql = public_sql(asked)
-        return self._guarded(lambda asking: asking.looked(sql))
-
-    def _guarded(self, work: Callable[[DuckDBQuery], T]) -> T:
-        """What the work gives; EngineFailed where it raises, or takes too long."""
-        return guarded(lambda: self._limited(work))
-
-    def _limited(self, work: Callable[[DuckDBQuery], T]) -> T:
+    def _begin(self) -> DuckDBQuery:
         with self._lock:
-            asking = DuckDBQuery(self._connection.cursor(), timeout=self._timeout)
-        return asking.limited(lambda: work(asking))
+            return DuckDBQuery(self._connection.cursor(), timeout=self._timeout)
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""

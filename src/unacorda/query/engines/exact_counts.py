@@ -22,7 +22,7 @@ from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.compile import KeyCountSql
-from unacorda.query.engines.protocol import Admission, Admitted, Climbed, Keyed, Tallies
+from unacorda.query.engines.engine import Admission, Admitted, Climbed, KeyedRows, Tallies
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.query import Query, Reads
 from unacorda.query.schema.facts import Key
@@ -122,7 +122,7 @@ def _climbers(ladder: Thresholds, cells: int, tally: Climbed) -> Climbers:
     return Climbers(people=people, totals=totals)
 
 
-ScanResult = Tallies | Keyed
+ScanResult = Tallies | KeyedRows
 """What came of what is asked of the table itself."""
 
 
@@ -155,7 +155,7 @@ def select_keys(
 
 
 def with_found_keys(
-    query: Query, keyed: Keyed, *, rule: KeyRule, bits: RandomBits
+    query: Query, keyed: KeyedRows, *, rule: KeyRule, bits: RandomBits
 ) -> tuple[Query, list[int], list[int]]:
     """The question with the keys that a rule finds; of each cell the place and the public cell."""
     # Places are in the order of the keys: which are left out is a function of the chosen ones.
@@ -163,7 +163,7 @@ def with_found_keys(
     return _named(query, keyed, kept.tolist())
 
 
-def _named(query: Query, keyed: Keyed, kept: list[int]) -> tuple[Query, list[int], list[int]]:
+def _named(query: Query, keyed: KeyedRows, kept: list[int]) -> tuple[Query, list[int], list[int]]:
     """The question with the keys at these places; of each cell the place and the public cell.
 
     Cells are sorted column by column: public keys as they were listed, private ones by value (text

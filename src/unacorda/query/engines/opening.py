@@ -9,7 +9,7 @@ from typing import Any
 
 from unacorda.addresses import shown
 from unacorda.errors import InvalidParameter
-from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.engine import Engine
 
 __all__ = ["open_engine"]
 

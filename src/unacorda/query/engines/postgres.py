@@ -32,20 +32,10 @@ from unacorda.addresses import ESCAPED, Server, shown
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
-from unacorda.query.engines.asking import (
-    HeldRows,
-    KeyedRows,
-    check_question,
-    guarded,
-    interrupted_after,
-    tallied,
-)
-from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.postgres import quoted, text, translate
 from unacorda.query.engines.dialects.statements import NamedTable
-from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.plan.public_tables import PublicSelect, public_sql
-from unacorda.query.plan.query import Query
+from unacorda.query.engines.engine import EngineQuery, interrupted_after
+from unacorda.query.engines.translated import TranslatedEngine
 
 __all__ = [
     "PARTS",
@@ -376,7 +366,7 @@ def _cursor(connection: Any) -> Any:
     return RawCursor(connection, row_factory=tuple_row)
 
 
-class PostgresQuery:
+class PostgresQuery(EngineQuery):
     """The relations of one question. tables: those of the session, which are checked again.
 
     timeout: after how many seconds a call is interrupted.
@@ -446,10 +436,6 @@ class PostgresQuery:
         with interrupted_after(self._timeout, self._connection.cancel_safe):
             return work()
 
-    def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives; EngineFailed where it raises, or takes too long."""
-        return guarded(lambda: self.limited(work))
-
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
@@ -503,7 +489,7 @@ _LEAST_VERSION = 160000
 _ADDRESS = "an address such as 'postgresql://user@host/database'"
 
 
-class Postgres:
+class Postgres(TranslatedEngine):
     """Tables of a PostgreSQL server.
 
     server: its address, a URL as libpq reads it, which may hold a password; or a SQLAlchemy Engine,
@@ -513,6 +499,9 @@ class Postgres:
 
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads the catalogue only.
     """
+
+    called = "PostgreSQL"
+    translate = staticmethod(translate)
 
     def __init__(
         self, tables: Mapping[str, Any], *, server: object, timeout: float | None = None
@@ -530,16 +519,6 @@ class Postgres:
         return {title: one.schema for title, one in self._opened.items()}
 
     @property
-    def narrow(self) -> bool:
-        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
-        return False
-
-    @property
-    def once(self) -> bool:
-        """Whether what WITH names as MATERIALIZED is computed a single time."""
-        return True  # as all that is named and read more than once
-
-    @property
     def identity(self) -> Sequence[str]:
         """The server's version, and what tells its tables from others without reading them."""
         return self._server, *(f"{one.named.sql} {one.number}" for one in self._opened.values())
@@ -547,11 +526,6 @@ class Postgres:
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._opened[table].table.view
-
-    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
-        sql = public_sql(asked)
-        return self._guarded(lambda asking: self._looked(asking, sql))
 
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
@@ -575,30 +549,6 @@ class Postgres:
                 "Open a new session."
             )
 
-    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
-        """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
-        check_question(query, first, self._tables, translate, engine="PostgreSQL")
-
-    def run(self, asked: Admitted) -> Tallies:
-        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        statement = sql_of(asked, self, Statement)
-        return self._guarded(lambda asking: tallied(asking, statement))
-
-    def find(self, asked: Admitted) -> Keyed:
-        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, KeyCountSql)
-        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
-
-    @property
-    def room(self) -> float:
-        """0: nothing is kept on the server between scans."""
-        return 0.0
-
-    def hold(self, asked: Admitted, *, keep: bool) -> Held:
-        """Bounded rows for several scans of one state of the tables; EngineFailed, as `run`."""
-        bounded = sql_of(asked, self, Statement).bounded
-        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
-
     def close(self) -> None:
         """Nothing stays open between questions; a second call does nothing."""
         self._closed = True
@@ -607,28 +557,8 @@ class Postgres:
     def _tables(self) -> dict[str, NamedTable]:
         return {one.table.view: one.table for one in self._opened.values()}
 
-    def _guarded(self, work: Callable[[PostgresQuery], T]) -> T:
-        """What the work gives in a transaction of its own; EngineFailed, of constant text."""
-        return guarded(lambda: self._limited(work))
-
-    def _limited(self, work: Callable[[PostgresQuery], T]) -> T:
-        asking, done = self._asking(), False
-        try:
-            found = asking.limited(lambda: work(asking))
-            done = True
-            return found
-        finally:
-            if not done:
-                asking.close()
-
-    def _asking(self) -> PostgresQuery:
+    def _begin(self) -> PostgresQuery:
         return PostgresQuery(self._connect, list(self._opened.values()), timeout=self._timeout)
-
-    def _looked(self, asking: PostgresQuery, sql: str) -> list[tuple[Any, ...]]:
-        try:
-            return asking.look(sql)
-        finally:
-            asking.close()
 
     def _read(self, names: list[Any]) -> list[PostgresTable]:
         """What the catalogue says of tables."""

@@ -13,10 +13,9 @@ from typing import Any
 
 import duckdb
 
-from unacorda.query.engines.asking import KeyedRows, tallied
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.protocol import Keyed, Tallies
+from unacorda.query.engines.engine import KeyedRows, Tallies, tallied
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.schema.quoting import identifier
 
@@ -116,7 +115,7 @@ class PublicTables:
         """The exact integers of a question, begun wherever it was; as `Engine.run`."""
         return self._engine.tallied(statement)
 
-    def find(self, found: KeyCountSql) -> Keyed:
+    def find(self, found: KeyCountSql) -> KeyedRows:
         """Rows and the people behind each key; as `Engine.find`."""
         return self._engine.keyed(found)
 
@@ -143,7 +142,7 @@ class _Open(DuckDB):
     """An engine without anyone's data, which runs what it is given."""
 
     def tallied(self, statement: Statement) -> Tallies:
-        return self._guarded(lambda asking: tallied(asking, statement))
+        return self._asked(lambda asking: tallied(asking, statement))
 
-    def keyed(self, found: KeyCountSql) -> Keyed:
-        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
+    def keyed(self, found: KeyCountSql) -> KeyedRows:
+        return self._asked(lambda asking: KeyedRows.of(asking, found, engine=self))

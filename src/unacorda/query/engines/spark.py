@@ -28,21 +28,12 @@ from typing import Any, TypeVar
 
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
-from unacorda.query.engines.asking import (
-    HeldRows,
-    KeyedRows,
-    check_question,
-    interrupted_after,
-    tallied,
-)
-from unacorda.query.engines.asking import guarded as guarded_alone
-from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.dialects.spark import translate
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
-from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
+from unacorda.query.engines.engine import EngineQuery, interrupted_after
+from unacorda.query.engines.engine import guarded as guarded_alone
 from unacorda.query.engines.spark_sources import ended, opened, quietly, unlogged
-from unacorda.query.plan.public_tables import PublicSelect, public_sql
-from unacorda.query.plan.query import Query
+from unacorda.query.engines.translated import TranslatedEngine
 from unacorda.query.schema.sources import Csv, Fingerprint
 
 __all__ = [
@@ -165,7 +156,7 @@ def guarded(work: Callable[[], T]) -> T:
         return guarded_alone(work)
 
 
-class SparkQuery:
+class SparkQuery(EngineQuery):
     """The views of one question. tables: those that its statements read; number: tells it apart.
 
     timeout: after how many seconds the jobs of a call are cancelled.
@@ -273,7 +264,7 @@ class SparkQuery:
         self._views.append(view)
 
 
-class Spark:
+class Spark(TranslatedEngine):
     """Tables in Spark. spark: the caller's session.
 
     The caller's own settings, views and cache are left alone: questions are asked in a session of
@@ -282,6 +273,10 @@ class Spark:
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies CSV
     files, and frames of pandas, polars and Arrow.
     """
+
+    called = "Spark"
+    translate = staticmethod(translate)
+    once = False  # what WITH names is written out wherever its name stands
 
     def __init__(
         self,
@@ -307,14 +302,14 @@ class Spark:
         self._numbers = itertools.count()
         self._schema: dict[str, dict[str, str]] = {}
         self._scans: dict[str, str] = {}
-        self._tables: dict[str, NamedTable] = {}
+        self._views: dict[str, NamedTable] = {}
         self._files: list[Fingerprint] = []
         self._named = tuple(tables.values())
         for number, (name, source) in enumerate(tables.items()):
             found = opened(self._spark, name, source, caller=spark, view=f"source{number}")
             self._schema[name] = found.schema
             self._scans[name] = f"source{number}"
-            self._tables[f"source{number}"] = found.table
+            self._views[f"source{number}"] = found.table
             self._files += found.files
 
     @property
@@ -323,33 +318,18 @@ class Spark:
         return self._schema
 
     @property
-    def narrow(self) -> bool:
-        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
-        return False
-
-    @property
     def identity(self) -> Sequence[str]:
         """The software, and what tells its files from others without reading them: public."""
         named = [repr(one) for one in self._named if isinstance(one, str | PathLike | Csv)]
         return f"spark {self._spark.version}", *named, *map(repr, self._files)
 
-    @property
-    def once(self) -> bool:
-        """Whether what WITH names as MATERIALIZED is computed a single time."""
-        return False  # it is written out wherever its name stands
-
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]
 
-    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
-        sql = public_sql(asked)
-        return self._guarded(lambda asking: asking.look(sql))
-
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
-        if not self._tables or ended(self._spark):
+        if not self._views or ended(self._spark):
             raise EngineFailed(asked=False)
 
     def check_sources(self) -> None:
@@ -357,52 +337,26 @@ class Spark:
         for file in self._files:
             file.check()
 
-    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
-        """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
-        check_question(query, first, self._tables, translate, engine="Spark")
-
-    def run(self, asked: Admitted) -> Tallies:
-        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        statement = sql_of(asked, self, Statement)
-        return self._guarded(lambda asking: tallied(asking, statement))
-
-    def find(self, asked: Admitted) -> Keyed:
-        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        found = sql_of(asked, self, KeyCountSql)
-        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
-
     @property
     def room(self) -> float:
         """No end: what is beyond the memory Spark keeps on its disks."""
         return math.inf
 
-    def hold(self, asked: Admitted, *, keep: bool) -> Held:
-        """Bounded rows for several scans; EngineFailed, as `run`."""
-        bounded = sql_of(asked, self, Statement).bounded
-        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
-
     def close(self) -> None:
         """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
         with self._lock, quietly():
-            tables, self._tables = self._tables, {}
+            tables, self._views = self._views, {}
             for table in tables.values() if not ended(self._spark) else ():
                 self._spark.catalog.dropTempView(table.view)
 
-    def _guarded(self, work: Callable[[SparkQuery], T]) -> T:
-        """What the work gives with views of its own; EngineFailed, of constant text."""
-        return guarded(lambda: self._limited(work))
+    @property
+    def _tables(self) -> Mapping[str, NamedTable]:
+        return self._views
 
-    def _limited(self, work: Callable[[SparkQuery], T]) -> T:
-        asking, done = self._asking(), False
-        try:
-            found = asking.limited(lambda: work(asking))
-            done = True
-            return found
-        finally:
-            if not done:
-                asking.close()
+    def _guarded(self, work: Callable[[], T]) -> T:
+        return guarded(work)
 
-    def _asking(self) -> SparkQuery:
+    def _begin(self) -> SparkQuery:
         with self._lock:
             number = next(self._numbers)
-            return SparkQuery(self._spark, self._tables, number=number, timeout=self._timeout)
+            return SparkQuery(self._spark, self._views, number=number, timeout=self._timeout)
