@@ -55,7 +55,7 @@ The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 @click.option(
     "--method",
     metavar="NAME",
-    type=click.Choice(METHODS),
+    type=params.one_of(*METHODS),
     default="one-run",
     show_default=True,
     help=f"One of {', '.join(METHODS)}.",
@@ -92,10 +92,10 @@ def audit(
     """The verb; its help is `HELP`."""
     if method == "anytime" and delta:
         expected = "0, as anytime is for pure epsilon"
-        raise InvalidParameter("--delta", float(delta), expected=expected)
+        raise InvalidParameter("--delta", render.plain(float(delta)), expected=expected)
     if method == "f-dp" and not delta:
         expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
-        raise InvalidParameter("--delta", float(delta), expected=expected)
+        raise InvalidParameter("--delta", render.plain(float(delta)), expected=expected)
     with params.of_file(file):
         scores, included = read_scores(params.read_text("FILE", file))
     bound = _bound(method, scores, included, delta=float(delta), confidence=float(confidence))

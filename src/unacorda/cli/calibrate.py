@@ -176,7 +176,7 @@ def _range(name: str, text: str) -> tuple[Fraction, Fraction]:
 @click.option(
     "--find",
     metavar="least|most",
-    type=click.Choice(["least", "most"]),
+    type=params.one_of("least", "most"),
     help="Which end is wanted; otherwise seen from which way the cost falls.",
 )
 @click.option(

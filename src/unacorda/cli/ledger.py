@@ -105,7 +105,7 @@ Example:
 _ENDS = ("committed", "voided")
 
 
-ledger = click.Group("ledger", help=_HELP, no_args_is_help=True)
+ledger = params.InOrder("ledger", help=_HELP, no_args_is_help=True)
 
 
 def _limit(name: str, text: str) -> tuple[str, Guarantee]:

@@ -105,14 +105,14 @@ class AccountOptions:
                 value = getattr(self, name)
                 if value is not None:
                     expected = "it beside --ledger, which keeps the account"
-                    raise InvalidParameter(_flag(name), value, expected=expected)
+                    raise InvalidParameter(_flag(name), _written(value), expected=expected)
         elif not (self.dataset or "").strip():
             expected = "--dataset, the account's name in the ledger"
             raise InvalidParameter("--dataset", self.dataset, expected=expected)
         if self.sub_account is None:
             if self.limit is not None:
                 expected = "it beside --sub-account"
-                raise InvalidParameter("--limit", self.limit, expected=expected)
+                raise InvalidParameter("--limit", _written(self.limit), expected=expected)
             return
         if not self.sub_account.strip():
             expected = "a name that is not empty"
@@ -201,6 +201,14 @@ class AccountOptions:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _written(value: object) -> str:
+    """A budget as an option gives it, such as rho=0.5,delta=1e-08; other values as they are."""
+    if isinstance(value, str):
+        return value
+    _, _, numbers = str(value).removesuffix(")").partition("(")
+    return numbers.replace(", ", ",")
 
 
 ledger = click.option(

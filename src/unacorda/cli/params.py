@@ -35,6 +35,7 @@ __all__ = [
     "SEARCH_SHARE",
     "Decorator",
     "GivenKeys",
+    "InOrder",
     "Price",
     "Read",
     "UnitOptions",
@@ -47,6 +48,7 @@ __all__ = [
     "neighbors",
     "number",
     "of_file",
+    "one_of",
     "price",
     "read_text",
     "unit",
@@ -71,6 +73,15 @@ _BUDGETS = (
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class InOrder(click.Group):
+    """Verbs in the order in which they were added, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the verbs."""
+        del ctx
+        return list(self.commands)
 
 
 class Read(click.ParamType[Any]):
@@ -106,6 +117,17 @@ def gathered(name: str, make: Callable[..., Any], *options: Decorator) -> Decora
         return called
 
     return decorate
+
+
+def one_of(*names: str) -> Read:
+    """One of some words."""
+
+    def read(name: str, text: str) -> str:
+        if text not in names:
+            raise InvalidParameter(name, text, expected=f"one of {', '.join(names)}")
+        return text
+
+    return Read(read)
 
 
 def number(

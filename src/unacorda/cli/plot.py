@@ -51,7 +51,7 @@ what was drawn. Needs `pip install 'unacorda[plots]'`.
 
 {EXIT_CODES}"""
 
-plot = click.Group(
+plot = params.InOrder(
     "plot",
     help=HELP,
     short_help="Draw what mechanisms cost, what was spent, a release, an attack.",
@@ -141,7 +141,7 @@ def tradeoff(
         region = error_region(*known, confidence=sure)
     elif confidence is not None:
         expected = "it beside --scores"
-        raise InvalidParameter("--confidence", float(confidence), expected=expected)
+        raise InvalidParameter("--confidence", render.plain(float(confidence)), expected=expected)
     return _priced("tradeoff", events, neighbors, region=region)
 
 
@@ -223,7 +223,9 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     from unacorda.cli import drawing
 
     if promised is None and delta is not None:
-        raise InvalidParameter("--delta", float(delta), expected="it beside --promised")
+        raise InvalidParameter(
+            "--delta", render.plain(float(delta)), expected="it beside --promised"
+        )
     with params.of_file(file):
         scores, included = read_scores(params.read_text("FILE", file))
     epsilon = None if promised is None else float(promised)
