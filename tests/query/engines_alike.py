@@ -8,6 +8,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ import unacorda
 from unacorda.bits import SeededBits
 
 __all__ = [
+    "ENGINES",
     "LOOSE",
     "OTHERS",
     "TABLE",
@@ -76,18 +78,6 @@ def without_java() -> str | None:
     return None
 
 
-OTHERS = (
-    pytest.param(
-        "spark",
-        marks=[
-            pytest.mark.service,
-            pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
-        ],
-    ),
-    pytest.param("postgresql", marks=pytest.mark.service),
-)
-"""The engines beside DuckDB."""
-
 _SMALL = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
@@ -105,22 +95,66 @@ def local() -> Any:
     return local_spark(memory="2g", threads=2, settings=_SMALL)
 
 
+def _unchanged(table: Any, **_: Any) -> Any:
+    return table
+
+
+def _endless_spark(asking: Any) -> None:
+    asking._spark.range(10**15).selectExpr("max(hash(id))").collect()
+
+
+def _endless_postgres(asking: Any) -> None:
+    asking._cursor.execute("SELECT pg_sleep(100000)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """How tests come to an engine.
+
+    there: what `Session(engine=)` takes; put: a table to where the engine reads it; endless: what
+    does not end within a question; missing: why it cannot run here, None where it can.
+    """
+
+    there: Callable[[], Any]
+    endless: Callable[[Any], None]
+    put: Callable[..., Any] = _unchanged
+    missing: str | None = None
+
+
+ENGINES = {
+    "spark": Tested(there=local, endless=_endless_spark, missing=without_java()),
+    "postgresql": Tested(there=url, endless=_endless_postgres, put=stored),
+}
+"""The engines beside DuckDB: what holds for one is held against DuckDB for all."""
+
+OTHERS = tuple(
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.service,
+            pytest.mark.skipif(tested.missing is not None, reason=str(tested.missing)),
+        ],
+    )
+    for name, tested in ENGINES.items()
+)
+
+
 def opened_on(
     engine: str, source: Any, *, unit: Unit | None = None, budget: Any = None, **options: Any
 ) -> Session:
     """A session over one table `t` on an engine, by default of rows."""
     tables = source if isinstance(source, dict) else {"t": source}
-    if engine == "postgresql":
-        tables = {name: stored(one) for name, one in tables.items()}
+    tested = ENGINES.get(engine)
+    if tested is not None:
+        tables = {name: tested.put(one) for name, one in tables.items()}
         if "public" in options:
-            options["public"] = {n: stored(one) for n, one in options["public"].items()}
-    known: dict[str, Callable[[], Any]] = {"spark": local, "postgresql": url}
+            options["public"] = {n: tested.put(one) for n, one in options["public"].items()}
     return Session(
         tables,
         unit=unacorda.Row() if unit is None else unit,
         budget=unacorda.ApproxDP(100, "1e-3") if budget is None else budget,
         bits=SeededBits(7),
-        engine=known.get(engine, lambda: engine)(),
+        engine=engine if tested is None else tested.there(),
         threads=2 if engine == "duckdb" else None,
         **options,
     )

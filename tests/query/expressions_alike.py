@@ -13,8 +13,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from tests.support.seams import ColumnReading, Kind, parse, readings
-from tests.support.seams import TranslatedTable as Table
-from tests.support.seams import translate_to_spark as translate
 
 __all__ = [
     "ALIKE",
@@ -22,7 +20,6 @@ __all__ = [
     "NEAR",
     "READINGS",
     "differences",
-    "on_spark",
     "statement",
     "table",
     "types",
@@ -356,17 +353,6 @@ def _equal(ours: Any, theirs: Any, *, near: bool) -> bool:
     if near and None not in (ours, theirs):
         return math.isclose(ours, theirs, rel_tol=1e-12, abs_tol=1e-15)
     return bool(ours == theirs)
-
-
-def on_spark(spark: Any, view: str) -> There:
-    """Spark's values over a view."""
-
-    def there(sql: str) -> list[tuple[Any, ...]]:
-        table = Table(view=view, columns=types())
-        found = spark.sql(translate(sql, tables={"data": table}).sql).toArrow()
-        return [tuple(row.values()) for row in found.to_pylist()]
-
-    return there
 
 
 def types() -> dict[str, str]:

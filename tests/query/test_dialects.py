@@ -179,6 +179,19 @@ def test_an_engine_that_there_is_not_is_refused() -> None:
             opened_on(engine, TABLE)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("option", [{"memory_limit": "1GB"}, {"threads": 2}])
+def test_options_of_one_engine_are_refused_with_others(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match="it with engine='duckdb' alone") as refused:
+        unacorda.Session(
+            {"t": "public.visits"},
+            unit=unacorda.Row(),
+            budget=unacorda.PureDP(1),
+            engine="postgresql://analyst@nowhere/db",
+            **option,
+        )
+    assert refused.value.argument in option
+
+
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[postgres\]'"):

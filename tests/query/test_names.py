@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.postgres_server import server
-from tests.query.engines_alike import OTHERS, counted, local, opened_on
-from tests.query.postgres_tables import url
+from tests.query.engines_alike import ENGINES, OTHERS, counted, opened_on
 from tests.support.cases import in_subtests
 from tests.support.seams import Query, TableSchema, folded
 
@@ -191,12 +190,12 @@ def test_tables_with_two_such_columns_are_not_opened(
 @pytest.mark.parametrize("engine", OTHERS)
 def test_other_engines_open_no_such_tables_either(engine: str, tmp_path: Path) -> None:
     """Names are compared alike on all engines, also where one would tell them apart."""
-    source, unit = _parquet(tmp_path), unacorda.Person("id", max_rows=1)
+    source: Any = _parquet(tmp_path)
     if engine == "postgresql":
-        source, engine = "public.named_twice", url()
+        source = "public.named_twice"
         with contextlib.closing(server().connect()) as there:
             there.execute(b'CREATE TABLE public.named_twice (id bigint, "z" bigint, "Z" bigint)')
-    given = local() if engine == "spark" else engine
+    unit, given = unacorda.Person("id", max_rows=1), ENGINES[engine].there()
     with pytest.raises(UnacordaError, match="capitals"):
         unacorda.Session({"t": source}, unit=unit, budget=BUDGET, engine=given)
 

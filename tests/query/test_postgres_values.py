@@ -5,29 +5,22 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import math
 import random
-import re
 import struct
 from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
 from tests.postgres_server import server
 from tests.query import expressions_alike
-from tests.query.expression_grammar import expressions
 from tests.query.expressions_alike import There
 from tests.query.postgres_tables import stored
-from tests.support.seams import Kind, Untranslatable, parse, quoted, readings
 from tests.support.seams import TranslatedTable as Table
+from tests.support.seams import quoted
 from tests.support.seams import translate_to_postgres as translate
-
-from unacorda.errors import InvalidParameter
 
 pytestmark = pytest.mark.service
 
@@ -61,39 +54,6 @@ def connection() -> psycopg.Connection:
         _open.append(server().connect())
         atexit.register(_open[0].close)
     return _open[0]
-
-
-def everything(rows: int, *, seed: int) -> pa.Table:
-    """Without the dates that PostgreSQL does not have."""
-    with contextlib.closing(duckdb.connect(":memory:")) as engine:
-        engine.register("data", expressions_alike.table(rows, seed=seed))
-        last = "isfinite({0}) AND {0} > DATE '5874897-12-31'"
-        days = ", ".join(
-            f"CASE WHEN NOT ({last.format(name)}) THEN {name} END AS {name}" for name in "de"
-        )
-        return engine.sql(f"SELECT * REPLACE ({days}) FROM data").to_arrow_table()
-
-
-@pytest.fixture(scope="module")
-def data() -> tuple[pa.Table, There]:
-    table = everything(220, seed=9)
-    return table, there(stored(table), expressions_alike.types())
-
-
-@pytest.mark.long
-def test_every_expression_has_the_same_value(data: tuple[pa.Table, There]) -> None:
-    """Over NULL, NaN, signed zeros, infinities, ends of time and strange texts.
-
-    Bit for bit, but for the last bits of curves.
-    """
-    table, values = data
-    texts = [*expressions_alike.ALIKE, *expressions_alike.NEAR]
-    assert not expressions_alike.differences(values, table, texts)
-
-
-def test_a_wrong_value_would_be_found(data: tuple[pa.Table, There]) -> None:
-    table, values = data
-    assert expressions_alike.differences(values, table.set_column(1, "a", table["b"]), ["a + 1"])
 
 
 # ---- doubles at the ends of their range --------------------------------------------------------
@@ -171,88 +131,3 @@ def test_by_itself_postgresql_would_raise() -> None:
         name = stored(pairs(600, seed=1))
         with pytest.raises(psycopg.DataError, match=r"out of range|division by zero"):
             connection().execute(f"SELECT sum(CAST({sql} AS float8)) FROM {name}".encode())
-
-
-# ---- random expressions ------------------------------------------------------------------------
-
-
-_NAMED = {
-    "x": "a",
-    "y": "b",
-    "ratio": "a",
-    "age": "i",
-    "n": "j",
-    "s": "t",
-    "u": "u",
-    "b": "f",
-    "d": "d",
-    "t": "s",
-}
-"""The columns of the grammar, by those of the hostile table."""
-_CURVED = re.compile(r"LN|EXP|LOG|\^|POWER|SIN|COS|TAN|CBRT", re.IGNORECASE)
-
-
-class Both:
-    """DuckDB and PostgreSQL over one hostile table, under the names of the grammar."""
-
-    def __init__(self, seed: int) -> None:
-        table = everything(220, seed=seed)
-        columns = {name: table[held] for name, held in _NAMED.items()}
-        self.data = pa.table({"k": table["n"], **columns})
-        read = {name: expressions_alike.READINGS[held] for name, held in _NAMED.items()}
-        self.readings = {
-            name: readings(name, KINDS[one.column.kind], None, sql=quoted(name))[0]
-            for name, one in read.items()
-        }
-        kinds = {n: expressions_alike.types_of(one.column.kind) for n, one in read.items()}
-        self.there = there(stored(self.data), {"k": "BIGINT", **kinds})
-
-    def differ(self, text: str) -> bool:
-        """Whether an expression has another value there in any row; it must not fail."""
-        found = parse(text, columns={n: one.column for n, one in self.readings.items()})
-        used = (one for one in self.readings.values() if one.name in found.columns)
-        listed = "".join(f", {one.sql} AS {quoted(one.name)}" for one in used)
-        sql = f"SELECT k, {found.sql} AS x0 FROM (SELECT k{listed} FROM data)"
-        with duckdb.connect(":memory:") as engine:
-            engine.register("data", self.data)
-            ours = sorted(engine.execute(sql).fetchall())
-        theirs = sorted(tuple(line) for line in self.there(sql))
-        return _CURVED.search(text) is None and ours != theirs
-
-
-KINDS = {
-    Kind.NUMBER: "DOUBLE",
-    Kind.INTEGER: "BIGINT",
-    Kind.TEXT: "VARCHAR",
-    **{kind: kind.name for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)},
-}
-
-
-def alike(number: int, examples: int, levels: int) -> None:
-    both, compared = Both(number), [0]
-
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(drawn=expressions(levels=levels))
-    def check(drawn: tuple[Kind, str]) -> None:
-        with contextlib.suppress(InvalidParameter, Untranslatable):  # typed otherwise, or too deep
-            assert not both.differ(drawn[1])
-            compared[0] += 1
-
-    check()
-    assert compared[0] > 0.9 * examples
-
-
-def test_random_expressions_are_the_same_and_none_fails() -> None:
-    alike(1, 150, levels=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(2, 6))
-def test_many_random_expressions_are_the_same_and_none_fails(number: int) -> None:
-    alike(number, 1_000, levels=4)

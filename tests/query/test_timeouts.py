@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.query.engines_alike import OTHERS, opened_on
+from tests.query.engines_alike import ENGINES, OTHERS, opened_on
 from tests.support.cases import in_subtests
 from tests.support.seams import engines, interrupted_after, open_ledger
 
@@ -163,17 +163,6 @@ def test_what_the_work_raises_leaves_as_it_is() -> None:
         raise KeyError
 
 
-def _endless_spark(asking: Any) -> None:
-    asking._spark.range(10**15).selectExpr("max(hash(id))").collect()
-
-
-def _endless_postgres(asking: Any) -> None:
-    asking._cursor.execute("SELECT pg_sleep(100000)")
-
-
-ENDLESS = {"spark": _endless_spark, "postgresql": _endless_postgres}
-
-
 @pytest.mark.service
 @pytest.mark.parametrize("engine", OTHERS)
 def test_other_engines_are_interrupted_too(engine: str, failure: str) -> None:
@@ -184,7 +173,7 @@ def test_other_engines_are_interrupted_too(engine: str, failure: str) -> None:
         held: Any = session._engine
         held._timeout = 1.0
         with pytest.raises(EngineFailed) as caught:
-            held._asked(ENDLESS[engine])
+            held._asked(ENGINES[engine].endless)
         assert str(caught.value) == failure
         held._timeout = NO_TIME
         before = session.spent

@@ -370,7 +370,7 @@ class Session(SubSessions):
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
     `SeededBits` in tests only. engine: "duckdb", a SparkSession,
     "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: what
-    DuckDB may use.
+    DuckDB may use, "1.5GB" and all cores where they are left out; other engines have neither.
     timeout: seconds after which what is asked of the engine is interrupted, call by call; it then
     fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
     depends on the data, and no noise hides it: see docs/promise.md.
@@ -405,7 +405,7 @@ class Session(SubSessions):
         purpose: str | None = None,
         bits: RandomBits | None = None,
         engine: Any = "duckdb",
-        memory_limit: str = "1.5GB",
+        memory_limit: str | None = None,
         threads: int | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -418,7 +418,11 @@ class Session(SubSessions):
         self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(
-            engine, every, memory_limit, threads, check_timeout(timeout)
+            engine,
+            every,
+            timeout=check_timeout(timeout),
+            memory_limit=memory_limit,
+            threads=threads,
         )
         try:
             known = scopes_of(
