@@ -75,12 +75,12 @@ def _rounded(rule: Callable[[Dialect, str], str]) -> Writing:
 
 
 def _floor(dialect: Dialect, v: str) -> str:
-    near = f"{dialect.near}({v})"
+    near = dialect.near(v)
     return f"(CASE WHEN {near} > {v} THEN {near} - {dialect.number(1.0)} ELSE {near} END)"
 
 
 def _ceiling(dialect: Dialect, v: str) -> str:
-    near = f"{dialect.near}({v})"
+    near = dialect.near(v)
     return f"(CASE WHEN {near} < {v} THEN {near} + {dialect.number(1.0)} ELSE {near} END)"
 
 
@@ -91,7 +91,7 @@ def _truncated(dialect: Dialect, v: str) -> str:
 
 def _away(dialect: Dialect, v: str) -> str:
     """Ties go away from 0."""
-    near, half = f"{dialect.near}({v})", dialect.number(0.5)
+    near, half = dialect.near(v), dialect.number(0.5)
     return f"(CASE WHEN abs({v} - {near}) = {half} THEN {v} + sign({v}) * {half} ELSE {near} END)"
 
 
@@ -401,7 +401,7 @@ def _within(dialect: Dialect, value: Typed, bits: int) -> str:
         inside = f"{v} >= {low} AND {v} < {high}"
         return f"(CASE WHEN {inside} THEN {dialect.cast(v, 'BIGINT')} END)"
 
-    return dialect.bound(f"{dialect.near}({value.sql})", held)
+    return dialect.bound(dialect.near(value.sql), held)
 
 
 def _huge(dialect: Dialect, v: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import final
 
 from sqlglot import exp
@@ -19,7 +20,6 @@ from unacorda.query.engines.dialects.typed import (
     Untranslatable,
     Values,
     Writing,
-    distinct_parts,
     lambda_parts,
     parts_of_text,
 )
@@ -75,24 +75,6 @@ def _literal(value: str) -> str:
     return text(f"E'{escaped}'")
 
 
-def _same(writer: Values, node: exp.Expression) -> Typed:
-    """NULL is level with NULL: by texts that no value has, so that tables are joined by hashes."""
-    a, b = writer.value(node.this), writer.value(node.args["expression"])
-    match {a.type, b.type}:
-        case kinds if kinds == {"TEXT"}:
-            marked = [f"coalesce({_literal('.')} || {v.sql}, {_literal('')})" for v in (a, b)]
-        case kinds if len(kinds) == 1 and kinds <= {"BIGINT", "BOOLEAN", "DATE"}:
-            marked = [f"coalesce(CAST({v.sql} AS text), '')" for v in (a, b)]
-        case _:
-            return Typed(f"({a.sql} IS NOT DISTINCT FROM {b.sql})", "BOOLEAN")
-    return Typed(f"({marked[0]} = {marked[1]})", "BOOLEAN")
-
-
-def _distinct(writer: Values, node: exp.Expression) -> Typed:
-    a, b = writer.value(node.this), writer.value(node.args["expression"])
-    return Typed(f"({a.sql} IS DISTINCT FROM {b.sql})", "BOOLEAN")
-
-
 def _bound(writer: Values, node: exp.Expression) -> Typed:
     """list_transform([value], lambda name: body)[1]: a column, or two, of a row of its own."""
     operand, name, inner = lambda_parts(node)
@@ -112,13 +94,6 @@ def _bound(writer: Values, node: exp.Expression) -> Typed:
     return Typed(f"(SELECT {body.sql} FROM (SELECT {listed} OFFSET 0) AS {alias})", body.type)
 
 
-def _field(writer: Values, node: exp.Expression) -> Typed:
-    value, name = writer.value(node.this), node.args["expression"].name
-    if name not in value.fields:
-        raise Untranslatable("a struct")
-    return value.fields[name]
-
-
 def _exploded(writer: Values, node: exp.Expression) -> Typed:
     """A row for each part of a text."""
     whole, separator, most = parts_of_text(node)
@@ -129,25 +104,6 @@ def _exploded(writer: Values, node: exp.Expression) -> Typed:
         f"ELSE (string_to_array({value}, {_literal(separator)}))[1:{most}] END"
     )
     return Typed(text(f"unnest({parts})"), "TEXT")
-
-
-def _count(writer: Values, node: exp.Expression) -> Typed:
-    counted = node.this
-    if isinstance(counted, exp.Star):
-        return Typed("count(*)", "BIGINT")
-    if isinstance(counted, exp.Distinct):
-        listed = [writer.value(part).sql for part in distinct_parts(counted)]
-        row = listed[0] if len(listed) == 1 else f"({', '.join(listed)})"
-        return Typed(f"count(DISTINCT {row})", "BIGINT")
-    return Typed(f"count({writer.value(counted).sql})", "BIGINT")
-
-
-def _sum(writer: Values, node: exp.Expression) -> Typed:
-    """PostgreSQL adds in 128 bits, and gives a number without an end."""
-    value = writer.value(node.this)
-    if value.type not in ("BIGINT", "HUGEINT"):
-        raise Untranslatable("SUM of what is not whole")
-    return Typed(f"sum({value.sql})", "HUGEINT")
 
 
 def _end(name: str, of_truth: str) -> Writing:
@@ -205,14 +161,6 @@ def _whole(name: str) -> Writing:
     return write
 
 
-def _of_two(template: str, part: str, type: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        value, other = writer.value(node.this), writer.value(node.args[part])
-        return Typed(template.format(value.sql, other.sql), type)
-
-    return write
-
-
 def _hash(writer: Values, node: exp.Expression) -> Typed:
     """hash(value, ..., salt, salt), of 64 bits: of one text that no other values are written as."""
     *values, high, low = node.expressions
@@ -240,13 +188,8 @@ _TYPES: Mapping[str, str] = {
 }
 _WRITERS: Mapping[type[object], Writing] = {
     **COMMON,
-    exp.NullSafeEQ: _same,
-    exp.NullSafeNEQ: _distinct,
     exp.Bracket: _bound,
     exp.Explode: _exploded,
-    exp.StructExtract: _field,
-    exp.Count: _count,
-    exp.Sum: _sum,
     exp.Min: _end("min", "bool_and"),
     exp.Max: _end("max", "bool_or"),
     exp.Floor: _whole("floor"),
@@ -254,11 +197,6 @@ _WRITERS: Mapping[type[object], Writing] = {
     exp.Trunc: _whole("trunc"),
     exp.Mod: _remainder,
     exp.BitwiseRightShift: _shifted,
-    exp.StrPosition: _of_two("CAST(strpos({}, {}) AS bigint)", "substr", "BIGINT"),
-    exp.StartsWith: _of_two("starts_with({}, {})", "expression", "BOOLEAN"),
-    # A text of no length ends every text; right(x, 0) is one.
-    exp.EndsWith: _of_two("(right({0}, length({1})) = {1})", "expression", "BOOLEAN"),
-    exp.Contains: _of_two("(strpos({}, {}) > 0)", "expression", "BOOLEAN"),
 }
 _NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
 
@@ -266,7 +204,15 @@ _NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
 @final
 class _Postgres(Dialect):
     types = _TYPES
-    near = "round"
+    texts = MappingProxyType(
+        {
+            exp.StrPosition: "CAST(strpos({}, {}) AS bigint)",
+            exp.StartsWith: "starts_with({}, {})",
+            # A text of no length ends every text; right(x, 0) is one.
+            exp.EndsWith: "(right({0}, length({1})) = {1})",
+            exp.Contains: "(strpos({}, {}) > 0)",
+        }
+    )
     writers = _WRITERS
     named = _NAMED
     qualified = True
@@ -326,6 +272,27 @@ class _Postgres(Dialect):
 
     def trimmed(self, text: str, signs: str, side: str) -> str:
         return f"{_TRIMS[side]}({text}, {signs})"
+
+    def near(self, value: str) -> str:
+        return f"round({value})"
+
+    def level(self, a: Typed, b: Typed) -> str:
+        """By texts that no value has, so that tables are joined by hashes."""
+        match {a.type, b.type}:
+            case kinds if kinds == {"TEXT"}:
+                marked = [f"coalesce({_literal('.')} || {v.sql}, {_literal('')})" for v in (a, b)]
+            case kinds if len(kinds) == 1 and kinds <= {"BIGINT", "BOOLEAN", "DATE"}:
+                marked = [f"coalesce(CAST({v.sql} AS text), '')" for v in (a, b)]
+            case _:
+                return super().level(a, b)
+        return f"({marked[0]} = {marked[1]})"
+
+    def counted(self, parts: list[str]) -> str:
+        return super().counted(parts if len(parts) == 1 else [f"({', '.join(parts)})"])
+
+    def summed(self, whole: str) -> str:
+        """PostgreSQL adds in 128 bits, and gives a number without an end."""
+        return f"sum({whole})"
 
     def divided(self, a: str, b: str) -> str:
         return f"({a} / {b})"

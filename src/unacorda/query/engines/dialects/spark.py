@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import final
 
 from sqlglot import exp
@@ -15,10 +16,8 @@ from unacorda.query.engines.dialects.statements import COMMON, NamedTable, Trans
 from unacorda.query.engines.dialects.typed import (
     Dialect,
     Typed,
-    Untranslatable,
     Values,
     Writing,
-    distinct_parts,
     lambda_parts,
     parts_of_text,
 )
@@ -58,35 +57,22 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _same(writer: Values, node: exp.Expression) -> Typed:
-    a, b = writer.value(node.this), writer.value(node.args["expression"])
-    return Typed(f"({a.sql} <=> {b.sql})", "BOOLEAN")
-
-
-def _distinct(writer: Values, node: exp.Expression) -> Typed:
-    return Typed(f"(NOT {_same(writer, node).sql})", "BOOLEAN")
-
-
 def _bound(writer: Values, node: exp.Expression) -> Typed:
     """list_transform([value], lambda name: body)[1]."""
     operand, name, inner = lambda_parts(node)
-    value = writer.value(operand)
-    own = Typed(f"t{len(writer.names)}", value.type, value.fields)
+    alias = f"t{len(writer.names)}"
+    if isinstance(operand, exp.Struct):
+        parts = {p.this.name: writer.value(p.args["expression"]) for p in operand.expressions}
+        listed = ", ".join(f"'{part}', {value.sql}" for part, value in parts.items())
+        fields = {
+            part: Typed(f"{alias}.{quoted(part)}", value.type) for part, value in parts.items()
+        }
+        value, own = Typed(f"named_struct({listed})", "STRUCT"), Typed(alias, "STRUCT", fields)
+    else:
+        value = writer.value(operand)
+        own = Typed(alias, value.type)
     body = writer.naming(name, own).value(inner)
     return Typed(f"transform(array({value.sql}), {own.sql} -> {body.sql})[0]", body.type)
-
-
-def _struct(writer: Values, node: exp.Expression) -> Typed:
-    fields = {part.this.name: writer.value(part.args["expression"]) for part in node.expressions}
-    listed = ", ".join(f"'{name}', {value.sql}" for name, value in fields.items())
-    return Typed(f"named_struct({listed})", "STRUCT", fields)
-
-
-def _field(writer: Values, node: exp.Expression) -> Typed:
-    value, name = writer.value(node.this), node.args["expression"].name
-    if name not in value.fields:
-        raise Untranslatable("a struct")
-    return Typed(f"{value.sql}.{quoted(name)}", value.fields[name].type)
 
 
 def _exploded(writer: Values, node: exp.Expression) -> Typed:
@@ -96,23 +82,6 @@ def _exploded(writer: Values, node: exp.Expression) -> Typed:
     itself = _literal("\\Q" + separator.replace("\\E", "\\E\\\\E\\Q") + "\\E")
     parts = f"slice(split({writer.value(text).sql}, {itself}, -1), 1, {most})"
     return Typed(f"explode({parts})", "TEXT")
-
-
-def _count(writer: Values, node: exp.Expression) -> Typed:
-    counted = node.this
-    if isinstance(counted, exp.Star):
-        return Typed("count(*)", "BIGINT")
-    if isinstance(counted, exp.Distinct):
-        listed = ", ".join(writer.value(part).sql for part in distinct_parts(counted))
-        return Typed(f"count(DISTINCT {listed})", "BIGINT")
-    return Typed(f"count({writer.value(counted).sql})", "BIGINT")
-
-
-def _sum(writer: Values, node: exp.Expression) -> Typed:
-    value = writer.value(node.this)
-    if value.type not in ("BIGINT", "HUGEINT"):
-        raise Untranslatable("SUM of what is not whole")
-    return Typed(f"sum(CAST({value.sql} AS DECIMAL(38,0)))", "HUGEINT")
 
 
 def _remainder(writer: Values, node: exp.Expression) -> Typed:
@@ -132,14 +101,6 @@ def _hash(writer: Values, node: exp.Expression) -> Typed:
     return Typed(f"xxhash64({', '.join(salted)})", "HASH")
 
 
-def _function(name: str, part: str, type: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        value, other = writer.value(node.this), writer.value(node.args[part])
-        return Typed(f"{name}({value.sql}, {other.sql})", type)
-
-    return write
-
-
 _TYPES: Mapping[str, str] = {
     "DOUBLE": "DOUBLE",
     "BIGINT": "BIGINT",
@@ -151,20 +112,10 @@ _TYPES: Mapping[str, str] = {
 }
 _WRITERS: Mapping[type[object], Writing] = {
     **COMMON,
-    exp.NullSafeEQ: _same,
-    exp.NullSafeNEQ: _distinct,
     exp.Bracket: _bound,
     exp.Explode: _exploded,
-    exp.Struct: _struct,
-    exp.StructExtract: _field,
-    exp.Count: _count,
-    exp.Sum: _sum,
     exp.Mod: _remainder,
     exp.BitwiseRightShift: _shifted,
-    exp.StrPosition: _function("instr", "substr", "BIGINT"),
-    exp.StartsWith: _function("startswith", "expression", "BOOLEAN"),
-    exp.EndsWith: _function("endswith", "expression", "BOOLEAN"),
-    exp.Contains: _function("contains", "expression", "BOOLEAN"),
 }
 _NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
 
@@ -172,7 +123,14 @@ _NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
 @final
 class _Spark(Dialect):
     types = _TYPES
-    near = "rint"
+    texts = MappingProxyType(
+        {
+            exp.StrPosition: "instr({}, {})",
+            exp.StartsWith: "startswith({}, {})",
+            exp.EndsWith: "endswith({}, {})",
+            exp.Contains: "contains({}, {})",
+        }
+    )
     writers = _WRITERS
     named = _NAMED
     qualified = False
@@ -215,6 +173,12 @@ class _Spark(Dialect):
 
     def trimmed(self, text: str, signs: str, side: str) -> str:
         return f"trim({side} {signs} FROM {text})"
+
+    def near(self, value: str) -> str:
+        return f"rint({value})"
+
+    def level(self, a: Typed, b: Typed) -> str:
+        return f"({a.sql} <=> {b.sql})"
 
     def divided(self, a: str, b: str) -> str:
         return f"({a} DIV {b})"

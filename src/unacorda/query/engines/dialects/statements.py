@@ -25,6 +25,7 @@ from unacorda.query.engines.dialects.typed import (
     Untranslatable,
     Values,
     Writing,
+    distinct_parts,
     given,
     united,
 )
@@ -163,6 +164,47 @@ def _anonymous(writer: Values, node: exp.Expression) -> Typed:
     return write(writer, node)
 
 
+def _level(writer: Values, node: exp.Expression) -> Typed:
+    a, b = writer.value(node.this), writer.value(node.args["expression"])
+    return Typed(writer.dialect.level(a, b), "BOOLEAN")
+
+
+def _unlike(writer: Values, node: exp.Expression) -> Typed:
+    return Typed(f"(NOT {_level(writer, node).sql})", "BOOLEAN")
+
+
+def _field(writer: Values, node: exp.Expression) -> Typed:
+    value, name = writer.value(node.this), node.args["expression"].name
+    if name not in value.fields:
+        raise Untranslatable("a struct")
+    return value.fields[name]
+
+
+def _count(writer: Values, node: exp.Expression) -> Typed:
+    counted = node.this
+    if isinstance(counted, exp.Star):
+        return Typed("count(*)", "BIGINT")
+    if isinstance(counted, exp.Distinct):
+        parts = [writer.value(part).sql for part in distinct_parts(counted)]
+        return Typed(writer.dialect.counted(parts), "BIGINT")
+    return Typed(f"count({writer.value(counted).sql})", "BIGINT")
+
+
+def _sum(writer: Values, node: exp.Expression) -> Typed:
+    value = writer.value(node.this)
+    if value.type not in ("BIGINT", "HUGEINT"):
+        raise Untranslatable("SUM of what is not whole")
+    return Typed(writer.dialect.summed(value.sql), "HUGEINT")
+
+
+def _of_two_texts(part: str, type_: str) -> Writing:
+    def write(writer: Values, node: exp.Expression) -> Typed:
+        value, other = writer.value(node.this), writer.value(node.args[part])
+        return Typed(writer.dialect.texts[type(node)].format(value.sql, other.sql), type_)
+
+    return write
+
+
 COMMON: dict[type[object], Writing] = {
     exp.Column: _column,
     exp.Identifier: _identifier,
@@ -183,6 +225,15 @@ COMMON: dict[type[object], Writing] = {
     exp.In: _in,
     exp.Case: _case,
     exp.Coalesce: _coalesce,
+    exp.NullSafeEQ: _level,
+    exp.NullSafeNEQ: _unlike,
+    exp.StructExtract: _field,
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.StrPosition: _of_two_texts("substr", "BIGINT"),
+    exp.StartsWith: _of_two_texts("expression", "BOOLEAN"),
+    exp.EndsWith: _of_two_texts("expression", "BOOLEAN"),
+    exp.Contains: _of_two_texts("expression", "BOOLEAN"),
     exp.Min: _end("min"),
     exp.Max: _end("max"),
     exp.Filter: _filtered,

@@ -103,17 +103,17 @@ Writing = Callable[["Values", exp.Expression], Typed]
 class Dialect(ABC):
     """How an engine writes values and statements, where it differs from others.
 
-    types: its names of types. near: of the function that rounds to a whole double, ties to even.
-    writers: how it translates nodes of the tree; named: functions by a name that the parser does
-    not know. qualified: whether columns are named with their relation, always. semi_joins:
-    whether SEMI and ANTI are joins; else they are conditions. nameless: whether a
-    SELECT in FROM needs no name. by_place: whether what is selected is grouped by its place. layer:
-    what ends a SELECT in FROM that is named `layer`, so that its values are computed once, and not
-    written out wherever they are used.
+    types: its names of types. texts: where one text is in another, and whether it begins, ends with
+    it or holds it, each as a form with both. writers: how it translates nodes of the tree; named:
+    functions by a name that the parser does not know. qualified: whether columns are named with
+    their relation, always. semi_joins: whether SEMI and ANTI are joins; else they are conditions.
+    nameless: whether a SELECT in FROM needs no name. by_place: whether what is selected is grouped
+    by its place. layer: what ends a SELECT in FROM that is named `layer`, so that its values are
+    computed once, and not written out wherever they are used.
     """
 
     types: Mapping[str, str]
-    near: str
+    texts: Mapping[type[object], str]
     writers: Mapping[type[object], Writing]
     named: Mapping[str, Writing]
     qualified: bool
@@ -163,6 +163,10 @@ class Dialect(ABC):
         """A text without these signs at BOTH of its ends, the LEADING or the TRAILING one."""
 
     @abstractmethod
+    def near(self, value: str) -> str:
+        """The whole double next to a double, of two the even one."""
+
+    @abstractmethod
     def divided(self, a: str, b: str) -> str:
         """The quotient of two whole numbers, rounded towards 0."""
 
@@ -193,6 +197,18 @@ class Dialect(ABC):
     @abstractmethod
     def last_day(self, moment: str) -> str:
         """The last day of its month."""
+
+    def level(self, a: Typed, b: Typed) -> str:
+        """Whether two values are the same, NULL and NULL too."""
+        return f"({a.sql} IS NOT DISTINCT FROM {b.sql})"
+
+    def counted(self, parts: list[str]) -> str:
+        """How many different values there are, or combinations of them, without any NULL."""
+        return f"count(DISTINCT {', '.join(parts)})"
+
+    def summed(self, whole: str) -> str:
+        """The sum of whole numbers, in 128 bits."""
+        return f"sum({self.cast(whole, 'HUGEINT')})"
 
     def text(self, sql: str) -> str:
         """A text that nothing has given a collation to, by code point."""
