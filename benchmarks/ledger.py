@@ -35,8 +35,7 @@ from tests.postgres_server import empty_schema, server  # noqa: E402
 
 from unacorda.accounting.filters import Filter  # noqa: E402
 from unacorda.ledger.entries import Charge  # noqa: E402
-from unacorda.ledger.ledger import Ledger  # noqa: E402
-from unacorda.ledger.ledger import open_ledger  # noqa: E402
+from unacorda.ledger.ledger import Ledger, open_ledger  # noqa: E402
 from unacorda.privacy.events import Laplace  # noqa: E402
 from unacorda.privacy.guarantees import ZCDP, PureDP  # noqa: E402
 
