@@ -135,6 +135,7 @@ from unacorda.query.expressions.conversions import held, in_years, rounded
 from unacorda.query.expressions.errors import FUNCTIONS
 from unacorda.query.expressions.functions import DERIVED, FORMATS
 from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.quoting import NOTHING, double, folded, identifier, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.reader import PARTS, UNITS, Reader
 from unacorda.query.expressions.syntax import condition
@@ -174,7 +175,6 @@ from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
-from unacorda.query.schema.quoting import NOTHING, double, folded, identifier, literal
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session

@@ -16,7 +16,7 @@ import click
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.cli.answers import PrintedAnswer

@@ -17,7 +17,7 @@ from unacorda.cli.ledgers import AccountOptions, account, opened
 from unacorda.cli.output import check_page, check_record, output, stored
 from unacorda.cli.query import UNKEPT
 from unacorda.cli.question import DataFile, data, known_rows
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

@@ -31,7 +31,7 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 __all__ = [
     "EXIT_CODES",

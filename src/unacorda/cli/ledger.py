@@ -17,7 +17,7 @@ from unacorda.cli import ledgers, params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledgers import AccountOptions, chosen, opened
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.entries import Account, Entry

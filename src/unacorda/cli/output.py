@@ -16,7 +16,7 @@ from unacorda.cli.params import FILE, Decorator
 from unacorda.cli.render import notice
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.description import Description

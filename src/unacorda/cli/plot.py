@@ -19,7 +19,7 @@ from unacorda.cli.audit import CONFIDENCE, read_scores
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.cli.drawing import Drawn

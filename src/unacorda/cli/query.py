@@ -19,7 +19,7 @@ from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import SEARCH_SHARE, Price
 from unacorda.cli.question import CommandQuestion, DataFile, data
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

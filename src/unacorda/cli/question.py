@@ -16,7 +16,7 @@ import click
 from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered
 from unacorda.cli.render import notice
 from unacorda.errors import BudgetExceeded, InvalidParameter
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.schema.quoting import NOTHING, escape
+from unacorda.query.expressions.quoting import NOTHING, escape
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ import click
 from unacorda.cli import ledgers, params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.errors import InvalidParameter
-from unacorda.query.schema.quoting import escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.record import Verification

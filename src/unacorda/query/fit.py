@@ -51,11 +51,11 @@ from unacorda.query.engines.fit_sums import (
     size_of,
 )
 from unacorda.query.execution import check_engine, reserve, salt_from
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Derive, Explode, Matched, SourceTable, UnionAll
 from unacorda.query.plan.relation import Relation as TableRows
-from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person
 
 __all__ = [

@@ -35,6 +35,7 @@ from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
+from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.expressions.types import encodable
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode
@@ -47,7 +48,6 @@ from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.row_search import find_rows
 from unacorda.query.results.simulation import Assume, assumed_of
 from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
-from unacorda.query.schema.quoting import folded, twin
 from unacorda.query.schema.table import TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.binder import question

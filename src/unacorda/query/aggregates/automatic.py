@@ -52,11 +52,11 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.measures import Thresholds, per_person
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import ThresholdSearch, search_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_totals
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit
 

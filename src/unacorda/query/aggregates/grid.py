@@ -31,7 +31,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda.query.schema.quoting import double
+from unacorda.query.expressions.quoting import double
 
 __all__ = ["LEAST_RESOLUTION_LOG2", "SLOTS_LOG2", "PublicGrid"]
 

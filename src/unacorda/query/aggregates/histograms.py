@@ -41,10 +41,10 @@ from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.multi_quantiles import Cutting, GridQuantiles, finding
 from unacorda.query.aggregates.quantiles import given
 from unacorda.query.aggregates.top_k import place_between
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.units import Reach
 
 __all__ = ["EqualBins", "FoundBins", "Histogram", "histogram"]

@@ -35,10 +35,10 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.expressions.quoting import literal
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
-from unacorda.query.schema.quoting import literal
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 

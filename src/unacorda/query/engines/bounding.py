@@ -50,7 +50,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unacorda.query.schema.quoting import double
+from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.units import Person, steps_of
 
 __all__ = [

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
 from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
 from unacorda.query.expressions.logic import LONGEST_JOINED
+from unacorda.query.expressions.quoting import identifier, literal
 from unacorda.query.expressions.types import Kind
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query
@@ -48,7 +49,6 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.quoting import identifier, literal
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit
 

@@ -25,8 +25,8 @@ from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, Un
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.engine import Engine, EngineQuery, interrupted_after
 from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
+from unacorda.query.expressions.quoting import identifier, literal, twin
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.quoting import identifier, literal, twin
 from unacorda.query.schema.sources import (
     CsvFile,
     DatabaseTable,

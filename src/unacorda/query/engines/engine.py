@@ -38,11 +38,11 @@ from unacorda.query.engines.compile import (
     compile_found,
     compile_query,
 )
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.public_tables import Public, PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Unit
 
 __all__ = [

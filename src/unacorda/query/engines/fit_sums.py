@@ -26,10 +26,10 @@ from unacorda.privacy.rounding import root_up
 from unacorda.query.engines.dialects.statements import LAYER
 from unacorda.query.expressions.conversions import held, stepped
 from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.units import Reach
 
 __all__ = [

@@ -24,7 +24,7 @@ from typing import Any
 import duckdb
 
 from unacorda.errors import InvalidParameter, MissingExtra
-from unacorda.query.schema.quoting import identifier
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.schema.table import plain_type, readings
 
 __all__ = [

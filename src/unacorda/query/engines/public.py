@@ -16,8 +16,8 @@ import duckdb
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.engine import KeyedRows, Tallies, tallied
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.schema.quoting import identifier
 
 __all__ = [
     "PublicTables",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from unacorda.query.expressions.quoting import double, quoted
 from unacorda.query.expressions.types import LARGEST, SMALLEST
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "bound",
     "bound_pair",
     "date_of_text",
-    "double",
     "extracted",
     "held",
     "in_years",
@@ -29,7 +29,6 @@ __all__ = [
     "matched",
     "number_of_text",
     "plain_number",
-    "quoted",
     "rounded",
     "stepped",
 ]
@@ -44,26 +43,6 @@ _NUMBER = rf"[+-]?(?:{_DIGITS}(?:\.[0-9]{{0,150}})?|\.{_DIGITS})(?:[eE][+-]?[0-9
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
-
-
-def double(value: float) -> str:
-    """A finite double in SQL; the exponent keeps DuckDB from reading a DECIMAL.
-
-    >>> double(0.1), double(-5.0), double(1e300)
-    ('0.1e0', '(-5.0e0)', '1e+300')
-    """
-    text = repr(value)
-    text = text if "e" in text else text + "e0"
-    return f"({text})" if value < 0 else text
-
-
-def quoted(text: str, mark: str) -> str:
-    """Text in quotes of a kind, each such mark in it doubled.
-
-    >>> print(quoted('a"b', '"'), quoted("it's", "'"))
-    "a""b" 'it''s'
-    """
-    return mark + text.replace(mark, mark * 2) + mark
 
 
 def bound(sql: str, body: Callable[[str], str]) -> str:

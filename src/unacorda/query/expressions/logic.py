@@ -18,10 +18,10 @@ from unacorda.query.expressions.conversions import (
     boolean_of_text,
     bound_pair,
     date_of_text,
-    double,
     instant_of_text,
     number_of_text,
 )
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, Operation, text_of
 from unacorda.query.expressions.types import Kind

@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import bound, bound_pair, double, held
+from unacorda.query.expressions.conversions import bound, bound_pair, held
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.tree import Operation
 from unacorda.query.expressions.types import LARGEST, Kind

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.conversions import quoted
 from unacorda.query.expressions.dates import DATES
 from unacorda.query.expressions.functions import defined
 from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES, TEXTS
 from unacorda.query.expressions.numbers import ARITHMETIC, CURVES
+from unacorda.query.expressions.quoting import quoted
 from unacorda.query.expressions.ranges import EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader, meaning
 from unacorda.query.expressions.syntax import condition, refuse_lost

@@ -13,7 +13,8 @@ import datetime as dt
 import math
 from dataclasses import dataclass, replace
 
-from unacorda.query.expressions.conversions import double, held, quoted, rounded, stepped
+from unacorda.query.expressions.conversions import held, rounded, stepped
+from unacorda.query.expressions.quoting import double, quoted
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, text_of
 from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, literal_moment

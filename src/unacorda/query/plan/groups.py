@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.schema.facts import (
@@ -24,7 +25,6 @@ from unacorda.query.schema.facts import (
     plain_key,
     tuples_of,
 )
-from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import TableSchema
 

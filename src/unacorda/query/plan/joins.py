@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.quoting import identifier, twin
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.plan.public_tables import Public, join_key
 from unacorda.query.plan.relation import (
@@ -26,7 +27,6 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Categories, Fact
-from unacorda.query.schema.quoting import identifier, twin
 from unacorda.query.schema.table import INTEGERS, ColumnReading, Identity, TableSchema
 
 __all__ = [

@@ -17,9 +17,9 @@ from dataclasses import InitVar, dataclass
 from typing import Any, Final, Protocol, final
 
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.schema.facts import Categories, Fact
-from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import ColumnReading, TableSchema
 
 __all__ = ["Looked", "Public", "join_key", "ranged"]

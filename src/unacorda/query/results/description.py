@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
-from unacorda.query.schema.quoting import NOTHING, escape
 
 __all__ = [
     "Bar",

@@ -16,12 +16,12 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.base import Answer
+from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import BatchPosition, Query
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.quoting import NOTHING, escape
 
 __all__ = ["Batch", "Release"]
 

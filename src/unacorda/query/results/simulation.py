@@ -23,13 +23,13 @@ from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.engines.compile import compile_found, compile_query
 from unacorda.query.engines.exact_counts import Given, with_found_keys
 from unacorda.query.engines.public import PublicTables
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import PeoplePart
 from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
-from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import plain_type
 from unacorda.query.schema.units import Person, Reach, Unit

@@ -30,9 +30,9 @@ from unacorda.query.expressions.conversions import (
     stepped,
 )
 from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.quoting import double, folded, identifier, twin
 from unacorda.query.expressions.types import SMALLEST, Column, Expression, Kind
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
-from unacorda.query.schema.quoting import double, folded, identifier, twin
 from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [

@@ -8,10 +8,7 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
-from unacorda.query.expressions.conversions import quoted
-from unacorda.query.schema.facts import Key
-
-__all__ = ["NOTHING", "double", "escape", "folded", "identifier", "literal", "twin"]
+__all__ = ["NOTHING", "double", "escape", "folded", "identifier", "literal", "quoted", "twin"]
 
 
 def folded(name: str) -> str:
@@ -41,6 +38,15 @@ def twin(names: Iterable[str]) -> str | None:
     return None
 
 
+def quoted(text: str, mark: str) -> str:
+    """Text in quotes of a kind, each such mark in it doubled.
+
+    >>> print(quoted('a"b', '"'), quoted("it's", "'"))
+    "a""b" 'it''s'
+    """
+    return mark + text.replace(mark, mark * 2) + mark
+
+
 def identifier(name: str) -> str:
     """A column or table name as a quoted SQL identifier, whatever it holds.
 
@@ -50,7 +56,7 @@ def identifier(name: str) -> str:
     return quoted(name, '"')
 
 
-def literal(value: Key) -> str:
+def literal(value: str | int | dt.date | None) -> str:
     """A public value as a SQL literal.
 
     >>> literal("O'Hara"), literal(3), literal(None), literal(True)
@@ -68,15 +74,16 @@ def literal(value: Key) -> str:
 
 
 def double(value: float) -> str:
-    """A finite double as a SQL literal that the engine reads back to the same bits.
+    """A finite double as SQL that the engine reads back to the same bits, and as one atom.
 
     Without an exponent the engine would read a decimal number.
 
-    >>> double(0.5), double(1e300)
-    ('0.5e0', '1e+300')
+    >>> double(0.5), double(-5.0), double(1e300)
+    ('0.5e0', '(-5.0e0)', '1e+300')
     """
     text = repr(float(value))
-    return text if "e" in text else f"{text}e0"
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if value < 0 else text
 
 
 NOTHING = "no usable answer"
