@@ -17,6 +17,7 @@ from tests.support.seams import (
     Query,
     Relation,
     SourceTable,
+    SqlContext,
     Unit,
     allocate,
     compile_query,
@@ -58,8 +59,8 @@ def check(query: Query, *budgets: Guarantee) -> None:
     assert again.digest() == query.digest()
     assert list(again.aggregates.items()) == list(query.aggregates.items())
     assert again.unit == query.unit
-    statement = compile_query(query, unit=query.unit, scan=str, salt=1)
-    assert compile_query(again, unit=again.unit, scan=str, salt=1) == statement
+    statement = compile_query(query, SqlContext(unit=query.unit, scan=str, salt=1))
+    assert compile_query(again, SqlContext(unit=again.unit, scan=str, salt=1)) == statement
     for budget in budgets or BUDGETS:
         assert allocate(again, budget).event == allocate(query, budget).event
 

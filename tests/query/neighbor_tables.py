@@ -51,6 +51,7 @@ from tests.support.seams import (
     RowsPerPerson,
     Selection,
     Session,
+    SqlContext,
     Statement,
     Sum,
     TableSchema,
@@ -397,7 +398,7 @@ def empty_scope() -> TableSchema:
 
 
 def statement_of(session: Session, query: Query, *, salt: int) -> Statement:
-    return compile_query(query, unit=session.unit, scan=session._engine.scan, salt=salt)
+    return compile_query(query, SqlContext(unit=session.unit, scan=session._engine.scan, salt=salt))
 
 
 def tallies_of(session: Session, query: Query, *, salt: int) -> Tallies:

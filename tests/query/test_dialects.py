@@ -17,6 +17,7 @@ from tests.query.neighbor_tables import AGGREGATES
 from tests.support.cases import in_subtests
 from tests.support.seams import (
     Aggregate,
+    SqlContext,
     Untranslatable,
     Values,
     check_statement,
@@ -155,10 +156,10 @@ def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggrega
         make = next(iter(makers.values()))
         table = session.table("t").where("x > 1")
         query = table.group_by("region", keys=["a", None]).agg(y=make())
-        first = compile_query(query, unit=unit, scan=scan, salt=1)
+        first = compile_query(query, SqlContext(unit=unit, scan=scan, salt=1))
         assert "bounded" in check_statement(first, tables, translate)
         query = table.group_by("region", keys=unacorda.private_keys()).agg(y=make())
-        found = compile_found(query, unit=query.limited, scan=scan, salt=1)
+        found = compile_found(query, SqlContext(unit=query.limited, scan=scan, salt=1))
         chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
         assert "bounded" in check_statement(
             chosen, check_statement(found, tables, translate), translate

@@ -20,6 +20,7 @@ from tests.support.seams import (
     PublicSelect,
     Query,
     Session,
+    SqlContext,
     compile_query,
     ledger_of,
 )
@@ -283,7 +284,7 @@ def test_an_engine_runs_nothing_that_its_session_did_not_admit() -> None:
         query = own(session)
         admitted = session._admission.admit(query, salt=1)
         foreign = other._admission.admit(own(other), salt=1)
-        statement = compile_query(query, unit=session.unit, scan=engine.scan, salt=1)
+        statement = compile_query(query, SqlContext(unit=session.unit, scan=engine.scan, salt=1))
         raw = [query, statement, statement.counts, "SELECT 1", foreign, None]
         keys = query_with_keys(session)
         for wrong in [*raw, keys]:  # such are found first

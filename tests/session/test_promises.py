@@ -137,7 +137,7 @@ def _parts_for_nothing(patch: Patch) -> None:
 
 
 def _everybody_in_every_part(patch: Patch) -> None:
-    def wrong(text: str, rows: Any, step: Any, **_: Any) -> str:
+    def wrong(text: str, rows: Any, step: Any, *_: Any) -> str:
         return f"""SELECT * FROM ({text}) WHERE "{step.column.name}" = '{step.key}'"""
 
     plant(patch, rows_of_part, wrong)

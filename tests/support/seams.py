@@ -105,7 +105,13 @@ from unacorda.query.engines import compile as compiler
 from unacorda.query.engines import engine as engines
 from unacorda.query.engines import postgres as postgres_asking
 from unacorda.query.engines.bounding import bound_rows, salted_hash
-from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
+from unacorda.query.engines.compile import (
+    SqlContext,
+    Statement,
+    compile_chosen,
+    compile_found,
+    compile_query,
+)
 from unacorda.query.engines.compile import _parted as rows_of_part
 from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
@@ -303,6 +309,7 @@ __all__ = [
     "SourceTable",
     "SparkAsking",
     "SplitPart",
+    "SqlContext",
     "SqliteStore",
     "Statement",
     "Strategy",

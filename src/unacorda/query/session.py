@@ -29,7 +29,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.engines.compile import relation
+from unacorda.query.engines.compile import SqlContext, relation
 from unacorda.query.engines.engine import Admission, Engine, check_timeout
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.public import read_public_table
@@ -346,7 +346,7 @@ def digest_of(
     first = next(iter(found.values()))
     stated = {
         "tables": {
-            name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
+            name: relation(rows, (), SqlContext(unit=unit, scan=engine.scan, salt=0))
             for name, rows in first.items()
         },
         "keys": [encode(key) for key in found],

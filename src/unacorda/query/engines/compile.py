@@ -27,7 +27,7 @@ person is carried whole: cut, two people could become one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
 from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
@@ -55,7 +55,7 @@ from unacorda.query.schema.units import Person, Unit
 __all__ = [
     "KeyCountSql",
     "KeyTable",
-    "Located",
+    "SqlContext",
     "Statement",
     "compile_chosen",
     "compile_found",
@@ -64,25 +64,36 @@ __all__ = [
 ]
 
 
-Located = Callable[[str], str]
-"""From the name of a table to SQL of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlContext:
+    """What the SQL of a question depends on beside the question.
 
-
-def relation(
-    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool = True
-) -> str:
-    """SELECT of at least the columns with these identifiers, and of what ids are made of.
-
-    scan: from a table's name to SQL of it; salt: for what is drawn of a person's rows; unit: what
-    is protected, with its limits; once: whether the engine computes what WITH names a single time.
+    unit: what is protected, with its limits. scan: from the name of a table to SQL of it. salt: 128
+    bits drawn for this question, for what is drawn of a person's rows. narrow: whether the engine
+    is quicker to order wide rows by few columns, and to join; once: whether it computes what WITH
+    names as MATERIALIZED a single time.
     """
+
+    unit: Unit
+    scan: Callable[[str], str]
+    salt: int
+    narrow: bool = False
+    once: bool = True
+
+    def drawing(self, purpose: str) -> SqlContext:
+        """The same with a salt of its own for a purpose."""
+        return replace(self, salt=salt_for(purpose, self.salt))
+
+
+def relation(rows: Relation, names: Iterable[str], context: SqlContext) -> str:
+    """SELECT of at least the columns with these identifiers, and of what ids are made of."""
     wanted = rows.wanted(names)
     leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
-    source = _source(rows, names, scan=scan, salt=salt, unit=unit, once=once)
+    source = _source(rows, names, context)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
     for place, step in enumerate(rows.steps):
-        if place == rows.multiplying and isinstance(unit, Person):
-            text = _before_copies(text, rows, place, names, unit=unit, salt=salt, once=once)
+        if place == rows.multiplying and isinstance(context.unit, Person):
+            text = _before_copies(text, rows, place, names, context)
         match step:
             case RowFilter(expression=expression):
                 text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
@@ -94,47 +105,37 @@ def relation(
                 carried = _carried_columns(rows, place, names)
                 text = f"SELECT {carried}, {parts} AS {identifier(name)} FROM ({text})"
             case PeoplePart():
-                text = _parted(text, rows, step, scan=scan, unit=unit)
+                text = _parted(text, rows, step, context)
             case Lookup():
-                text = _looked_up(
-                    text, step, wanted, scan, _carried_columns(rows, place, names, "here.")
-                )
+                carried = _carried_columns(rows, place, names, "here.")
+                text = _looked_up(text, step, wanted, context, carried)
     return text
 
 
-def _source(
-    rows: Relation, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool
-) -> str:
+def _source(rows: Relation, names: Iterable[str], context: SqlContext) -> str:
     if isinstance(rows.source, SourceTable):
-        return scan(rows.source.name)
+        return context.scan(rows.source.name)
     sides = [
-        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), unit=unit, once=once)
+        relation(side, needed, context.drawing(purpose))
         for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, Matched):
-        return _matched(rows, rows.source, sides, needed_here, salt=salt, once=once)
+        return _matched(rows, rows.source, sides, needed_here, context)
     return _united(rows, rows.source, sides, needed_here)
 
 
 def _before_copies(
-    text: str,
-    rows: Relation,
-    place: int,
-    names: Iterable[str],
-    *,
-    unit: Person,
-    salt: int,
-    once: bool,
+    text: str, rows: Relation, place: int, names: Iterable[str], context: SqlContext
 ) -> str:
     """Of every person as many rows as count of them in all, before the step at this place."""
+    assert isinstance(context.unit, Person)
     bound, short = _bound(
         text,
         [f"{one.sql} AS u{index}" for index, one in enumerate(rows.identities)],
         _there(rows, place, names),
-        most=unit.all_rows,
-        salt=salt_for("rows before copies", salt),
-        once=once,
+        context.drawing("rows before copies"),
+        most=context.unit.all_rows,
     )
     listed = ", ".join(f"{value} AS {identifier(name)}" for name, value in short.items())
     return f"SELECT {listed} FROM ({bound}) AS kept"
@@ -169,13 +170,7 @@ def _cut(sql: str, name: str, *, cut: bool) -> str:
 
 
 def _bound(
-    text: str,
-    ids: Sequence[str],
-    columns: Iterable[str],
-    *,
-    most: int,
-    salt: int,
-    once: bool,
+    text: str, ids: Sequence[str], columns: Iterable[str], context: SqlContext, *, most: int
 ) -> tuple[str, dict[str, str]]:
     """SELECT (u0, ..., c0, ...) of at most so many rows of everybody who has an id.
 
@@ -191,8 +186,8 @@ def _bound(
         cells=1,
         cell=["cell"],
         values=list(values.values()),
-        salt=salt,
-        once=once,
+        salt=context.salt,
+        once=context.once,
     )
     return bound, values
 
@@ -202,7 +197,7 @@ def _taken(step: Lookup, wanted: frozenset[str]) -> list[ColumnReading]:
     return [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
 
 
-def _parted(text: str, rows: Relation, step: PeoplePart, *, scan: Located, unit: Unit) -> str:
+def _parted(text: str, rows: Relation, step: PeoplePart, context: SqlContext) -> str:
     """The rows with this key of the people who are bound to it.
 
     Whom is decided from all tables that are parted, with the salt of the split alone.
@@ -215,7 +210,7 @@ def _parted(text: str, rows: Relation, step: PeoplePart, *, scan: Located, unit:
     named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
     parts = []
     for member, column in step.members:
-        own = relation(member, {column.name}, scan=scan, salt=step.salt, unit=unit)
+        own = relation(member, {column.name}, replace(context, salt=step.salt))
         listed = _typed(member, step.types, prefix)
         parts.append(
             f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
@@ -250,7 +245,9 @@ def _typed(rows: Relation, types: Sequence[str], prefix: str) -> list[str]:
     ]
 
 
-def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located, carried: str) -> str:
+def _looked_up(
+    text: str, step: Lookup, wanted: frozenset[str], context: SqlContext, carried: str
+) -> str:
     """Each row beside the public rows that it meets, of which there are at most `step.most`.
 
     That number was counted when the question was put, and the noise rests on it. The statement
@@ -274,7 +271,7 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located, c
     keys = ", ".join(f"j{index}" for index in range(len(step.pairs)))
     order = ", ".join([identifier(leaf.name) for leaf in taken] or [keys])
     turns = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS turn"
-    there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {scan(step.table)})"
+    there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {context.scan(step.table)})"
     there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
     beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
     join = "LEFT JOIN" if step.how == "left" else "JOIN"
@@ -286,9 +283,7 @@ def _matched(
     source: Matched,
     sides: Sequence[str],
     needed: set[str],
-    *,
-    salt: int,
-    once: bool,
+    context: SqlContext,
 ) -> str:
     """Each side bound by itself, then joined on the person, and on the further columns."""
     columns = {new: source.columns[new] for new in source.columns if new in needed}
@@ -300,9 +295,8 @@ def _matched(
             text,
             _ids(rows, rows.sides[number]),
             own,
+            context.drawing(purpose),
             most=source.max_rows[number],
-            salt=salt_for(purpose, salt),
-            once=once,
         )
         kept.append((bound, values))
     (left, of_left), (right, of_right) = kept
@@ -393,32 +387,20 @@ class Statement:
         return self.measures > 0 or not (self.rankings or self.ladders)
 
 
-def compile_query(
-    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
-) -> Statement:
-    """The SQL of a query.
-
-    scan: where each table is; salt: 128 bits drawn for this question; narrow: whether the engine
-    is quicker to order wide rows by few columns, and to join; once: whether it computes what WITH
-    names a single time.
-    """
-    keys = _public_keys(query)
-    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once)
-    return _counted(query, unit=unit, keys=keys, bounded=bounded)
+def compile_query(query: Query, context: SqlContext) -> Statement:
+    """The SQL of a query."""
+    bounded = _bounded(query, ["cell"], context)
+    return _counted(query, unit=context.unit, keys=_public_keys(query), bounded=bounded)
 
 
-def compile_found(
-    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
-) -> KeyCountSql:
-    """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
+def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
+    """The SQL that finds the private keys of a query."""
     names = _private_names(query)
     listed = ", ".join(names)
-    people = PeopleCount().sql(unit)
+    people = PeopleCount().sql(context.unit)
     return KeyCountSql(
         keys=_public_keys(query),
-        held=_bounded(
-            query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once
-        ),
+        held=_bounded(query, ["cell", *names], context),
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
         f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
     )
@@ -465,29 +447,21 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
     )
 
 
-def _bounded(
-    query: Query,
-    cell: Sequence[str],
-    *,
-    unit: Unit,
-    scan: Located,
-    salt: int,
-    narrow: bool,
-    once: bool,
-) -> str:
+def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
+    unit = context.unit
     if not isinstance(unit, Person):
-        return _rows(query, query.inputs, unit=unit, scan=scan, salt=salt, once=once)
+        return _rows(query, query.inputs, context)
     carried = _carried(query)
     bounded = bound_rows(
-        _rows(query, carried, unit=unit, scan=scan, salt=salt, once=once),
+        _rows(query, carried, context),
         unit=unit,
         cells=query.cells,
         cell=cell,
         values=[f"v{index}" for index in range(len(carried))],
-        salt=salt,
-        narrow=narrow,
-        once=once,
+        salt=context.salt,
+        narrow=context.narrow,
+        once=context.once,
     )
     if carried == query.inputs:
         return bounded
@@ -511,18 +485,9 @@ def _carried(query: Query) -> tuple[str, ...]:
     return tuple(map(identifier, sorted(names))) if 0 < len(names) < len(inputs) else inputs
 
 
-def _rows(
-    query: Query, values: Sequence[str], *, unit: Unit, scan: Located, salt: int, once: bool
-) -> str:
+def _rows(query: Query, values: Sequence[str], context: SqlContext) -> str:
     """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values."""
-    text = relation(
-        query.rows,
-        query.names,
-        scan=scan,
-        salt=salt,
-        unit=unit,
-        once=once,
-    )
+    text = relation(query.rows, query.names, context)
     ids = [identity.sql for identity in query.rows.identities]
     parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
@@ -530,7 +495,7 @@ def _rows(
     parts += [f"{group.found} AS {name}" for group, name in private]
     parts += [f"{sql} AS v{index}" for index, sql in enumerate(values)]
     text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
-    if isinstance(unit, Person):
+    if isinstance(context.unit, Person):
         present = " AND ".join(f"{sql} IS NOT NULL" for sql in ids)
         text += f" WHERE {present}"
     return text

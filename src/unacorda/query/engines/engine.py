@@ -33,6 +33,7 @@ from unacorda.query.aggregates.grid_counts import Lines
 from unacorda.query.engines.compile import (
     KeyCountSql,
     KeyTable,
+    SqlContext,
     Statement,
     compile_chosen,
     compile_found,
@@ -319,14 +320,14 @@ class Admission:
         """
         query = self.asked(query)
         compiled = compile_query if query.private is None else compile_found
-        sql = compiled(
-            query,
+        context = SqlContext(
             unit=query.limited,
             scan=self.engine.scan,
             salt=salt,
             narrow=self.engine.narrow,
             once=self.engine.once,
         )
+        sql = compiled(query, context)
         return Admitted(query=query, engine=self.engine, sql=sql, key=_KEY)
 
     def _owns(self, rows: Relation) -> bool:

@@ -20,7 +20,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.base import Assumed, Assumption
 from unacorda.query.allocation import Allocation, allocate_together
-from unacorda.query.engines.compile import compile_found, compile_query
+from unacorda.query.engines.compile import SqlContext, compile_found, compile_query
 from unacorda.query.engines.exact_counts import Given, with_found_keys
 from unacorda.query.engines.public import PublicTables
 from unacorda.query.expressions.quoting import identifier
@@ -320,7 +320,8 @@ def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables
         return asked
     assert allocation is not None
     assert allocation.rule is not None
-    found = compile_found(asked, unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
+    context = SqlContext(unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
+    found = compile_found(asked, context)
     with closing(tables.find(found)) as held:
         return with_found_keys(asked, held, rule=allocation.rule, bits=SeededBits(0))[0]
 
@@ -355,7 +356,8 @@ class _PublicRows:
 
     def __init__(self, query: Query, tables: PublicTables, *, unit: Unit) -> None:
         self.query, self.tables = query, tables
-        self.statement = compile_query(query, unit=unit, scan=tables.scan, salt=0)
+        context = SqlContext(unit=unit, scan=tables.scan, salt=0)
+        self.statement = compile_query(query, context)
 
     def read(self, select: str) -> list[tuple[Any, ...]]:
         """A SELECT over `held`."""
@@ -410,7 +412,7 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:
 
 def _answers(query: Query, unit: Unit, tables: PublicTables) -> dict[str, tuple[float | None, ...]]:
     """The answers by column, almost without noise."""
-    statement = compile_query(query, unit=unit, scan=tables.scan, salt=0)
+    statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
     reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
     given = Given.of(query, tables.run(statement))
     answers: dict[str, tuple[float | None, ...]] = {}
