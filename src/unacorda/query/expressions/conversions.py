@@ -19,13 +19,13 @@ from unacorda.query.expressions.types import LARGEST, SMALLEST
 
 __all__ = [
     "boolean_of_text",
-    "bound",
-    "bound_pair",
     "date_of_text",
     "extracted",
     "held",
     "in_years",
     "instant_of_text",
+    "let",
+    "let_pair",
     "matched",
     "number_of_text",
     "plain_number",
@@ -45,14 +45,14 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
-def bound(sql: str, body: Callable[[str], str]) -> str:
+def let(sql: str, body: Callable[[str], str]) -> str:
     """SQL that uses an operand several times: as it stands where short, by a name where long."""
     if len(sql) <= _SHORT:
         return body(sql)
     return f"list_transform([{sql}], lambda {_BOUND}: {body(_BOUND)})[1]"
 
 
-def bound_pair(first: str, second: str, body: Callable[[str, str], str]) -> str:
+def let_pair(first: str, second: str, body: Callable[[str, str], str]) -> str:
     """As `bound`, for two operands."""
     if len(first) + len(second) <= _SHORT:
         return body(first, second)
@@ -78,7 +78,7 @@ WHEN x < 0e0 THEN (-9.0e0) WHEN x > 0e0 THEN 9.0e0 END)
         f"WHEN abs({{0}}) < {small} THEN 0e0 {nan}"
         f"WHEN {{0}} < 0e0 THEN {double(-most)} WHEN {{0}} > 0e0 THEN {large} END)"
     )
-    return bound(sql, arms.format)
+    return let(sql, arms.format)
 
 
 def stepped(sql: str, step: float) -> str:
@@ -102,7 +102,7 @@ def rounded(value: float, step: float) -> float:
 def in_years(sql: str, kind: str) -> str:
     """SQL of a DATE or TIMESTAMP where it is in the years 1 to 9999, else NULL."""
     ends = f">= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'"
-    return bound(sql, lambda x: f"(CASE WHEN {x} {ends.format(x)} THEN {x} END)")
+    return let(sql, lambda x: f"(CASE WHEN {x} {ends.format(x)} THEN {x} END)")
 
 
 def matched(pattern: str) -> str:
@@ -145,7 +145,7 @@ def boolean_of_text(sql: str) -> str:
         ", ".join(quoted(form, "'") for word in words for form in _spellings(word))
         for words in (_TRUE, _FALSE)
     )
-    return bound(
+    return let(
         sql, lambda x: f"(CASE WHEN {x} IN ({true}) THEN TRUE WHEN {x} IN ({false}) THEN FALSE END)"
     )
 

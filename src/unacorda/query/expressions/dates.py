@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Callable
 
-from unacorda.query.expressions.conversions import bound, extracted, in_years
+from unacorda.query.expressions.conversions import extracted, in_years, let
 from unacorda.query.expressions.ranges import EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Operation
 from unacorda.query.expressions.types import Kind
@@ -159,7 +159,7 @@ def _date_add(node: Operation, operands: tuple[Value, ...]) -> Value:
     kind, sign = operand.kind.name, ">=" if steps < 0 else "<"
     exact = end.replace(tzinfo=None).isoformat(sep=" ")
     said = exact if operand.kind == Kind.TIMESTAMP else end.date().isoformat()
-    inside = bound(operand.sql, lambda x: f"(CASE WHEN {x} {sign} {kind} '{said}' THEN {x} END)")
+    inside = let(operand.sql, lambda x: f"(CASE WHEN {x} {sign} {kind} '{said}' THEN {x} END)")
     return _of_date(node, operand, f"({inside} + INTERVAL ({steps}) {unit})")
 
 
@@ -245,7 +245,7 @@ def _parsed(node: Operation, operands: tuple[Value, ...]) -> Value:
         clock = " || ':' || ".join(said(letter, "00") for letter in "HMS")
         return f"TRY_CAST(({day} || ' ' || {clock}) AS TIMESTAMP)"
 
-    sql = in_years(bound(operand.sql, instant), "TIMESTAMP")
+    sql = in_years(let(operand.sql, instant), "TIMESTAMP")
     return Value(sql=sql, kind=Kind.TIMESTAMP, range=EVERYTHING, node=node)
 
 
@@ -253,7 +253,7 @@ def _of_seconds(node: Operation, operands: tuple[Value, ...]) -> Value:
     """The instant so many seconds after the beginning of 1970."""
     (operand,) = map(numeric, operands)
     least, most = _SECONDS
-    sql = bound(
+    sql = let(
         operand.sql, lambda x: f"(CASE WHEN {x} >= {least}e0 AND {x} < {most}e0 THEN {x} END)"
     )
     sql = in_years(f"make_timestamp(CAST(round({sql} * 1e6) AS BIGINT))", "TIMESTAMP")
@@ -273,7 +273,7 @@ def _made(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 def _digits(sql: str, most: int) -> str:
     """A whole number from 1 to a number of at most four digits, as text with leading zeros."""
-    whole = bound(
+    whole = let(
         sql,
         lambda x: f"(CASE WHEN {x} >= 1e0 AND {x} <= {most}e0 AND {x} = floor({x}) THEN {x} END)",
     )

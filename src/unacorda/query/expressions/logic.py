@@ -16,9 +16,9 @@ from dataclasses import replace
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.conversions import (
     boolean_of_text,
-    bound_pair,
     date_of_text,
     instant_of_text,
+    let_pair,
     number_of_text,
 )
 from unacorda.query.expressions.quoting import double
@@ -182,7 +182,7 @@ def _coalesce(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 def _nullif(node: Operation, operands: tuple[Value, ...]) -> Value:
     a, b = _united(operands)
-    sql = bound_pair(a.sql, b.sql, lambda x, y: f"(CASE WHEN {x} = {y} THEN NULL ELSE {x} END)")
+    sql = let_pair(a.sql, b.sql, lambda x, y: f"(CASE WHEN {x} = {y} THEN NULL ELSE {x} END)")
     return replace(a, sql=sql, node=node, nullable=True)
 
 

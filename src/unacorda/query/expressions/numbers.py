@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import bound, bound_pair, held
+from unacorda.query.expressions.conversions import held, let, let_pair
 from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.tree import Operation
@@ -117,7 +117,7 @@ def _remainder(node: Operation, operands: tuple[Value, ...]) -> Value:
 def _nonzero(value: Value) -> str:
     if not _may_hold_zero(value):
         return value.sql
-    return bound(value.sql, lambda x: f"(CASE WHEN {x} <> 0e0 THEN {x} END)")
+    return let(value.sql, lambda x: f"(CASE WHEN {x} <> 0e0 THEN {x} END)")
 
 
 def _negative(node: Operation, operands: tuple[Value, ...]) -> Value:
@@ -190,7 +190,7 @@ def _sign(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 def _root(node: Operation, operands: tuple[Value, ...]) -> Value:
     (a,) = map(numeric, operands)
-    guarded = bound(a.sql, lambda x: f"(CASE WHEN {x} >= 0e0 THEN {x} END)")
+    guarded = let(a.sql, lambda x: f"(CASE WHEN {x} >= 0e0 THEN {x} END)")
     size = Size(math.sqrt(a.size.least) / 2, math.sqrt(a.size.most) * 2)
     return number(f"sqrt({guarded})", node=node, range=ranges.root(a.range), size=size)
 
@@ -202,7 +202,7 @@ _FARTHEST = 1_100.0
 def _logarithm(function: Callable[[float], float]) -> _Rule:
     def rule(node: Operation, operands: tuple[Value, ...]) -> Value:
         (a,) = map(numeric, operands)
-        guarded = bound(a.sql, lambda x: f"(CASE WHEN {x} > 0e0 THEN {x} END)")
+        guarded = let(a.sql, lambda x: f"(CASE WHEN {x} > 0e0 THEN {x} END)")
         return number(
             f"{node.name.lower()}({guarded})",
             node=node,
@@ -247,7 +247,7 @@ def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
     base, exponent = (kept(numeric(operand)) for operand in operands)
     y, size = exponent.range.lower, PLAIN
     if y != exponent.range.upper or abs(y) > _MOST_CONSTANT:
-        sql = bound_pair(base.sql, exponent.sql, _any_power)
+        sql = let_pair(base.sql, exponent.sql, _any_power)
         found = ranges.power(base.range, exponent.range)
         lower, upper = (
             end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
@@ -255,14 +255,14 @@ def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
         )
         found = Range(0.0 if 0 < lower < PLAIN.least else lower, upper)
     elif y == 0:
-        sql = bound(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
+        sql = let(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
         found = Range(1.0, 1.0)
     else:
         power = min(1_000.0 / abs(y), 332.0)
         base = kept(base, Size(2.0 ** -math.floor(power), 2.0**power))
         real = ">= 0e0" if y != math.floor(y) else "IS NOT NULL"
         real = real if y > 0 else f"{real} AND {{0}} <> 0e0"
-        within = bound(base.sql, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
+        within = let(base.sql, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
         sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
         ends = sorted(max(one, base.size.least) ** y for one in (base.size.least, base.size.most))
         size = Size(ends[0] / 2, ends[1] * 2)
@@ -327,7 +327,7 @@ def _wave(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 def _arc(node: Operation, operands: tuple[Value, ...]) -> Value:
     (operand,) = map(numeric, operands)
-    sql = bound(operand.sql, lambda x: f"(CASE WHEN abs({x}) <= 1e0 THEN {x} END)")
+    sql = let(operand.sql, lambda x: f"(CASE WHEN abs({x}) <= 1e0 THEN {x} END)")
     found = Range(0.0, _WHOLE) if node.name == "ACOS" else Range(-_HALF, _HALF)
     return number(f"{node.name.lower()}({sql})", node=node, range=found, size=_curved(operand))
 

@@ -20,11 +20,11 @@ from typing import Any, Protocol
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.conversions import (
     boolean_of_text,
-    bound,
     date_of_text,
     held,
     in_years,
     instant_of_text,
+    let,
     plain_number,
     rounded,
     stepped,
@@ -308,14 +308,14 @@ def _number(
             f"(CASE WHEN {{0}} BETWEEN {low} AND {high} THEN {{0}} "
             f"WHEN {{0}} < {low} THEN {low} {nan}WHEN {{0}} > {high} THEN {high} END)"
         )
-        number = bound(raw, cut.format)
+        number = let(raw, cut.format)
         number = number if exact else stepped(number, SMALLEST)
         return number, replace(column, lower=lower, upper=upper, step=SMALLEST)
     if exact:
         return f"({raw} + 0.0e0)", replace(column, least=1e-39, most=1e39)
     number = held(raw, undefined=not text)
     if kind is Kind.INTEGER:  # declared categories: what is not whole is none of them
-        number = bound(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
+        number = let(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
     return number, column
 
 

@@ -69,7 +69,7 @@ def _rounded(rule: Callable[[Dialect, str], str]) -> Writing:
             raise Untranslatable("ROUND to digits")
         if value.type != "DOUBLE":
             return value
-        return Typed(dialect.bound(value.sql, lambda v: rule(dialect, v)), "DOUBLE")
+        return Typed(dialect.let(value.sql, lambda v: rule(dialect, v)), "DOUBLE")
 
     return write
 
@@ -296,7 +296,7 @@ def _matched(writer: Values, node: exp.Expression) -> Typed:
     if not (isinstance(pattern, exp.Literal) and isinstance(group, exp.Literal)):
         raise Untranslatable("REGEXP_EXTRACT")
     value = writer.value(node.this).sql
-    return Typed(writer.dialect.matched(value, pattern.name, int(group.name)), "TEXT")
+    return Typed(writer.dialect.pattern_group(value, pattern.name, int(group.name)), "TEXT")
 
 
 def _collated(writer: Values, node: exp.Expression) -> Typed:
@@ -356,11 +356,11 @@ def _cast(writer: Values, node: exp.Expression) -> Typed:
     if value.type == "TEXT" and stored in ("DOUBLE", "DATE", "TIMESTAMP"):
         if not isinstance(operand.unnest(), exp.RegexpExtract | exp.DPipe):
             raise Untranslatable(f"CAST of text AS {target}")  # which no pattern has matched
-        return Typed(dialect.read(value.sql, stored), stored)
+        return Typed(dialect.converted(value.sql, stored), stored)
     if stored == "BIGINT" and value.type in ("DOUBLE", "BIGINT"):
         return Typed(_within(dialect, value, _ENDS[target]), stored)
     if (value.type, stored) == ("DOUBLE", "HUGEINT"):
-        return Typed(dialect.bound(value.sql, lambda v: _huge(dialect, v)), stored)
+        return Typed(dialect.let(value.sql, lambda v: _huge(dialect, v)), stored)
     if stored not in _PLAIN.get(value.type, ()):
         raise Untranslatable(f"CAST of {value.type} AS {target}")
     sql = f"CAST({value.sql} AS int)" if value.type == "BOOLEAN" and stored != "TEXT" else value.sql
@@ -394,14 +394,14 @@ def _within(dialect: Dialect, value: Typed, bits: int) -> str:
     """A number as a whole one, a tie to the even one; NULL beyond the ends of a type."""
     if value.type == "BIGINT":
         ends = f"{dialect.whole(-(1 << bits))} AND {dialect.whole((1 << bits) - 1)}"
-        return dialect.bound(value.sql, lambda v: f"(CASE WHEN {v} BETWEEN {ends} THEN {v} END)")
+        return dialect.let(value.sql, lambda v: f"(CASE WHEN {v} BETWEEN {ends} THEN {v} END)")
     low, high = dialect.number(-(2.0**bits)), dialect.number(2.0**bits)
 
     def held(v: str) -> str:
         inside = f"{v} >= {low} AND {v} < {high}"
         return f"(CASE WHEN {inside} THEN {dialect.cast(v, 'BIGINT')} END)"
 
-    return dialect.bound(dialect.near(value.sql), held)
+    return dialect.let(dialect.near(value.sql), held)
 
 
 def _huge(dialect: Dialect, v: str) -> str:

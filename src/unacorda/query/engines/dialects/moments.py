@@ -94,9 +94,9 @@ def _whole_units(
         return Typed(dialect.divided(apart, dialect.whole(size)), "BIGINT")
 
     def signed(p: str, q: str) -> str:
-        whole = dialect.bound(
+        whole = dialect.let(
             f"least({p}, {q})",
-            lambda x: dialect.bound(
+            lambda x: dialect.let(
                 f"greatest({p}, {q})",
                 lambda y: _months_between(dialect, x, y, last_days=last_days),
                 name="y",
@@ -104,9 +104,7 @@ def _whole_units(
         )
         return f"(CASE WHEN {p} > {q} THEN - {whole} WHEN {p} <= {q} THEN {whole} END)"
 
-    months = dialect.bound(
-        a, lambda p: dialect.bound(b, lambda q: signed(p, q), name="q"), name="p"
-    )
+    months = dialect.let(a, lambda p: dialect.let(b, lambda q: signed(p, q), name="q"), name="p")
     return Typed(dialect.divided(months, str(_IN_MONTHS[unit])), "BIGINT")
 
 

@@ -75,7 +75,7 @@ def _literal(value: str) -> str:
     return text(f"E'{escaped}'")
 
 
-def _bound(writer: Values, node: exp.Expression) -> Typed:
+def _let(writer: Values, node: exp.Expression) -> Typed:
     """list_transform([value], lambda name: body)[1]: a column, or two, of a row of its own."""
     operand, name, inner = lambda_parts(node)
     alias = f"bound{len(writer.names)}"
@@ -188,7 +188,7 @@ _TYPES: Mapping[str, str] = {
 }
 _WRITERS: Mapping[type[object], Writing] = {
     **COMMON,
-    exp.Bracket: _bound,
+    exp.Bracket: _let,
     exp.Explode: _exploded,
     exp.Min: _end("min", "bool_and"),
     exp.Max: _end("max", "bool_or"),
@@ -236,7 +236,7 @@ class _Postgres(Dialect):
     def whole(self, value: int) -> str:
         return f"'{value}'::{'bigint' if -(1 << 63) <= value < 1 << 63 else 'numeric'}"
 
-    def lists(self, parameters: str, types: tuple[str, ...]) -> str:
+    def parameter_table(self, parameters: str, types: tuple[str, ...]) -> str:
         first = int(parameters) + 1
         given = ", ".join(
             f"${number}::{self.types[kind]}[]" for number, kind in enumerate(types, start=first)
@@ -251,22 +251,22 @@ class _Postgres(Dialect):
             f"WITH ORDINALITY AS listed({', '.join(names)}, number)) AS lists"
         )
 
-    def bound(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
         """OFFSET 0 keeps the planner from putting the value back into its places."""
         if len(value) <= _SHORT:
             return body(value)
         return f"(SELECT {body(f'b{name}.v')} FROM (SELECT {value} AS v OFFSET 0) AS b{name})"
 
-    def read(self, text: str, kind: str) -> str:
+    def converted(self, text: str, kind: str) -> str:
         """A number that matched its pattern is one; of days there may be none."""
         if kind == "DOUBLE":
             return self.cast(text, kind)
         valid = f"pg_input_is_valid({{0}}, '{self.types[kind]}')"
-        return self.bound(
+        return self.let(
             text, lambda v: f"(CASE WHEN {valid.format(v)} THEN {self.cast(v, kind)} END)", name="r"
         )
 
-    def matched(self, text: str, pattern: str, group: int) -> str:
+    def pattern_group(self, text: str, pattern: str, group: int) -> str:
         own = "^" + pattern.removeprefix(r"\A").removesuffix(r"\z") + "$"
         return f"(regexp_match({text}, {_literal(own)}))[{group}]"
 
@@ -315,7 +315,7 @@ class _Postgres(Dialect):
                 f"+ ({v} % {_DAY}) * interval '1 microsecond')"
             )
 
-        return self.bound(micros, made)
+        return self.let(micros, made)
 
     def truncated(self, instant: str, unit: str) -> str:
         return f"date_trunc('{unit.lower()}', {instant})"

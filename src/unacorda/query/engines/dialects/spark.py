@@ -57,7 +57,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _bound(writer: Values, node: exp.Expression) -> Typed:
+def _let(writer: Values, node: exp.Expression) -> Typed:
     """list_transform([value], lambda name: body)[1]."""
     operand, name, inner = lambda_parts(node)
     alias = f"t{len(writer.names)}"
@@ -112,7 +112,7 @@ _TYPES: Mapping[str, str] = {
 }
 _WRITERS: Mapping[type[object], Writing] = {
     **COMMON,
-    exp.Bracket: _bound,
+    exp.Bracket: _let,
     exp.Explode: _exploded,
     exp.Mod: _remainder,
     exp.BitwiseRightShift: _shifted,
@@ -156,19 +156,19 @@ class _Spark(Dialect):
         mark = "" if size < 1 << 31 else "L" if size < 1 << 63 else "BD"
         return f"({value}{mark})" if value < 0 else f"{value}{mark}"
 
-    def lists(self, parameters: str, types: tuple[str, ...]) -> str:
+    def parameter_table(self, parameters: str, types: tuple[str, ...]) -> str:
         del types
         return quoted(parameters)
 
-    def bound(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
         if len(value) <= _SHORT:
             return body(value)
         return f"transform(array({value}), {name} -> {body(name)})[0]"
 
-    def read(self, text: str, kind: str) -> str:
+    def converted(self, text: str, kind: str) -> str:
         return f"TRY_CAST({text} AS {self.types[kind]})"
 
-    def matched(self, text: str, pattern: str, group: int) -> str:
+    def pattern_group(self, text: str, pattern: str, group: int) -> str:
         return f"regexp_extract({text}, {_literal(pattern)}, {group})"
 
     def trimmed(self, text: str, signs: str, side: str) -> str:

@@ -521,7 +521,7 @@ class _StatementReading:
                 raise Untranslatable("SELECT without FROM")
             items.append(f"{self._quoted(column)} AS {self._quoted(name)}")
             columns[name] = Typed(self._quoted(name), kind)
-        lists = self.dialect.lists(self.parameters, tuple(self.found))
+        lists = self.dialect.parameter_table(self.parameters, tuple(self.found))
         return f"SELECT {', '.join(items)} FROM {lists}", columns
 
     def _qualified(self, relation: str | None, name: str) -> str:

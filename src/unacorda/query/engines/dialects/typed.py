@@ -143,19 +143,19 @@ class Dialect(ABC):
         """A whole number."""
 
     @abstractmethod
-    def lists(self, parameters: str, types: tuple[str, ...]) -> str:
+    def parameter_table(self, parameters: str, types: tuple[str, ...]) -> str:
         """The relation whose columns p1, p2, ... are lists of these types, with `row` from 0 on."""
 
     @abstractmethod
-    def bound(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
         """SQL that uses a value several times, under a name where it is long."""
 
     @abstractmethod
-    def read(self, text: str, kind: str) -> str:
+    def converted(self, text: str, kind: str) -> str:
         """A number, date or instant out of a text of digits; NULL where it says none."""
 
     @abstractmethod
-    def matched(self, text: str, pattern: str, group: int) -> str:
+    def pattern_group(self, text: str, pattern: str, group: int) -> str:
         r"""A group of a pattern between \A and \z in a text."""
 
     @abstractmethod
