@@ -294,6 +294,13 @@ def test_texts_in_options_stay_texts(run: Run, visits: str, tmp_path: Path, text
     assert Path(visits).read_bytes() == before
 
 
+@pytest.mark.parametrize("option", ["--columns", "--output"])
+def test_a_file_whose_name_cannot_be_is_refused(run: Run, visits: str, option: str) -> None:
+    ran = run("query", visits, *BASE, option, "a\0.json", COUNT)
+    assert ran.code == 2
+    assert option in ran.err
+
+
 def test_signs_that_stdout_cannot_write_are_escaped(
     visits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ for part, epsilon in ((parts["a"], 2), (parts["b"], "1.5"), (inner[0], 1), (inne
     part.evaluate(part.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(epsilon))
 if "reserved" == WHEN:
     commit = type(session._ledger).commit
-    type(session._ledger).commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    type(session._ledger).commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     parts["b"].evaluate(parts["b"].table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1))
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -62,7 +62,7 @@ _DEEPEST = 40
 
 
 @click.command(help=HELP, short_help="Price a composition of mechanisms.")
-@click.argument("events", metavar="EVENTS", required=False, help="What is priced.")
+@click.argument("events", metavar="[EVENTS]", required=False, help="What is priced.")
 @click.option(
     "--event-json",
     metavar="FILE|-",

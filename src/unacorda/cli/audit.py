@@ -21,10 +21,9 @@ from unacorda.errors import InvalidParameter
 if TYPE_CHECKING:
     from unacorda.audit import Bound
 
-__all__ = ["CONFIDENCE", "audit", "read_scores"]
+__all__ = ["audit", "read_scores"]
 
 METHODS = ("one-run", "f-dp", "anytime", "many-runs")
-CONFIDENCE = params.number(above=0, below=1)
 
 _TRUE = frozenset({"1", "1.0", "true", "yes", "in"})
 _FALSE = frozenset({"0", "0.0", "false", "no", "out"})
@@ -63,7 +62,7 @@ The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 @click.option(
     "--delta",
     metavar="X",
-    type=params.number(below=1),
+    type=params.DELTA,
     default="0",
     show_default=True,
     help="Epsilon at this delta.",
@@ -71,7 +70,7 @@ The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 @click.option(
     "--confidence",
     metavar="X",
-    type=CONFIDENCE,
+    type=params.CONFIDENCE,
     default="0.95",
     show_default=True,
     help="How sure the bound is.",

@@ -55,7 +55,7 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
     max_rows="The most rows of one person that a question uses; auto, as without it, finds the "
     "number privately."
 )
-@params.price
+@params.price(buys=" Common values of text are then found too.")
 @params.facts
 @account()
 @click.option(

@@ -114,7 +114,7 @@ def _limit(name: str, text: str) -> tuple[str, Guarantee]:
 
 
 @ledger.command("init", help=_INIT)
-@ledgers.account()
+@ledgers.account(required=True)
 @params.unit()
 @click.option(
     "--sub-account",
@@ -134,14 +134,13 @@ def _init(
 ) -> None:
     # Limits on rows are no terms: any will do.
     unit = dataclasses.replace(whose, max_rows=None if whose.row else 1).unit()
-    if account.ledger is None or account.dataset is None:
-        raise InvalidParameter("--ledger", None, expected="--ledger and --dataset")
     account.is_new()
-    with opened(account.ledger, must_exist=False) as book:
-        book.open_account(account.dataset, account.budget, unit.terms)
-        for name, limit in limits:
-            book.open_sub_account(account.dataset, name, limit)
-        found = _shown(book, account.dataset, verify=False)
+    name = str(account.dataset)
+    with opened(str(account.ledger), must_exist=False) as book:
+        book.open_account(name, account.budget, unit.terms)
+        for part, limit in limits:
+            book.open_sub_account(name, part, limit)
+        found = _shown(book, name, verify=False)
     if as_json:
         render.as_json(found)
     else:
@@ -203,11 +202,8 @@ def _checked(name: str, count: int, entries: Sequence[Entry]) -> dict[str, Any]:
     return {"dataset": name, "entries": count, "digest": entries[-1].digest if entries else None}
 
 
-_URL = click.option("--ledger", metavar="URL", required=True, help="Such as sqlite:///budget.db.")
-
-
 @ledger.command("export", help=_EXPORT)
-@_URL
+@ledgers.required_ledger
 @click.option("--dataset", metavar="NAME", required=True, help="The account.")
 def _export(*, ledger: str, dataset: str) -> None:
     from unacorda.ledger.export import export_account
@@ -219,7 +215,7 @@ def _export(*, ledger: str, dataset: str) -> None:
 
 
 @ledger.command("show", help=_SHOW)
-@_URL
+@ledgers.required_ledger
 @click.option("--dataset", metavar="NAME", help="One account; otherwise all.")
 @click.option("--verify", is_flag=True, help="Check hashes and sums.")
 @click.option("--reprice", "delta", metavar="DELTA", help="Price the history again, at this delta.")

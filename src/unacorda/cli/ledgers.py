@@ -15,7 +15,7 @@ import click
 
 from unacorda.addresses import shown
 from unacorda.cli.errors import no_account
-from unacorda.cli.params import BUDGET, Decorator, gathered
+from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.session import Session
 
-__all__ = ["AccountOptions", "account", "accounts", "chosen", "dataset", "ledger", "opened"]
+__all__ = [
+    "AccountOptions",
+    "account",
+    "accounts",
+    "chosen",
+    "dataset",
+    "ledger",
+    "opened",
+    "required_ledger",
+]
 
 _SQLITE = "sqlite:///"
 _FILE = re.compile(r"[^@?:=]+")
@@ -85,10 +94,10 @@ def _exists(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOptions:
-    """The account of a ledger that pays, as it was written; `ledger` is None where none does.
+    """The account of a ledger that pays; `ledger` is None where none does.
 
-    Raises InvalidParameter for options that do not go together: without a ledger, what it would
-    keep would be lost unsaid.
+    `of` raises InvalidParameter for options that do not go together: without a ledger, what it
+    would keep would be lost unsaid.
     """
 
     ledger: str | None = None
@@ -99,27 +108,45 @@ class AccountOptions:
     analyst: str | None = None
     purpose: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.ledger is None:
-            for name in ("budget", "dataset", "analyst", "purpose", "sub_account", "limit"):
-                value = getattr(self, name)
-                if value is not None:
+    @classmethod
+    def of(
+        cls,
+        *,
+        ledger: str | None,
+        dataset: str | None,
+        budget: str | None,
+        sub_account: str | None = None,
+        limit: str | None = None,
+        **notes: str | None,
+    ) -> AccountOptions:
+        """What the options say; notes: analyst and purpose."""
+        if ledger is None:
+            kept = {"--budget": budget, "--dataset": dataset, "--sub-account": sub_account}
+            kept |= {"--limit": limit, **{f"--{name}": text for name, text in notes.items()}}
+            for option, text in kept.items():
+                if text is not None:
                     expected = "it beside --ledger, which keeps the account"
-                    raise InvalidParameter(_flag(name), _written(value), expected=expected)
-        elif not (self.dataset or "").strip():
+                    raise InvalidParameter(option, text, expected=expected)
+        elif not (dataset or "").strip():
             expected = "--dataset, the account's name in the ledger"
-            raise InvalidParameter("--dataset", self.dataset, expected=expected)
-        if self.sub_account is None:
-            if self.limit is not None:
-                expected = "it beside --sub-account"
-                raise InvalidParameter("--limit", _written(self.limit), expected=expected)
-            return
-        if not self.sub_account.strip():
+            raise InvalidParameter("--dataset", dataset, expected=expected)
+        if limit is not None and sub_account is None:
+            raise InvalidParameter("--limit", limit, expected="it beside --sub-account")
+        if sub_account is not None and not sub_account.strip():
             expected = "a name that is not empty"
-            raise InvalidParameter("--sub-account", self.sub_account, expected=expected)
-        if self.analyst is not None:
+            raise InvalidParameter("--sub-account", sub_account, expected=expected)
+        analyst = notes.get("analyst")
+        if sub_account is not None and analyst is not None:
             expected = "one of --analyst, which is a note alone, and --sub-account, which is noted"
-            raise InvalidParameter("--analyst", self.analyst, expected=f"{expected} too")
+            raise InvalidParameter("--analyst", analyst, expected=f"{expected} too")
+        return cls(
+            ledger=ledger,
+            dataset=dataset,
+            budget=None if budget is None else budget_of("--budget", budget),
+            sub_account=sub_account,
+            limit=None if limit is None else budget_of("--limit", limit),
+            **notes,
+        )
 
     @property
     def name(self) -> str | None:
@@ -199,18 +226,6 @@ class AccountOptions:
             )
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _written(value: object) -> str:
-    """A budget as an option gives it, such as rho=0.5,delta=1e-08; other values as they are."""
-    if isinstance(value, str):
-        return value
-    _, _, numbers = str(value).removesuffix(")").partition("(")
-    return numbers.replace(", ", ",")
-
-
 ledger = click.option(
     "--ledger",
     metavar="URL",
@@ -220,14 +235,21 @@ dataset = click.option("--dataset", metavar="NAME", help="The account in the led
 _BUDGET = click.option(
     "--budget",
     metavar="KIND=X",
-    type=BUDGET,
     help="The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
 )
 
 
-def account(*, notes: bool = False) -> Decorator:
-    """The options of an account; notes: those of a single question too."""
+required_ledger = click.option(
+    "--ledger", metavar="URL", required=True, help="Such as sqlite:///budget.db."
+)
+
+
+def account(*, notes: bool = False, required: bool = False) -> Decorator:
+    """The options of an account; notes: those of a single question too; required: there is one."""
+    named = click.option("--dataset", metavar="NAME", required=True, help="The account's name.")
     options: list[Decorator] = [ledger, dataset, _BUDGET]
+    if required:
+        options[:2] = [required_ledger, named]
     if notes:
         options += [
             click.option("--analyst", metavar="TEXT", help="Noted in the ledger."),
@@ -240,9 +262,8 @@ def account(*, notes: bool = False) -> Decorator:
             click.option(
                 "--limit",
                 metavar="KIND=X",
-                type=BUDGET,
                 help="The limit of --sub-account, such as epsilon=0.5: opens it; later left out "
                 "or equal.",
             ),
         ]
-    return gathered("account", AccountOptions, *options)
+    return gathered("account", AccountOptions.of, *options)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO",
-    "BUDGET",
+    "CONFIDENCE",
     "DELTA",
     "EPSILON",
     "FILE",
@@ -63,7 +63,6 @@ AUTO = "auto"
 SEARCH_SHARE = Fraction(1, 10)
 """How much of a request finds how many rows of a person to keep."""
 
-FILE = click.Path(path_type=Path)
 
 _LONGEST_COUNT = 30
 _BUDGETS = (
@@ -99,7 +98,8 @@ class Read(click.ParamType[Any]):
         """The value of a text."""
         del ctx
         assert param is not None
-        return self.read(param.opts[0], value) if isinstance(value, str) else value
+        name = str(param.metavar) if isinstance(param, click.Argument) else param.opts[0]
+        return self.read(name, value) if isinstance(value, str) else value
 
 
 def gathered(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
@@ -133,7 +133,7 @@ def one_of(*names: str) -> Read:
 def number(
     *,
     least: float = 0,
-    tiny: float = 0,
+    tiny: float | Fraction = 0,
     most: float = 1e300,
     below: float | None = None,
     above: float | None = None,
@@ -161,12 +161,23 @@ def number(
     return Read(read)
 
 
-def _short(value: float) -> str:
-    return f"{value:g}".replace("e+", "e")
+def _short(value: float | Fraction) -> str:
+    return f"{float(value):g}".replace("e+", "e")
 
 
+_TINY = Fraction("1e-300")
 EPSILON = number()
-DELTA = number(below=1, tiny=1e-300)
+DELTA = number(below=1, tiny=_TINY)
+CONFIDENCE = number(above=0, below=1, tiny=_TINY)
+
+
+def _file(name: str, text: str) -> Path:
+    if "\0" in text:
+        raise InvalidParameter(name, text, expected="the name of a file")
+    return Path(text)
+
+
+FILE = Read(_file)
 
 
 def _relation(name: str, text: str) -> Neighbors:
@@ -238,19 +249,21 @@ class Price:
         return any(value is not None for value in (self.epsilon, self.rho, self.mu))
 
 
-price = gathered(
-    "price",
-    Price,
-    click.option("--epsilon", metavar="X", help="Pure DP; with --delta, approximate DP."),
-    click.option(
-        "--delta",
-        metavar="X",
-        help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 where "
-        "it is left out.",
-    ),
-    click.option("--rho", metavar="X", help="Zero-concentrated DP."),
-    click.option("--mu", metavar="X", help="Gaussian DP."),
-)
+def price(*, buys: str = "") -> Decorator:
+    """The options of a budget; buys: what else a delta is for, in its help."""
+    return gathered(
+        "price",
+        Price,
+        click.option("--epsilon", metavar="X", help="Pure DP; with --delta, approximate DP."),
+        click.option(
+            "--delta",
+            metavar="X",
+            help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 "
+            f"where it is left out.{buys}",
+        ),
+        click.option("--rho", metavar="X", help="Zero-concentrated DP."),
+        click.option("--mu", metavar="X", help="Gaussian DP."),
+    )
 
 
 def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
@@ -271,10 +284,6 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
             raise InvalidParameter(name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
     return Price(**numbers).guarantee(name)
-
-
-BUDGET = Read(budget_of)
-"""A budget in one text."""
 
 
 def _count(name: str, text: str) -> int:

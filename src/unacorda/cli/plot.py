@@ -15,7 +15,7 @@ import click
 
 from unacorda.cli import ledgers, params, render
 from unacorda.cli.account import GRAMMAR, check_neighbors
-from unacorda.cli.audit import CONFIDENCE, read_scores
+from unacorda.cli.audit import read_scores
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
@@ -124,7 +124,7 @@ def _priced(kind: str, text: str, relation: Neighbors, **rest: Any) -> Drawn:
     click.option(
         "--confidence",
         metavar="X",
-        type=CONFIDENCE,
+        type=params.CONFIDENCE,
         help="Of what the scores rule out: 0.95 where it is left out.",
     ),
 )

@@ -109,7 +109,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     max_rows="The most rows of one person that a question uses, over all groups together; auto "
     "finds the number privately, for a tenth of the budget, once per account.",
 )
-@params.price
+@params.price()
 @params.facts
 @params.keys
 @click.option(

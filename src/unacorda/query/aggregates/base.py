@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.expressions.types import Expression, Kind
@@ -249,11 +249,13 @@ class Aggregate(ABC):
     weight: its part of the question's budget, relative to the others'. expressions: what it is
     taken of, once the columns are known. tag: its `kind` in digests and stored releases, which
     stays where a class is renamed. reads: the fields that name columns or expressions, each with
-    the kind that they have to be of, None for any.
+    the kind that they have to be of, None for any; those whose names are plural hold several.
+    optional: those that may be left out.
     """
 
     tag: ClassVar[str]
     reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
+    optional: ClassVar[Collection[str]] = ()
     weight: Fraction = Fraction(1)
     expressions: tuple[Expression, ...] = ()
 
@@ -262,13 +264,11 @@ class Aggregate(ABC):
         found: list[Expression] = []
         for name, kind in self.reads.items():
             written = getattr(self, name)
-            texts = written if isinstance(written, tuple) else (written,)
+            if written is None and name in self.optional:
+                continue
             argument = name.removesuffix("s")
-            found += [
-                expression_of(text, scope, kind=kind, argument=argument)
-                for text in texts
-                if text is not None
-            ]
+            texts = (written,) if argument == name else written
+            found += [expression_of(text, scope, kind=kind, argument=argument) for text in texts]
         return replace(self, expressions=tuple(found))
 
     @property
@@ -404,7 +404,14 @@ def expression_of(
     text = column
     if checks.is_text(column) and column in scope:
         text = '"' + column.replace('"', '""') + '"'
-    return scope.parse(text, argument=argument, expect=kind)
+    fault: InvalidParameter | None = None
+    try:
+        return scope.parse(text, argument=argument, expect=kind)
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        fault = error
+    raise fault if fault.value != text else fault.about(argument, column)
 
 
 def given_bounds(

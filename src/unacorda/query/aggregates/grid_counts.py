@@ -279,7 +279,7 @@ class GridCounts:
         """Bins that fill every cell: each place with rows, each end, and what lies between."""
         starts = np.arange(self.cells + 1) * (self.steps + 1)
         # The ends of the grid are bins by themselves, with rows or without.
-        ends = np.stack([starts[:-1], starts[1:] - 1], axis=1).ravel()
+        ends = np.unique(np.concatenate([starts[:-1], starts[1:] - 1]))
         places = np.searchsorted(self.keys, ends)
         there = self.keys[np.minimum(places, len(self.keys) - 1)] if len(self.keys) else -1
         lacking = there != ends

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -177,6 +177,7 @@ class Count(Linear):
 
     tag: ClassVar[str] = "count"
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
+    optional: ClassVar[Collection[str]] = ("column",)
     counts: ClassVar[bool] = True
 
     column: str | None
@@ -215,6 +216,7 @@ class CountPeople(Linear):
 
     tag: ClassVar[str] = "countpeople"
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
+    optional: ClassVar[Collection[str]] = ("column",)
     counts: ClassVar[bool] = True
 
     column: str | None = None
@@ -279,7 +281,8 @@ def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeopl
 def count_if(condition: str, *, weight: Number = 1) -> CountIf:
     """Count the rows for which a row-wise SQL condition is true (NULL is not true).
 
-    Unlike `where` it leaves the rows in for the other aggregates. Weight as in `count`.
+    Unlike `where` it leaves the rows in for the other aggregates. The name of a boolean column is a
+    condition, whatever signs it holds. Weight as in `count`.
 
     >>> count_if("age >= 65").condition
     'age >= 65'

@@ -367,7 +367,7 @@ class Proportion(SplitMean):
 def proportion(condition: str, *, weight: Number = 1) -> Proportion:
     """The share of rows for which a row-wise SQL condition is true, of those where it is not NULL.
 
-    As the mean of 1 where it is true and 0 where it is false. Weight as in `count`.
+    As the mean of 1 where it is true and 0 where it is false. Arguments as in `count_if`.
 
     >>> proportion("smokes = 'yes'").condition
     "smokes = 'yes'"
