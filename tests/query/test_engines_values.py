@@ -142,4 +142,4 @@ def test_random_expressions_are_the_same_and_none_fails(engine: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(2, 6))
 def test_many_random_expressions_are_the_same_and_none_fails(engine: str, number: int) -> None:
-    alike(engine, number, 400, levels=4)
+    alike(engine, number, 150, levels=4)

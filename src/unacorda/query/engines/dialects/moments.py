@@ -102,7 +102,7 @@ def _whole_units(
                 name="y",
             ),
         )
-        return f"(CASE WHEN {p} > {q} THEN - {whole} WHEN {p} <= {q} THEN {whole} END)"
+        return f"((CASE WHEN {p} > {q} THEN -1 WHEN {p} <= {q} THEN 1 END) * {whole})"
 
     months = dialect.let(a, lambda p: dialect.let(b, lambda q: signed(p, q), name="q"), name="p")
     return Typed(dialect.divided(months, str(_IN_MONTHS[unit])), "BIGINT")
