@@ -98,7 +98,9 @@ class Read(click.ParamType[Any]):
         """The value of a text."""
         del ctx
         assert param is not None
-        name = str(param.metavar) if isinstance(param, click.Argument) else param.opts[0]
+        name = param.opts[0]
+        if isinstance(param, click.Argument):
+            name = str(param.metavar).strip("[]")
         return self.read(name, value) if isinstance(value, str) else value
 
 

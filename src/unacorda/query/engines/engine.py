@@ -131,7 +131,7 @@ class EngineQuery(ABC):
 class Engine(ABC):
     """Tables behind SQL. Safe to use from several threads.
 
-    An engine says what its tables are, and begins to ask (`begin`); what is asked, and what may
+    An engine says what its tables are, and begins to ask (`_begin`); what is asked, and what may
     leave, is here. narrow: whether wide rows are ordered sooner by few columns, and joined: see
     `bounding`. once: whether what WITH names as MATERIALIZED is computed a single time.
     """
