@@ -163,7 +163,7 @@ def test_other_kinds_of_budgets_and_limits_on_groups(run: Run, visits: str, ledg
 def test_auto_is_refused_where_nothing_is_read(run: Run, visits: str, ledger: str) -> None:
     ran = run("query", visits, "--unit", "person", "--max-rows", "auto", "--error", "n=5", COUNT)
     assert ran.code == 2
-    assert "--max-rows='auto' cannot be used: expected a number beside --error" in ran.err
+    assert "--max-rows='auto' cannot be used: expected a number with --error" in ran.err
     for wrong in ("automatic", "AUTO"):
         ran = run("query", visits, *AUTO, "--max-rows", wrong, COUNT)
         assert ran.code == 2

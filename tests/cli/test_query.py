@@ -321,4 +321,4 @@ def test_a_question_is_tried_out_on_a_public_table(run: Run, visits: str, tmp_pa
     assert found["n"]["unlimited"] == [21]
     assert found["n"]["limited"][0] < 21
     assert "Nothing but the public table was read" in run(*asked, "--explain", sql).out
-    assert "beside --explain" in run(*asked, sql).err
+    assert "--explain or --error with it" in run(*asked, sql).err

@@ -65,7 +65,7 @@ class PrintedAnswer:
 
     @property
     def relative_width(self) -> float | None:
-        """The interval's width beside its upper end; None where an end is missing."""
+        """The interval's width as a share of its upper end; None where an end is missing."""
         if self.lower is None or self.upper is None:
             return None
         return (self.upper - self.lower) / self.upper if self.upper else 0.0

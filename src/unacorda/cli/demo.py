@@ -1,4 +1,4 @@
-"""`unacorda demo`: two private answers about public data, beside the exact ones."""
+"""`unacorda demo`: two private answers about public data, next to the exact ones."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-HELP = f"""Show two private answers beside the exact ones, on bundled public data.
+HELP = f"""Show two private answers next to the exact ones, on bundled public data.
 
 Incomes of 1,000 Californians, where a person has one row; and the delays of 336,776 flights, where
 an aircraft has up to 575 and is protected with all of them. Noise is fresh on each run.
@@ -84,7 +84,7 @@ _AIRLINES = {
 _WELCOME = (
     "unacorda answers questions about tables of people with calibrated noise, so that no answer "
     "tells whether any one person is in the table. Here are two, about data that anyone may see: "
-    "only therefore can the exact answers stand beside the private ones. With your own data you "
+    "only therefore can the exact answers stand next to the private ones. With your own data you "
     "would see the private ones alone."
 )
 
@@ -148,7 +148,7 @@ class _Answered:
     kept: Mapping[str, float]
 
 
-@click.command(help=HELP, short_help="Show two private answers beside the exact ones.")
+@click.command(help=HELP, short_help="Show two private answers next to the exact ones.")
 @params.json_option
 def demo(*, as_json: bool) -> None:
     """The verb; its help is `HELP`."""

@@ -126,7 +126,7 @@ def loss(event: Event, relation: Neighbors, *, delta: float | None) -> Drawn:
 
 
 def amplification(event: Event, relation: Neighbors, *, delta: float) -> Drawn:
-    """What Poisson samples cost beside their share of what the whole costs."""
+    """What Poisson samples cost compared with their share of what the whole costs."""
     from unacorda import accounting, plots
 
     def cost(one: Event) -> float:
@@ -249,7 +249,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
 
 
 def _answers(names: Sequence[str]) -> list[str]:
-    """The columns that have errors beside them."""
+    """The columns whose errors are shown."""
     return [name for name in names if all(f"{name}{end}" in names for end in _ENDS)]
 
 

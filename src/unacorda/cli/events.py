@@ -291,7 +291,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _check_depth(text: str, tree: ast.expr) -> None:
-    """Refuse what stands too deep in each other; the terms of a sum stand beside each other."""
+    """Refuse what stands too deep in each other; the terms of a sum stand next to each other."""
     left: list[tuple[ast.AST, int]] = [(tree, 1)]
     while left:
         node, depth = left.pop()
@@ -301,9 +301,12 @@ def _check_depth(text: str, tree: ast.expr) -> None:
                 text[node.col_offset : node.end_col_offset],
                 f"at most {_DEEPEST} steps inside each other",
             )
-        beside = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else None
+        sibling = (
+            node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else None
+        )
         left += [
-            (inner, depth if inner is beside else depth + 1) for inner in ast.iter_child_nodes(node)
+            (inner, depth if inner is sibling else depth + 1)
+            for inner in ast.iter_child_nodes(node)
         ]
 
 

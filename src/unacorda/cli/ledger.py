@@ -170,11 +170,11 @@ def _verify(
         expected = "either --ledger or the FILE of an export"
         raise InvalidParameter("--ledger", ledger, expected=expected)
     if digest is not None and file is None and dataset is None:
-        expected = "it beside --dataset: each account has its own"
+        expected = "--dataset with it: each account has its own"
         raise InvalidParameter("--digest", digest, expected=expected)
     if file is not None:
         if dataset is not None:
-            raise InvalidParameter("--dataset", dataset, expected="it beside --ledger")
+            raise InvalidParameter("--dataset", dataset, expected="--ledger with it")
         found = [_exported(params.read_text("FILE", file), digest)]
     else:
         with opened(str(ledger), must_exist=True) as book:

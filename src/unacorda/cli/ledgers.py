@@ -125,13 +125,13 @@ class AccountOptions:
             kept |= {"--limit": limit, **{f"--{name}": text for name, text in notes.items()}}
             for option, text in kept.items():
                 if text is not None:
-                    expected = "it beside --ledger, which keeps the account"
+                    expected = "--ledger with it, which keeps the account"
                     raise InvalidParameter(option, text, expected=expected)
         elif not (dataset or "").strip():
             expected = "--dataset, the account's name in the ledger"
             raise InvalidParameter("--dataset", dataset, expected=expected)
         if limit is not None and sub_account is None:
-            raise InvalidParameter("--limit", limit, expected="it beside --sub-account")
+            raise InvalidParameter("--limit", limit, expected="--sub-account with it")
         if sub_account is not None and not sub_account.strip():
             expected = "a name that is not empty"
             raise InvalidParameter("--sub-account", sub_account, expected=expected)
@@ -184,7 +184,9 @@ class AccountOptions:
 
         if self.sub_account is not None:
             self._opens_sub_account()
-            Filter(self.budget).admits(self.limit)  # type: ignore[arg-type]  # both are there now
+            assert self.budget is not None
+            assert self.limit is not None
+            Filter(self.budget).admits(self.limit)
 
     def check_left(self, request: Guarantee, book: Ledger, *, new: bool) -> None:
         """Raise BudgetExceeded for what a sub-account does not pay; WrongUnit for another kind."""

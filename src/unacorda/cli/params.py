@@ -526,7 +526,7 @@ class GivenKeys:
                 expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
                 raise InvalidParameter("--keys", f"@{table}", expected=expected)
             if private_keys:
-                expected = "no --keys @FILE beside it"
+                expected = "no --keys @FILE with it"
                 raise InvalidParameter("--private-keys", private_keys[0], expected=expected)
             return cls(table=table, texts={}, private=())
         texts: dict[str, tuple[str, ...]] = {}

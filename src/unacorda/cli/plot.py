@@ -140,7 +140,7 @@ def tradeoff(
         known = read_scores(params.read_text("--scores", scores))
         region = error_region(*known, confidence=sure)
     elif confidence is not None:
-        expected = "it beside --scores"
+        expected = "--scores with it"
         raise InvalidParameter("--confidence", render.plain(float(confidence)), expected=expected)
     return _priced("tradeoff", events, neighbors, region=region)
 
@@ -164,7 +164,7 @@ def loss(*, events: str, neighbors: Neighbors, delta: Fraction | None) -> Drawn:
 
 
 @_kind(
-    "What Poisson samples of each event cost beside their share, at --delta.",
+    "What Poisson samples of each event cost compared with their share, at --delta.",
     _events,
     params.neighbors,
     _delta("Above 0: where epsilons are compared."),
@@ -223,9 +223,7 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     from unacorda.cli import drawing
 
     if promised is None and delta is not None:
-        raise InvalidParameter(
-            "--delta", render.plain(float(delta)), expected="it beside --promised"
-        )
+        raise InvalidParameter("--delta", render.plain(float(delta)), expected="--promised with it")
     with params.of_file(file):
         scores, included = read_scores(params.read_text("FILE", file))
     epsilon = None if promised is None else float(promised)

@@ -121,7 +121,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
 @click.option(
     "--assuming",
     metavar="FILE",
-    help="Beside --explain or --error: a public or synthetic table with the same columns, on which "
+    help="With --explain or --error: a public or synthetic table with the same columns, on which "
     "the question is tried out with and without the limits on a person's rows.",
 )
 @click.option(
@@ -167,10 +167,10 @@ def query(
         expected = "it without a budget, --explain, --ledger and --output"
         raise InvalidParameter("--error", list(errors), expected=expected)
     if wanted is not None and whose.max_rows == params.AUTO:
-        expected = "a number beside --error, which reads no data and so finds none"
+        expected = "a number with --error, which reads no data and so finds none"
         raise InvalidParameter("--max-rows", whose.max_rows, expected=expected)
     if assuming is not None and not explain and wanted is None:
-        raise InvalidParameter("--assuming", assuming, expected="it beside --explain or --error")
+        raise InvalidParameter("--assuming", assuming, expected="--explain or --error with it")
     request = (price if wanted is None else Price(epsilon="1")).guarantee()
     question = CommandQuestion(
         file=file,

@@ -83,7 +83,7 @@ class DataFile:
         from unacorda.query.schema.sources import Csv
 
         if _NO_CSV.search(self.path):
-            expected = "it beside a CSV file alone"
+            expected = "a CSV file with it"
             raise InvalidParameter("--delimiter", self.delimiter, expected=expected)
         return Csv(self.path, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
 

@@ -82,7 +82,7 @@ class TextTable:
     def blocks(self, width: int) -> tuple[TextTable, ...]:
         """The table in grids of at most this width, each with the repeated columns and some others.
 
-        A grid is wider only where one column beside the repeated ones is.
+        A grid is wider only where one column in addition to the repeated ones is.
         """
         widths = self.widths()
         same = list(range(self.repeated))

@@ -54,7 +54,7 @@ The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cann
 def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
     """The verb; its help is `HELP`."""
     if dataset is not None and ledger is None:
-        expected = "it beside --ledger, which keeps the account"
+        expected = "--ledger with it, which keeps the account"
         raise InvalidParameter("--dataset", dataset, expected=expected)
     if file.is_file() and file.stat().st_size > _MOST_BYTES:
         raise InvalidParameter("FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")

@@ -66,7 +66,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlContext:
-    """What the SQL of a question depends on beside the question.
+    """What the SQL of a question depends on in addition to the question.
 
     unit: what is protected, with its limits. scan: from the name of a table to SQL of it. salt: 128
     bits drawn for this question, for what is drawn of a person's rows. narrow: whether the engine

@@ -178,7 +178,7 @@ class DuckDB(Engine):
 
     @property
     def room(self) -> float:
-        """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
+        """How many numbers of rows may be kept while as many more are computed; 0 where none."""
         return self._room
 
     def _begin(self) -> DuckDBQuery:

@@ -146,7 +146,7 @@ class RowSteps(ABC):
 
         other: the name of a public table of the session, whose rows may be joined on any columns;
         or rows of another private table, `session.table(...)`, which are joined on the person's id,
-        so that all rows that meet are hers. on: the columns to compare, by one name in both or
+        so that all rows that meet are theirs. on: the columns to compare, by one name in both or
         `{left: right}`; of private tables by default the id, to which others may be added. NULL
         meets nothing. how: "inner" drops rows that meet none, "left" keeps them with NULLs.
         columns: which columns to take along, all others by default; `{new name: its name}`.

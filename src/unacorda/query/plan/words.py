@@ -26,9 +26,9 @@ def shown(rows: Relation) -> str:
         case SourceTable(name=name):
             parts = [f"table({name!r})"]
         case Matched(left=left, right=right, max_rows=most, how=how, pairs=pairs):
-            beside = "".join(f", {pair_in_words(pair)}" for pair in pairs)
+            matches = "".join(f", {pair_in_words(pair)}" for pair in pairs)
             kept = "" if how == "inner" else f", how={how!r}"
-            parts = [f"{shown(left)}.join({shown(right)}{beside}{kept}, max_rows={most})"]
+            parts = [f"{shown(left)}.join({shown(right)}{matches}{kept}, max_rows={most})"]
         case _:
             parts = [f"{shown(rows.sides[0])}.union({shown(rows.sides[1])})"]
     return ".".join([*parts, *map(_step, rows.steps)])

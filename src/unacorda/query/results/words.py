@@ -223,7 +223,7 @@ def _matched(source: Matched) -> list[str]:
     rest = "the others go" if source.how == "inner" else f"the others of {left.table} stay"
     one, two = source.max_rows
     lines.append(
-        f"join the rows of each person in {left.table} with hers in {right.table}, on {named}; "
+        f"join the rows of each person in {left.table} with theirs in {right.table}, on {named}; "
         f"{rest}: one person has at most {_count(one * two)}"
     )
     return lines
