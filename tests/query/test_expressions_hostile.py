@@ -12,8 +12,9 @@ import duckdb
 import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
+from tests.query.select_sessions import read
 from tests.support.cases import in_subtests
-from tests.support.seams import Column, Kind, parse, parse_select
+from tests.support.seams import Column, Kind, parse
 from tests.tiers import mostly_slow
 
 from unacorda.errors import UnacordaError, UnsafeExpression
@@ -40,12 +41,12 @@ _WORDS = """
 def refused_or_read(text: str) -> None:
     readers: tuple[Callable[[], object], ...] = (
         lambda: parse(text, columns=_COLUMNS),
-        lambda: parse_select(text),
-        lambda: parse_select(f"SELECT COUNT(*) AS n, {text} FROM t GROUP BY ALL"),
-        lambda: parse_select(
-            f"SELECT SUM({text}), s FROM t WHERE {text} GROUP BY s ORDER BY {text}"
+        lambda: read(text, _COLUMNS),
+        lambda: read(f"SELECT COUNT(*) AS n, {text} FROM t GROUP BY ALL", _COLUMNS),
+        lambda: read(
+            f"SELECT SUM({text}), s FROM t WHERE {text} GROUP BY s ORDER BY {text}", _COLUMNS
         ),
-        lambda: parse_select(f"SELECT COUNT(*) FROM {text}"),
+        lambda: read(f"SELECT COUNT(*) FROM {text}", _COLUMNS),
     )
     for reader in readers:
         with contextlib.suppress(UnacordaError):
@@ -190,7 +191,7 @@ def test_a_text_of_ten_thousand_characters_is_read_and_a_longer_one_refused() ->
     with pytest.raises(UnsafeExpression, match="characters"):
         parse(text + " ", columns=_COLUMNS)
     with pytest.raises(UnsafeExpression, match="characters"):
-        parse_select("SELECT COUNT(*) FROM t WHERE " + text)
+        read("SELECT COUNT(*) FROM t WHERE " + text, _COLUMNS)
 
 
 def test_parsing_is_silent(capfd: pytest.CaptureFixture[str]) -> None:

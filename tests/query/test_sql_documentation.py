@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.query.select_sessions import read, steps_of
 from tests.support.cases import in_subtests
-from tests.support.seams import FUNCTIONS, Column, Kind, parse, parse_select
+from tests.support.seams import FUNCTIONS, Column, Kind, parse
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"```sql\n(.*?)```", _PAGE, flags=re.DOTALL)
@@ -27,9 +28,9 @@ def test_each_expression_that_is_shown_is_read(line: str) -> None:
 
 
 def test_the_select_that_is_shown_is_read() -> None:
-    found = parse_select(_BLOCKS[1])
-    assert len(found.items) == 9
-    assert [getattr(step, "expression", None) for step in found.steps][:1] == ['"age" >= 18']
+    found = read(_BLOCKS[1], (*_COLUMNS, "person_id", "insured", "cost"))
+    assert len(found.items) + len(found.groups) == 9
+    assert steps_of(found)[:1] == ['"age" >= 18']
     assert found.groups == ("county", "decade")
     assert (found.limit, found.offset) == (10, 10)
     assert found.having == '"visits" >= 50'

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from tests.query.expression_grammar import nasty_table
 from tests.query.select_grammar import selects
+from tests.query.select_sessions import read
 from tests.support.cases import in_subtests
-from tests.support.seams import Session, parse_select
+from tests.support.seams import Session
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -29,6 +30,7 @@ _RELAXED = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+_COLUMNS = ("a", "s", "x", "y")
 _WORDS = """
     SELECT WITH a AS ( ) , * FROM t a s x y WHERE GROUP BY ALL HAVING ORDER LIMIT OFFSET 1 2 3
     COUNT(*) SUM(x) AVG(x) COUNT(DISTINCT MEDIAN( QUANTILE( FILTER WITHIN DISTINCT UNION JOIN ON
@@ -98,7 +100,7 @@ def test_many_random_selects_are_answered_or_refused(nasty: Session, text: str) 
 def test_soup_raises_only_our_errors(words: list[str]) -> None:
     for start in ("", "SELECT COUNT(*) ", "WITH a AS (SELECT * FROM t) SELECT COUNT(*) FROM a "):
         with contextlib.suppress(InvalidParameter):
-            parse_select(start + " ".join(words))
+            read(start + " ".join(words), _COLUMNS)
 
 
 @pytest.mark.slow
@@ -108,7 +110,7 @@ def test_soup_raises_only_our_errors(words: list[str]) -> None:
 def test_much_soup_raises_only_our_errors(words: list[str]) -> None:
     for start in ("", "SELECT COUNT(*) ", "WITH a AS (SELECT * FROM t) SELECT COUNT(*) FROM a "):
         with contextlib.suppress(InvalidParameter):
-            parse_select(start + " ".join(words))
+            read(start + " ".join(words), _COLUMNS)
 
 
 @in_subtests("levels", [10, 60, 1_000, 4_000])
@@ -137,7 +139,7 @@ def test_nesting_ends_soon_in_an_answer_or_a_refusal(
     began = time.monotonic()
     for middle in ("t", "x", "SELECT COUNT(*) FROM t"):
         with contextlib.suppress(InvalidParameter):
-            parse_select(opening * levels + middle + closing * levels)
+            read(opening * levels + middle + closing * levels, _COLUMNS)
     assert time.monotonic() - began < 30
 
 

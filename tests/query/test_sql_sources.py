@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.query import select_sessions
+from tests.query.select_sessions import steps_of
 from tests.support.cases import in_subtests
-from tests.support.seams import Condition, Derived, Item, Select, SelectGroup, parse_select
+from tests.support.seams import Select
 
 from unacorda.errors import UnsafeExpression
 
@@ -14,19 +16,11 @@ _COLUMNS = ("id", "age", "weight", "height", "county", "day", "Mixed")
 
 
 def read(text: str) -> Select:
-    return parse_select(text, columns_of=lambda _: _COLUMNS)
+    return select_sessions.read(text, _COLUMNS)
 
 
-def steps(text: str) -> list[str]:
-    return [
-        step.expression if isinstance(step, Condition) else f"{step.name} = {step.expression}"
-        for step in read(text).steps
-        if isinstance(step, Condition | Derived)
-    ]
-
-
-def arguments(text: str) -> list[str | None]:
-    return [item.argument for item in read(text).items if isinstance(item, Item)]
+def arguments(text: str) -> list[tuple[str, ...]]:
+    return [item.arguments for item in read(text).aggregates]
 
 
 @in_subtests(
@@ -71,7 +65,7 @@ def arguments(text: str) -> list[str | None]:
     ],
 )
 def test_the_steps_of_a_sub_select(text: str, expected: list[str]) -> None:
-    assert steps(text) == expected
+    assert steps_of(read(text)) == expected
 
 
 def test_renamed_columns_are_the_columns() -> None:
@@ -81,9 +75,8 @@ def test_renamed_columns_are_the_columns() -> None:
     )
     assert found.groups == ("county",)
     assert found.shown == ("area",)
-    assert found.items[0] == SelectGroup(alias="area", column="county")
-    assert [item.argument for item in found.aggregates] == ["id", '"age"']
-    assert found.items[2].alias == "avg_years"
+    assert [item.arguments for item in found.aggregates] == [("id",), ('"age"',)]
+    assert found.items[1].alias == "avg_years"
     assert found.having == "\"area\" <> 'A'"
     assert found.group_names == {"area": "county", "county": "county"}
 
@@ -97,12 +90,12 @@ def test_swapped_names_are_swapped() -> None:
     text = (
         "WITH a AS (SELECT age AS weight, weight AS age FROM t) SELECT SUM(age), SUM(weight) FROM a"
     )
-    assert arguments(text) == ['"weight"', '"age"']
+    assert arguments(text) == [('"weight"',), ('"age"',)]
 
 
 def test_names_care_about_capitals_no_more_than_elsewhere() -> None:
     text = 'WITH a AS (SELECT mixed AS "Ab c" FROM t) SELECT SUM("AB C") FROM A'
-    assert arguments(text) == ['"mixed"']
+    assert arguments(text) == [('"mixed"',)]
 
 
 @in_subtests(
@@ -167,7 +160,7 @@ def test_a_long_chain_of_sub_selects_is_read_or_refused() -> None:
         return f"WITH {', '.join(entries)} SELECT SUM(x) FROM a{length - 1}"
 
     found = read(chain(20))
-    assert [step.name for step in found.steps if isinstance(step, Derived)] == [
+    assert [step.partition(" = ")[0] for step in steps_of(found)] == [
         "x",
         *(f"x ({i})" for i in range(2, 21)),
     ]

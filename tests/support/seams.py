@@ -184,17 +184,9 @@ from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
-from unacorda.query.sql import aggregates as offered
-from unacorda.query.sql.parse import parse_select
-from unacorda.query.sql.types import (
-    Computed,
-    Condition,
-    Derived,
-    Item,
-    Ordering,
-    Select,
-    SelectGroup,
-)
+from unacorda.query.sql.aggregates import Item
+from unacorda.query.sql.postprocess import Computed, Ordering, Select
+from unacorda.query.sql.select import parse_select
 
 __all__ = [
     "CONFIDENCE",
@@ -231,7 +223,6 @@ __all__ = [
     "Column",
     "ColumnReading",
     "Computed",
-    "Condition",
     "Consistent",
     "Correlation",
     "Count",
@@ -240,7 +231,6 @@ __all__ = [
     "CountPeople",
     "Covariance",
     "Cutting",
-    "Derived",
     "Description",
     "Draws",
     "DuckDB",
@@ -299,7 +289,6 @@ __all__ = [
     "RowsPerPerson",
     "SearchBegun",
     "Select",
-    "SelectGroup",
     "Selection",
     "Sensitivity",
     "Session",
@@ -398,7 +387,6 @@ __all__ = [
     "of_sums",
     "of_totals",
     "of_vectors",
-    "offered",
     "open_ledger",
     "parse",
     "parse_select",

@@ -15,7 +15,7 @@ import click
 
 from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered
 from unacorda.cli.render import notice
-from unacorda.errors import BudgetExceeded, InvalidParameter
+from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
-    from unacorda.query.sql.types import Select
+    from unacorda.query.sql.postprocess import Select
 
 __all__ = ["CommandQuestion", "DataFile", "data", "known_rows", "table_name"]
 
@@ -272,15 +272,15 @@ class CommandQuestion:
         """
         from unacorda.query.noise.key_selection import private_keys
         from unacorda.query.plan.groups import typed_keys
-        from unacorda.query.sql.binder import rows
+        from unacorda.query.sql.select import parse_select
 
         if self.keys.table is not None:
             return self.keys.table
-        query, select = rows(self.sql, start=session.table)
+        select = parse_select(self.sql, start=session.table)
         found: dict[str, Any] = {}
         for column, written in self.keys.texts.items():
             name = _group_of(column, select, option="--keys")
-            kinds = {reading.kind for reading in query.scope.column(name, argument="--keys")}
+            kinds = {reading.kind for reading in select.rows.scope.column(name, argument="--keys")}
             found[name] = typed_keys(f"--keys, {column!r}", written, kinds)
         for column in self.keys.private:
             name = _group_of(column, select, option="--private-keys")
@@ -291,20 +291,19 @@ class CommandQuestion:
         return found
 
     def _table(self) -> str:
-        from unacorda.query.sql.parse import parse_select
+        """What the SELECT calls the table; UnsafeExpression for a name that the file has not."""
+        from unacorda.query.sql.select import tables_of
 
         named = self.file.name
-
-        def columns_of(table: str) -> tuple[str, ...]:
-            """None are known yet; this is where the name of another table is refused."""
+        tables = tables_of(self.sql)
+        for table, place in tables.items():
             if table.casefold() not in {named.casefold(), _ALWAYS}:
                 names = " or ".join(dict.fromkeys([named, _ALWAYS]))
-                expected = f"{names}: the table of {self.file.path!r} is called by the file's "
-                expected += f"name, or {_ALWAYS!r}"
-                raise InvalidParameter("FROM", table, expected=expected)
-            return ()
-
-        return parse_select(self.sql, columns_of=columns_of).table
+                hint = f"Write {names}: the table of {self.file.path!r} is called by the file's "
+                hint += f"name, or {_ALWAYS!r}."
+                reason = f"{table[:60]!r} is none of the tables of people"
+                raise UnsafeExpression(self.sql, reason=reason, hint=hint, place=place)
+        return next(iter(tables), named)
 
 
 def _group_of(column: str, select: Select, *, option: str) -> str:

@@ -51,8 +51,8 @@ from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import found_in
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
 from unacorda.query.results.words import FoundKeys, provenance
-from unacorda.query.sql.binder import question, rows
-from unacorda.query.sql.types import Select
+from unacorda.query.sql.postprocess import Select
+from unacorda.query.sql.select import build_query, parse_select
 
 __all__ = ["Request", "check_engine", "execute", "read_request", "reserve", "salt_from"]
 
@@ -235,15 +235,14 @@ def read_request(
         if not isinstance(one, str):
             return admission.asked(one), None
         own, levels = keys, level_weights
-        if several and (keys is not None or levels is not None):
-            select = rows(one, start=admission.begin)[1]
+        select = parse_select(one, start=admission.begin)
+        if several:
             if isinstance(keys, Mapping):
                 own = {name: keys[name] for name in keys if name in select.group_names}
             elif not select.groups:
                 own = None
             levels = None if select.margins is None else levels
-        query, select = question(one, start=admission.begin, keys=own, level_weights=levels)
-        return admission.asked(query), select
+        return admission.asked(build_query(select, keys=own, level_weights=levels)), select
 
     together, selects = read_together(query, weights, read)
     _check_taken(keys, level_weights, [select for select in selects if select is not None])

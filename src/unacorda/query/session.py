@@ -50,9 +50,8 @@ from unacorda.query.results.simulation import Assume, assumed_of
 from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
 from unacorda.query.schema.table import TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
-from unacorda.query.sql.binder import question
-from unacorda.query.sql.postprocess import arranged
-from unacorda.query.sql.types import Select
+from unacorda.query.sql.postprocess import Select, arranged
+from unacorda.query.sql.select import build_query, parse_select
 
 if TYPE_CHECKING:
     from unacorda.query.describe import Progress
@@ -698,7 +697,8 @@ class Session(SubSessions):
         self, text: str, *, keys: GivenKeys = None, level_weights: GivenLevelWeights = None
     ) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
-        return question(text, start=self.table, keys=keys, level_weights=level_weights)
+        select = parse_select(text, start=self.table)
+        return build_query(select, keys=keys, level_weights=level_weights), select
 
     def __repr__(self) -> str:
         return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"

@@ -97,7 +97,7 @@ class RowSteps(ABC):
         self._open("where")
         return dataclasses.replace(self, rows=self.rows.where(condition))
 
-    def derive(self, **columns: str) -> Self:
+    def derive(self, /, **columns: str) -> Self:
         """Add columns made by row-wise SQL expressions: `derive(bmi="weight / (height * height)")`.
 
         Later ones may use earlier ones. A name that is taken already is refused.
@@ -325,7 +325,7 @@ class Query(RowSteps):
             level_weights=parts,
         )
 
-    def agg(self, **aggregates: Aggregate) -> Query:
+    def agg(self, /, **aggregates: Aggregate) -> Query:
         """The aggregates to answer, by the names their columns get in the release.
 
         The budget of the question is split over them by their weights.

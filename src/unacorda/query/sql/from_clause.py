@@ -1,43 +1,52 @@
-"""Read FROM, JOIN, sub-selects and WITH: which table, and what its names mean.
+"""Read FROM, JOIN, sub-selects and WITH: the rows that a SELECT is about, and what its names mean.
 
-A sub-select filters rows and names columns; it becomes conditions and derived columns of the one
-question, and its names are looked up here. A name that it does not list can not be used outside.
+A sub-select filters rows and names columns; it becomes steps of the one question, and its names are
+looked up here. A name that it does not list can not be used outside.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from sqlglot import exp
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.parse import remember
-from unacorda.query.expressions.reader import Reader
+from unacorda.query.expressions.reader import Reader, bare
 from unacorda.query.expressions.syntax import MOST_CHARACTERS, MOST_LEVELS
 from unacorda.query.expressions.tree import Name, Node, Operation, depth_of, text_of
-from unacorda.query.sql.types import Condition, Derived, Joined, SelectUnion, Step
+from unacorda.query.plan.public_tables import Public
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import MOST_COPIES, How
+from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
     "ROW_WISE",
     "UNION_ALL",
+    "Place",
     "Source",
+    "Start",
     "clauses",
+    "fault",
     "free_name",
     "from_clause",
     "given",
-    "joined",
-    "kept",
+    "placed",
     "shown_name",
-    "taken_by",
-    "united",
     "written",
 ]
 
+Place = tuple[int, int] | None
+"""Where in the SELECT a part stands: its first character and one past its last, where known."""
+
+Start = Callable[[str], Query]
+"""From the name of a table of people to a question without steps; else InvalidParameter."""
 
 ROW_WISE = "Write SELECT of columns and row-wise expressions, FROM and WHERE there."
 """What may stand in a sub-select."""
@@ -90,28 +99,61 @@ def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:
         raise UnsafeExpression(text, reason=f"it uses {name}{at}", hint=hint, place=place)
 
 
+def fault(text: str, reason: str, hint: str, at: object) -> UnsafeExpression:
+    """A refusal of the SELECT; at: the part that is meant."""
+    return UnsafeExpression(text, reason=reason, hint=hint, place=errors.of_node(text, at))
+
+
+@contextmanager
+def placed(clause: str, text: str, place: Place) -> Iterator[None]:
+    """Raise what is raised inside as about this part of a SELECT; of no known place as it is."""
+    try:
+        yield
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        if place is None:
+            raise
+        found = error.about(clause, text[slice(*place)]).placed(text, place)
+    else:
+        return
+    raise found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What a FROM offers: a table, the steps to take first, and the columns by name.
+    """What a FROM offers: rows, and columns by name.
 
-    name: of the table or sub-select, for messages. columns: by their names without capitals, what
-    each means over the table and its derived columns, with the name as it was written. every:
-    whether the other columns of the table may be used too; known: its columns, none where they are
-    not known. qualifier: what may precede a column.
+    table: the first table. query: the rows after all steps; None for a public table, which is
+    joined as it is. name: of the table or sub-select, for messages; qualifier: what may precede a
+    column. columns: by their names without capitals, the name as it was written and that of the
+    column of the rows that it means, None for a table's own, which is spelled as the caller does.
+    taken: names that no new column may have, without capitals.
     qualified: of several tables, what a column means behind a table's name; ambiguous: the names
     that mean nothing by themselves, since several tables have them.
     """
 
     text: str
     table: str
+    query: Query | None
     name: str
     qualifier: str
-    steps: tuple[Step, ...] = ()
-    columns: Mapping[str, tuple[str, Node]] = field(default_factory=dict)
-    every: bool = True
-    known: tuple[str, ...] = ()
-    qualified: Mapping[tuple[str, str], Node] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, str | None]]
+    taken: frozenset[str]
+    qualified: Mapping[tuple[str, str], str] = field(default_factory=dict)
     ambiguous: frozenset[str] = frozenset()
+
+    @property
+    def people(self) -> Query:
+        """The rows, to which steps may be added; InvalidParameter for a public table."""
+        if self.query is None:
+            raise InvalidParameter(
+                "sql",
+                self.table,
+                expected="a public table by its name alone, without a sub-select; a condition on "
+                "it goes behind WHERE",
+            )
+        return self.query
 
     @property
     def reader(self) -> Reader:
@@ -120,44 +162,36 @@ class Source:
             return Reader(text=self.text, special=self._behind_a_table)
         return Reader(text=self.text, qualifiers=frozenset({self.qualifier}))
 
-    def look(self, table: str | None, name: str, at: object) -> Node:
-        """What a column means here, behind the name of a table or by itself."""
-        known = self.columns.get(name.casefold())
-        plain = name
+    def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
+        """A refusal of the SELECT; at: the part that is meant."""
+        return fault(self.text, reason, hint, at)
+
+    def look(self, table: str | None, name: str, at: object) -> str:
+        """The column that a name means here, behind the name of a table or by itself."""
+        shown, key = name, name.casefold()
         if table and self.qualified:
-            found = self.qualified.get((table.casefold(), name.casefold()))
+            found = self.qualified.get((table.casefold(), key))
             if found is not None:
                 return found
-            name = f"{table}.{name}"
-        elif name.casefold() in self.ambiguous:
-            tables = [t for t, column in self.qualified if column == name.casefold()]
-            written = (
-                " or ".join(f"{table}.{name}"[:60] for table in tables[:2]) or f"a.{name}"[:60]
+            shown = f"{table}.{name}"
+        elif key in self.ambiguous:
+            tables = [t for t, column in self.qualified if column == key]
+            choices = " or ".join(f"{t}.{name}"[:60] for t in tables[:2]) or f"a.{name}"[:60]
+            raise self.fault(
+                f"several of its tables have a column {name[:60]!r}",
+                f"Write the table before it: {choices}.",
+                _column_named(at, name),
             )
-            raise UnsafeExpression(
-                self.text,
-                reason=f"several of its tables have a column {name[:60]!r}",
-                hint=f"Write the table before it: {written}.",
-                place=_place_of_name(self.text, at, plain),
-            )
-        elif known is not None:
-            return known[1]
-        elif self.every and self._may_be(name):
-            return Name(name)
-        listed = [shown for shown, _ in self.columns.values()]
-        listed += [other for other in self.known if self.every and other not in listed]
-        raise UnsafeExpression(
-            self.text,
-            reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
-            hint=errors.resembling(name, listed)
-            + f"Its columns are {', '.join(listed[:50])}"
-            + ("." if self.every else "; list others in its SELECT."),
-            place=_place_of_name(self.text, at, plain),
+        elif key in self.columns:
+            return self.columns[key][1] or name
+        listed = [written for written, _ in self.columns.values()]
+        whole = any(meant is None for _, meant in self.columns.values())
+        raise self.fault(
+            f"{shown[:60]!r} is no column of {self.name[:60]!r}",
+            f"{errors.resembling(shown, listed)}Its columns are {', '.join(listed[:50])}"
+            + ("." if whole else "; list others in its SELECT."),
+            _column_named(at, name),
         )
-
-    def _may_be(self, name: str) -> bool:
-        """Whether the table has such a column, as far as is known."""
-        return not self.known or name.casefold() in {other.casefold() for other in self.known}
 
     def _behind_a_table(self, node: exp.Expression) -> Node | None:
         """A column that is written with its table, under a name that only `resolve` knows."""
@@ -166,26 +200,52 @@ class Source:
         return Name(f"{node.table}{_BEHIND}{node.name}")
 
     def read(self, node: object) -> Node:
-        """What an expression over these columns means over the table. Raises UnsafeExpression."""
+        """What an expression over these columns means over the rows. Raises UnsafeExpression."""
         return self.resolve(self.reader.read(node), node)
 
+    def text_of(self, node: object) -> str:
+        """What an expression means, in the input language."""
+        return written(self.text, self.read(node), node)
+
     def shown(self, column: Name) -> str:
-        """What a column of the table is called here."""
-        for name, meant in self.columns.values():
-            if meant == column:
-                return name
-        return column.name
+        """What a column of the rows is called here."""
+        names = (name for name, meant in self.columns.values() if meant == column.name)
+        return next(names, column.name)
 
     def resolve(self, node: Node, at: object) -> Node:
         """The same with every name looked up; at: where it stands, for messages."""
         match node:
             case Name(name):
                 table, behind, column = name.rpartition(_BEHIND)
-                return self.look(table if behind else None, column, at)
+                return Name(self.look(table if behind else None, column, at))
             case Operation(operands=operands):
                 return replace(node, operands=tuple(self.resolve(x, at) for x in operands))
             case _:
                 return node
+
+    def stepping(self, clause: str, at: object) -> AbstractContextManager[None]:
+        """Raise what a step raises as about this clause; a public table is only joined."""
+        known = "JOIN" if self.query is None else clause
+        return placed(known, self.text, errors.of_node(self.text, at))
+
+    def where(self, clause: exp.Expression) -> Source:
+        """The rows that a WHERE keeps."""
+        condition = self.text_of(clause.this)
+        with self.stepping("WHERE", clause):
+            return replace(self, query=self.people.where(condition))
+
+    def derive(self, label: str, node: Node, at: object) -> Source:
+        """The rows with a column more, which has no name here yet."""
+        expression = written(self.text, node, at)
+        with self.stepping("SELECT", at):
+            query = self.people.derive(**{label: expression})
+        return replace(self, query=query, taken=self.taken | {label.casefold()})
+
+    def listed(self) -> Source:
+        """The same, every column under its own name, also behind the qualifier."""
+        columns = {key: (shown, meant or shown) for key, (shown, meant) in self.columns.items()}
+        own = {(self.qualifier.casefold(), key): meant for key, (_, meant) in columns.items()}
+        return replace(self, columns=columns, qualified=self.qualified or own)
 
 
 def shown_name(projection: exp.Expression) -> str:
@@ -199,27 +259,10 @@ def written(text: str, node: Node, at: object) -> str:
     """The node in the input language; who is given that text finds the node again."""
     found = text_of(node)
     if len(found) > MOST_CHARACTERS:
-        raise UnsafeExpression(
-            text,
-            reason="a part of it is too long",
-            hint="Write it shorter.",
-            place=errors.of_node(text, at),
-        )
+        raise fault(text, "a part of it is too long", "Write it shorter.", at)
     if depth_of(node) <= MOST_LEVELS:  # else it is refused where it is read
         remember(found, node)
     return found
-
-
-def kept(text: str, node: Node, where: exp.Expression) -> Condition:
-    """The rows of a WHERE; node: what it means."""
-    return Condition(expression=written(text, node, where), place=errors.of_node(text, where))
-
-
-def taken_by(steps: Iterable[Step]) -> set[str]:
-    """The names of columns that steps make, without capitals."""
-    made = {step.name.casefold() for step in steps if isinstance(step, Derived)}
-    joins = (step for step in steps if isinstance(step, Joined))
-    return made | {label.casefold() for step in joins for label, _ in step.columns}
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -237,12 +280,10 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def _place_of_name(text: str, at: object, name: str) -> tuple[int, int] | None:
-    if isinstance(at, exp.Expression):
-        for column in at.find_all(exp.Column):
-            if column.name == name:
-                return errors.of_node(text, column)
-    return errors.of_node(text, at)
+def _column_named(at: object, name: str) -> object:
+    """The column of this name in what stands there, or else all of that."""
+    columns = at.find_all(exp.Column) if isinstance(at, exp.Expression) else ()
+    return next((column for column in columns if column.name == name), at)
 
 
 _FORMS = (
@@ -253,209 +294,150 @@ _ON = (
     "Write equalities of columns there, with AND between them: ON a.id = b.person AND a.day = "
     "b.day. Other conditions go behind WHERE."
 )
-_ColumnsOf = Callable[[str], Collection[str]]
 
 
-def joined(left: Source, right: Source, join: exp.Join, *, columns_of: _ColumnsOf) -> Source:
+def joined(left: Source, right: Source, join: exp.Join) -> Source:
     """What two sources offer side by side. Raises UnsafeExpression for other than equi-joins."""
-    pairing = _Pairing(
-        text=left.text,
-        left=with_columns(left, columns_of),
-        right=with_columns(right, columns_of),
-        join=join,
-    )
-    how = pairing.how()
-    on = pairing.on()
-    left, right = pairing.left, pairing.right
-    names = {label.casefold() for label in _labels(left, columns_of)}
-    columns = dict(left.columns)
-    qualified = dict(left.qualified)
-    ambiguous = set(left.ambiguous)
-    new: list[tuple[str, str]] = []
+    left, right = left.listed(), right.listed()
+    how = _how(left, right, join)
+    on = _on(left, right, join)
+    taken = set(left.taken)
+    columns, qualified, ambiguous = dict(left.columns), dict(left.qualified), set(left.ambiguous)
+    new: dict[str, str] = {}
     for key, (shown, meant) in right.columns.items():
-        assert isinstance(meant, Name)
-        if any(meant.name == theirs for _, theirs in on):
+        assert meant is not None
+        if meant in on.values():
             continue
         label = shown
-        if shown.casefold() in names or key in columns:
-            label = free_name(f"{right.qualifier}.{shown}", names)
+        if shown.casefold() in taken or key in columns:
+            label = free_name(f"{right.qualifier}.{shown}", taken)
             ambiguous |= {key} if key in columns else set()
-        names.add(label.casefold())
-        new.append((label, meant.name))
-        columns.setdefault(key, (shown, Name(label)))
-        qualified[right.qualifier.casefold(), key] = Name(label)
-    step = Joined(
-        table=right.table,
-        steps=right.steps,
-        on=on,
-        how=how,
-        columns=tuple(new),
-        place=errors.of_node(left.text, join),
-    )
+        taken.add(label.casefold())
+        new[label] = meant
+        columns.setdefault(key, (shown, label))
+        qualified[right.qualifier.casefold(), key] = label
+    with placed("JOIN", left.text, errors.of_node(left.text, join)):
+        query = _with_columns(left.people, right, on, how, new)
     return replace(
         left,
+        query=query,
         name=f"{left.name} with {right.name}",
-        steps=(*left.steps, step),
         columns=columns,
+        taken=frozenset(taken),
         qualified=qualified,
         ambiguous=frozenset(ambiguous),
     )
 
 
-def united(left: Source, right: Source, tree: exp.Expression, *, columns_of: _ColumnsOf) -> Source:
-    """What two row-wise SELECTs offer one after the other."""
-    left, right = with_columns(left, columns_of), with_columns(right, columns_of)
-    if list(left.columns) != list(right.columns):
-        raise _Fault(text=left.text).of(
-            "the parts of its UNION ALL list other columns", UNION_ALL, tree
+def _with_columns(
+    query: Query, right: Source, on: Mapping[str, str], how: How, columns: Mapping[str, str]
+) -> Query:
+    """The rows with columns of another source, but for those that no expression reads."""
+    other = right.query
+    scope = query.rows.public[right.table].scope if other is None else other.scope
+    columns = {n: o for n, o in columns.items() if o in scope.derived or scope.leaves.get(o)}
+    if other is None:
+        return query.join(right.table, on, how=how, columns=columns)
+    most = _most_rows(query.unit)
+    people = dict(zip(query.scope.ids, scope.ids, strict=True))
+    if any(on.get(one) != two for one, two in people.items()):
+        same = all(one == two for one, two in people.items())
+        pairs = " AND ".join(f"{one} = {two}" for one, two in people.items())
+        shown = f"USING ({', '.join(people)})" if same else f"ON {pairs}"
+        raise InvalidParameter(
+            "sql",
+            on,
+            expected=f"the person's id among what is compared, as in {shown}: otherwise rows of "
+            "different people meet, and what one person adds to an answer depends on how many rows "
+            "others have. A table that is not about people is joined as a public one",
         )
-    place = errors.of_node(left.text, tree)
-    names = {label.casefold() for side in (left, right) for label in _labels(side, columns_of)}
-    columns = {}
-    sides = [left, right]
-    for key, (shown, meant) in left.columns.items():
-        other, label = right.columns[key][1], shown
-        if meant != other:
-            label = free_name(shown, names)
-            names.add(label.casefold())
-            sides = [
-                replace(
-                    side,
-                    steps=(
-                        *side.steps,
-                        Derived(name=label, expression=text_of(node), place=place),
-                    ),
-                )
-                for side, node in zip(sides, (meant, other), strict=True)
-            ]
-        columns[key] = (shown, meant if meant == other else Name(label))
-    step = SelectUnion(table=right.table, steps=sides[1].steps, place=place)
-    return replace(
-        left,
-        steps=(*sides[0].steps, step),
-        columns=columns,
-        qualified={},
-        ambiguous=frozenset(),
-        every=False,
+    return query.join(other, on, how=how, columns=columns, max_rows=most)
+
+
+def _most_rows(unit: Unit) -> int | None:
+    """How many rows of a person enter a join from each side, where SQL does not say."""
+    if not isinstance(unit, Person):
+        return None  # such a join is refused
+    most = math.isqrt(MOST_COPIES)
+    if unit.max_rows is not None:
+        return min(unit.max_rows, most)
+    raise InvalidParameter(
+        "max_rows",
+        None,
+        expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as many rows "
+        f"of a person from each side as they may bring into a question, up to {most}",
     )
 
 
-def with_columns(source: Source, columns_of: _ColumnsOf) -> Source:
-    """The source with all its columns listed by name, also behind its qualifier."""
-    columns = dict(source.columns)
-    if source.every:
-        columns |= {
-            name.casefold(): (name, Name(name))
-            for name in columns_of(source.table)
-            if name.casefold() not in columns
-        }
-    own = source.qualifier.casefold()
-    qualified = dict(source.qualified)
-    if not qualified:
-        qualified = {
-            (own, key): meant for key, (_, meant) in columns.items() if isinstance(meant, Name)
-        }
-    return replace(source, columns=columns, qualified=qualified, every=False)
+def _how(left: Source, right: Source, join: exp.Join) -> How:
+    side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
+    known = given(join) <= {"this", "side", "kind", "on", "using"}
+    if not known or side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"}:
+        shown = errors.fragment(join).strip()
+        raise left.fault(f"it uses a JOIN of another kind, at {shown!r}", _FORMS, join)
+    if len(given(join) & {"on", "using"}) != 1:
+        reason = "it uses a JOIN of a second table without columns to compare"
+        raise left.fault(reason, _FORMS, join)
+    if right.qualifier.casefold() in {left.qualifier.casefold(), *(t for t, _ in left.qualified)}:
+        raise left.fault(
+            f"its JOIN has two tables named {right.qualifier[:60]!r}",
+            "Name them apart: FROM visits AS a JOIN visits AS b USING (id).",
+            join,
+        )
+    return "left" if side == "LEFT" else "inner"
 
 
-def _labels(source: Source, columns_of: _ColumnsOf) -> Iterator[str]:
-    """All names that are taken in the rows of a source."""
-    yield from columns_of(source.table)
-    for step in source.steps:
-        if isinstance(step, Derived):
-            yield step.name
-        elif isinstance(step, Joined):
-            yield from (label for label, _ in step.columns)
+def _on(left: Source, right: Source, join: exp.Join) -> dict[str, str]:
+    """The columns that are compared, by their names on both sides."""
+    words = join.args.get("using") or ()
+    pairs = [(left.look(None, w.name, w), right.look(None, w.name, w)) for w in words]
+    if not words:
+        condition = bare(join.args["on"])
+        parts = condition.flatten() if isinstance(condition, exp.And) else (condition,)
+        pairs = [_equality(left, right, bare(part)) for part in parts]
+    on = dict(pairs)
+    if len(on) < len(pairs):
+        reason = "its JOIN compares a column of the left side with two of the right"
+        raise left.fault(reason, "Compare it once, and write the other equality in WHERE.", join)
+    return on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fault:
-    text: str
-
-    def of(self, reason: str, hint: str, at: object) -> UnsafeExpression:
-        place = errors.of_node(self.text, at)
-        return UnsafeExpression(self.text, reason=reason, hint=hint, place=place)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pairing:
-    """Reads one JOIN; every method raises UnsafeExpression."""
-
-    text: str
-    left: Source
-    right: Source
-    join: exp.Join
-
-    def fault(self, reason: str, hint: str, at: object = None) -> UnsafeExpression:
-        return _Fault(text=self.text).of(reason, hint, at if at is not None else self.join)
-
-    def how(self) -> Literal["inner", "left"]:
-        side, kind = (str(self.join.args.get(name) or "").upper() for name in ("side", "kind"))
-        known = given(self.join) <= {"this", "side", "kind", "on", "using"}
-        conditions = [name for name in ("on", "using") if self.join.args.get(name)]
-        if not known or side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"}:
-            shown = errors.fragment(self.join).strip()
-            raise self.fault(f"it uses a JOIN of another kind, at {shown!r}", _FORMS)
-        if len(conditions) != 1:
-            raise self.fault("it uses a JOIN of a second table without columns to compare", _FORMS)
-        if not self.left.columns or not self.right.columns:
-            raise self.fault("it uses a JOIN of tables whose columns are not known", _FORMS)
-        if self.left.qualifier.casefold() == self.right.qualifier.casefold() or any(
-            one == self.right.qualifier.casefold() for one, _ in self.left.qualified
-        ):
-            raise self.fault(
-                f"its JOIN has two tables named {self.right.qualifier[:60]!r}",
-                "Name them apart: FROM visits AS a JOIN visits AS b USING (id).",
-            )
-        return "left" if side == "LEFT" else "inner"
-
-    def on(self) -> tuple[tuple[str, str], ...]:
-        """The columns that are compared, by their names on both sides."""
-        using = self.join.args.get("using")
-        if using:
-            pairs = [self.found(None, word.name, word) for word in using]
-            return tuple(
-                (one, self.theirs(None, word.name, word))
-                for one, word in zip(pairs, using, strict=True)
-            )
-        condition: exp.Expression = self.join.args["on"]
-        while isinstance(condition, exp.Paren):
-            condition = condition.this
-        parts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
-        return tuple(self.equality(part) for part in parts)
-
-    def equality(self, part: exp.Expr) -> tuple[str, str]:
-        while isinstance(part, exp.Paren):
-            part = part.this
-        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-        if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides):
-            raise self.fault(f"its JOIN compares {errors.fragment(part)!r}", _ON, part)
-        one, two = sides
-        if self.is_right(one) and not self.is_right(two):
-            one, two = two, one
-        if not self.is_right(two) or self.is_right(one):
-            raise self.fault(
-                f"its JOIN compares {errors.fragment(part)!r}, which are not columns of both sides",
-                _ON,
-                part,
-            )
-        return self.found(one.table, one.name, one), self.theirs(two.table, two.name, two)
-
-    def is_right(self, column: exp.Column) -> bool:
+def _equality(left: Source, right: Source, part: object) -> tuple[str, str]:
+    def is_right(column: exp.Column) -> bool:
         if column.table:
-            return bool(column.table.casefold() == self.right.qualifier.casefold())
+            return bool(column.table.casefold() == right.qualifier.casefold())
         name = column.name.casefold()
-        return name in self.right.columns and name not in self.left.columns
+        return name in right.columns and name not in left.columns
 
-    def found(self, table: str | None, name: str, at: object) -> str:
-        node = self.left.look(table, name, at)
-        assert isinstance(node, Name)
-        return node.name
+    shown = errors.fragment(part)
+    match part:
+        case exp.EQ(this=exp.Column() as one, expression=exp.Column() as two):
+            if is_right(one) and not is_right(two):
+                one, two = two, one
+        case _:
+            raise left.fault(f"its JOIN compares {shown!r}", _ON, part)
+    if is_right(one) or not is_right(two):
+        reason = f"its JOIN compares {shown!r}, which are not columns of both sides"
+        raise left.fault(reason, _ON, part)
+    return left.look(one.table, one.name, one), right.look(two.table, two.name, two)
 
-    def theirs(self, table: str | None, name: str, at: object) -> str:
-        node = self.right.look(table, name, at)
-        assert isinstance(node, Name)
-        return node.name
+
+def united(left: Source, right: Source, tree: exp.Expression) -> Source:
+    """What two row-wise SELECTs offer one after the other."""
+    left, right = left.listed(), right.listed()
+    if list(left.columns) != list(right.columns):
+        raise left.fault("the parts of its UNION ALL list other columns", UNION_ALL, tree)
+    columns = dict(left.columns)
+    for key, (shown, one) in left.columns.items():
+        two = right.columns[key][1]
+        if one == two:
+            continue
+        label = free_name(shown, left.taken | right.taken)
+        columns[key] = shown, label
+        left, right = (s.derive(label, Name(str(n)), tree) for s, n in ((left, one), (right, two)))
+    with placed("UNION ALL", left.text, errors.of_node(left.text, tree)):
+        query = left.people.union(right.people)
+    return replace(left, query=query, columns=columns, qualified={}, ambiguous=frozenset())
 
 
 _PLAIN = "Write FROM and the name of one table of the session, or of an entry of WITH."
@@ -464,46 +446,33 @@ _MOST_SELECTS = 20
 _MOST_STEPS = 100
 
 
-def from_clause(
-    text: str,
-    tree: exp.Select,
-    columns_of: Callable[[str], Collection[str]],
-    *,
-    joined: Callable[[Source, Source, exp.Join], Source],
-    united: Callable[[Source, Source, exp.Expression], Source],
-) -> Source:
-    """What the FROM of a SELECT offers, its WITH included. Raises UnsafeExpression.
-
-    joined, united: how two sources are put together.
-    """
-    sources: dict[str, Source] = {}
-    makers = _Sources(text=text, columns_of=columns_of, known=sources, joined=joined, united=united)
+def from_clause(text: str, tree: exp.Select, start: Start) -> Source:
+    """What the FROM of a SELECT offers, its WITH included. Raises UnsafeExpression."""
+    makers = _Sources(text=text, start=start)
     clause = tree.args.get("with_") or tree.args.get("with")
-    if clause is not None:
-        for common in makers.listed(clause):
-            name = common.alias
-            if name.casefold() in sources:
-                raise makers.fault(f"WITH names {name[:60]!r} twice", "Name each once.", common)
-            made = makers.selected(common.this, name)
-            sources[name.casefold()] = made
+    for common in () if clause is None else makers.listed(clause):
+        name = common.alias
+        if name.casefold() in makers.entries:
+            raise fault(text, f"WITH names {name[:60]!r} twice", "Name each once.", common)
+        makers.entries[name.casefold()] = makers.selected(common.this, name)
     return makers.of(tree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """Makes sources of tables, sub-selects and the entries of WITH (known, by name)."""
+    """Makes sources of tables, sub-selects and the entries of WITH.
+
+    entries: those of WITH by name; public: the public tables, known with the first of people.
+    """
 
     text: str
-    columns_of: Callable[[str], Collection[str]]
-    known: dict[str, Source]
-    joined: Callable[[Source, Source, exp.Join], Source]
-    united: Callable[[Source, Source, exp.Expression], Source]
+    start: Start
+    entries: dict[str, Source] = field(default_factory=dict)
+    public: dict[str, Public] = field(default_factory=dict)
     level: int = 0
 
     def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
-        return UnsafeExpression(
-            self.text, reason=reason, hint=hint, place=errors.of_node(self.text, at)
-        )
+        return fault(self.text, reason, hint, at)
 
     def listed(self, clause: exp.Expression) -> list[exp.CTE]:
         """The entries of WITH."""
@@ -535,41 +504,48 @@ class _Sources:
         joins = tree.args.get("joins") or ()
         if len(joins) > _MOST_SELECTS:
             raise self.fault(f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
-        if joins:
-            self.columns_of(found.table)  # what comes first is a table of people
+        if found.query is None and (joins or self.level == 0):
+            self.begun(found.table, clause.this)  # which refuses a public table
         for join in joins:
-            found = self.joined(found, self.relation(join.this), join)
+            found = joined(found, self.relation(join.this), join)
         return found
+
+    def begun(self, table: str, at: exp.Expression) -> Query:
+        """The rows of a table of people."""
+        try:
+            query = self.start(table)
+        except InvalidParameter as error:
+            hint = f"Write {error.expected}."
+        else:
+            self.public.update(query.rows.public)
+            return query
+        raise self.fault(f"{table[:60]!r} is none of the tables of people", hint, at)
 
     def relation(self, relation: exp.Expression) -> Source:
         """What a table, an entry of WITH or a sub-select offers."""
         alias = relation.args.get("alias")
-        plain_alias = alias is None or given(alias) == {"this"}
-        if (
-            isinstance(relation, exp.Subquery)
-            and plain_alias
-            and given(relation) <= {"this", "alias"}
-        ):
-            return self.selected(relation.this, alias.name if alias else "")
-        plain = isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier)
-        if not plain or not plain_alias or not given(relation) <= {"this", "alias"}:
-            shown = errors.fragment(relation)
-            raise self.fault(f"it reads more than a plain table, at {shown!r}", _PLAIN, relation)
-        name = relation.this.name
-        qualifier = alias.name if alias else name
-        if name.casefold() in self.known:
-            return replace(self.known[name.casefold()], qualifier=qualifier)
-        known = self.columns(name, relation)
-        return Source(text=self.text, table=name, name=name, qualifier=qualifier, known=known)
-
-    def columns(self, table: str, at: exp.Expression) -> tuple[str, ...]:
-        """Those of a table of the session."""
-        hint = ""
-        try:
-            return tuple(self.columns_of(table))
-        except InvalidParameter as error:
-            hint = f"Write {error.expected}."
-        raise self.fault(f"{table[:60]!r} is none of the tables of people", hint, at)
+        plain = given(relation) <= {"this", "alias"} and (alias is None or given(alias) == {"this"})
+        match relation:
+            case exp.Subquery() if plain:
+                return self.selected(relation.this, alias.name if alias else "")
+            case exp.Table(this=exp.Identifier(name=name)) if plain:
+                qualifier = alias.name if alias else name
+            case _:
+                reason = f"it reads more than a plain table, at {errors.fragment(relation)!r}"
+                raise self.fault(reason, _PLAIN, relation)
+        if name.casefold() in self.entries:
+            return replace(self.entries[name.casefold()], qualifier=qualifier)
+        query = None if name in self.public else self.begun(name, relation)
+        names = (self.public[name] if query is None else query).scope.names
+        return Source(
+            text=self.text,
+            table=name,
+            query=query,
+            name=name,
+            qualifier=qualifier,
+            columns={column.casefold(): (column, None) for column in names},
+            taken=frozenset(map(str.casefold, names)),
+        )
 
     def selected(self, tree: object, name: str) -> Source:
         """What a row-wise SELECT offers."""
@@ -585,76 +561,61 @@ class _Sources:
         clauses(self.text, tree, _CLAUSES)
         source = replace(self, level=self.level + 1).of(tree)
         where = tree.args.get("where")
-        steps = source.steps
         if where is not None:
-            steps += (kept(self.text, source.read(where.this), where),)
-        all_columns = {column.casefold() for column in self.columns_of(source.table)}
-        taken = all_columns | taken_by(steps)
-        columns: dict[str, tuple[str, Node]] = {}
-        every = False
-        stars = any(isinstance(projection, exp.Star) for projection in tree.expressions)
+            source = source.where(where)
+        columns: dict[str, tuple[str, str | None]] = {}
         for projection in tree.expressions:
             node = projection.this if isinstance(projection, exp.Alias) else projection
             if isinstance(node, exp.Star) and not given(node):
-                if every or set(columns) & set(source.columns):
+                if set(columns) & set(source.columns):
                     raise self.fault("it selects a column twice", "Select it once.", node)
-                every = source.every
                 columns |= source.columns
                 continue
             self.refuse_aggregates(node)
-            found = source.read(node)
-            shown = shown_name(projection)
+            found, shown = source.read(node), shown_name(projection)
             if not shown:
                 raise self.fault(
                     f"{errors.fragment(node)!r} has no name in a sub-select",
                     "Name it with AS: SELECT FLOOR(age / 10) AS decade.",
                     node,
                 )
-            hidden = stars and source.every and shown.casefold() in all_columns
-            if shown.casefold() in columns or hidden:
+            if shown.casefold() in columns:
                 raise self.fault(
                     f"two columns of a sub-select are named {shown[:60]!r}",
                     "Name them apart with AS.",
                     projection,
                 )
             if not isinstance(found, Name):
-                label = free_name(shown, taken)
-                taken.add(label.casefold())
-                place = errors.of_node(self.text, node)
-                expression = written(self.text, found, node)
-                steps += (Derived(name=label, expression=expression, place=place),)
-                found = Name(label)
-            columns[shown.casefold()] = (shown, found)
-        if len(steps) > _MOST_STEPS:
-            raise self.fault(
-                f"it takes more than {_MOST_STEPS} steps", "Derive fewer columns.", tree
-            )
-        return Source(
-            text=self.text,
-            table=source.table,
+                if source.query is not None and len(source.query.steps) >= _MOST_STEPS:
+                    reason = f"it takes more than {_MOST_STEPS} steps"
+                    raise self.fault(reason, "Derive fewer columns.", tree)
+                label = free_name(shown, source.taken)
+                source, found = source.derive(label, found, node), Name(label)
+            columns[shown.casefold()] = (shown, found.name)
+        return replace(
+            source,
             name=name or "the sub-select",
             qualifier=name,
-            steps=steps,
             columns=columns,
-            every=every,
-            known=source.known,
+            qualified={},
+            ambiguous=frozenset(),
         )
 
     def together(self, tree: exp.SetOperation, name: str) -> Source:
         """What two row-wise SELECTs offer one after the other."""
         # Without ALL equal rows would be one.
         if not isinstance(tree, exp.Union) or given(tree) != {"this", "expression"}:
+            another = f"another {tree.key.upper()} than UNION ALL"
             raise UnsafeExpression(
                 self.text,
-                reason=f"it puts SELECTs together by another {tree.key.upper()} than UNION ALL"
-                if isinstance(tree, exp.Union)
-                else f"it puts SELECTs together by {tree.key.upper()}",
+                reason="it puts SELECTs together by "
+                + (another if isinstance(tree, exp.Union) else tree.key.upper()),
                 hint=UNION_ALL,
                 place=errors.between(self.text, tree),
             )
         inner = replace(self, level=self.level + 1)
-        sides = [inner.selected(part, name) for part in (tree.this, tree.expression)]
-        return self.united(sides[0], sides[1], tree)
+        left, right = (inner.selected(part, name) for part in (tree.this, tree.expression))
+        return united(left, right, tree)
 
     def refuse_aggregates(self, node: object) -> None:
         found = node.find(exp.AggFunc, exp.Window) if isinstance(node, exp.Expression) else None

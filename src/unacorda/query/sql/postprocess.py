@@ -22,7 +22,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.aggregates.hierarchy import MARGIN
@@ -30,27 +31,99 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
-from unacorda.query.sql.types import Computed, Place, Select, placed
+from unacorda.query.sql.aggregates import Item
+from unacorda.query.sql.from_clause import Place, placed
 
-__all__ = [
-    "arranged",
-    "check_arrangement",
-]
+__all__ = ["Computed", "Ordering", "Select", "arranged", "check_arrangement"]
 
 
-def check_arrangement(select: Select, query: Query, text: str) -> None:
-    """Raise InvalidParameter for what could not be done with the release; reads nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An output column made of released ones.
 
-    text: of the SELECT, in which the place is shown.
+    expression: in the input language, over the names of released columns: aggregates
+    and groups as they are shown.
     """
-    _Arrangement.of(select, _columns(select, query), text)
+
+    alias: str
+    expression: str
+    place: Place = field(default=None, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of its column in the released table, those of errors left out."""
+        return (self.alias,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """One sort key of the released table, an expression over released columns."""
+
+    expression: str
+    descending: bool = False
+    nulls_first: bool = False
+    place: Place = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """A SELECT in parts; having, order_by, limit and offset act on the released table alone.
+
+    text: as it was written; rows: what it is about, as a question without groups and aggregates.
+    groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
+    released table; group_places: where they are written; margins: by which of their subsets is
+    summed too. items: the output columns in order, but for the groups; inner: aggregates that stand
+    only inside of computed columns, and are released too.
+    having: which rows of the released table to keep; having_place: where that stands.
+    limit, offset: how many of them, after how many.
+    """
+
+    text: str
+    rows: Query
+    groups: tuple[str, ...]
+    shown: tuple[str, ...]
+    group_places: tuple[Place, ...]
+    margins: Literal["rollup", "cube"] | None
+    items: tuple[Item | Computed, ...]
+    inner: tuple[Item, ...]
+    having: str | None
+    having_place: Place
+    order_by: tuple[Ordering, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def aggregates(self) -> tuple[Item, ...]:
+        """All aggregates to be asked."""
+        return (*(item for item in self.items if isinstance(item, Item)), *self.inner)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of the released table that say what a line is about."""
+        return self.shown if self.margins is None else (MARGIN, *self.shown)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The other columns of the released table, those of errors left out."""
+        return tuple(name for item in (*self.items, *self.inner) for name in item.columns)
+
+    @property
+    def group_names(self) -> dict[str, str]:
+        """The group columns by each name that means one: as it is shown, or the column's own."""
+        return {name: name for name in self.groups} | dict(
+            zip(self.shown, self.groups, strict=True)
+        )
+
+
+def check_arrangement(select: Select, query: Query) -> None:
+    """Raise InvalidParameter for what could not be done with the release; reads nothing."""
+    _Arrangement.of(select, query)
 
 
 def arranged(release: Release, select: Select) -> Release:
     """The release in the columns, order, length and names that the SELECT asked for."""
-    columns = _columns(select, release.query)
-    plan = _Arrangement.of(select, columns)
-    table = _LineTable(columns=columns, release=release)
+    plan = _Arrangement.of(select, release.query)
+    table = _LineTable(columns=plan.columns, release=release)
     answers = dict(release.answers)
     for name, expression in plan.computed.items():
         answers[name] = _computed(expression, table)
@@ -66,69 +139,58 @@ def arranged(release: Release, select: Select) -> Release:
         absent = [i for i in indices if keys[i] is None]
         present.sort(key=keys.__getitem__, reverse=ordering.descending)
         indices = [*absent, *present] if ordering.nulls_first else [*present, *absent]
-    indices = indices[select.offset :]
-    indices = indices if select.limit is None else indices[: select.limit]
-    listed = (name for item in (*select.items, *select.inner) for name in item.columns)
-    order = [name for name in listed if name in answers]
+    indices = indices[select.offset :][: select.limit]
     return dataclasses.replace(
         release,
-        groups=_labels(select),
+        groups=select.labels,
         keys=tuple(release.keys[i] for i in indices),
-        answers={name: answers[name].picked(indices) for name in order},
+        answers={name: answers[name].picked(indices) for name in select.outputs},
         computed={name: expression.text for name, expression in plan.computed.items()},
     )
 
 
-def _labels(select: Select) -> tuple[str, ...]:
-    """The columns that say what a line is about."""
-    return select.shown if select.margins is None else (MARGIN, *select.shown)
-
-
-def _columns(select: Select, query: Query) -> dict[str, Column]:
-    """The released columns by name, with the kinds that expressions over them count on."""
-    groups = {
-        shown: Column(shown, group.column.kind)
-        for shown, group in zip(select.shown, query.groups, strict=True)
-    }
-    if select.margins is not None:
-        groups = {MARGIN: Column(MARGIN, Kind.TEXT)} | groups
-    listed = (name for item in (*select.items, *select.inner) for name in item.columns)
-    return groups | {name: Column(name, Kind.NUMBER) for name in listed if name not in groups}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Arrangement:
-    """The expressions of a SELECT over the released table."""
+    """The expressions of a SELECT over the released table.
 
+    columns: those of it by name, with the kinds that expressions over them count on.
+    """
+
+    columns: Mapping[str, Column]
     computed: Mapping[str, Expression]
     having: Expression | None
     order: Sequence[Expression]
 
     @classmethod
-    def of(cls, select: Select, columns: Mapping[str, Column], text: str = "") -> _Arrangement:
-        """text: of the SELECT, in which the place of what is wrong is shown; else it is not."""
-
+    def of(cls, select: Select, query: Query) -> _Arrangement:
         def read(part: str, clause: str, place: Place, known: Any, kind: Kind | None) -> Expression:
-            with placed(clause, text, place if text else None):
+            with placed(clause, select.text, place):
                 return parse(part, columns=known, argument=clause, expect=kind)
 
-        computed = [item for item in select.items if isinstance(item, Computed)]
-        inputs = {n: c for n, c in columns.items() if n not in {item.alias for item in computed}}
-        found = {
-            item.alias: read(item.expression, "SELECT", item.place, inputs, Kind.NUMBER)
-            for item in computed
-        }
-        having: Expression | None = None
-        if select.having is not None:
-            place = select.having_place
-            having = read(select.having, "HAVING", place, columns, Kind.BOOLEAN)
-        order = [
-            read(one.expression, "ORDER BY", one.place, columns, None) for one in select.order_by
-        ]
-        return cls(computed=found, having=having, order=order)
+        kinds = dict.fromkeys(select.outputs, Kind.NUMBER) | dict.fromkeys(select.labels, Kind.TEXT)
+        kinds |= {s: g.column.kind for s, g in zip(select.shown, query.groups, strict=True)}
+        order = (*select.labels, *select.outputs)
+        columns = {name: Column(name, kinds[name]) for name in order}
+        made = [item for item in select.items if isinstance(item, Computed)]
+        inputs = {n: c for n, c in columns.items() if n not in {item.alias for item in made}}
+        having = select.having
+        return cls(
+            columns=columns,
+            computed={
+                item.alias: read(item.expression, "SELECT", item.place, inputs, Kind.NUMBER)
+                for item in made
+            },
+            having=None
+            if having is None
+            else read(having, "HAVING", select.having_place, columns, Kind.BOOLEAN),
+            order=[
+                read(one.expression, "ORDER BY", one.place, columns, None)
+                for one in select.order_by
+            ],
+        )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _LineTable:
     """The released values."""
 

@@ -1,6 +1,6 @@
-"""Read a SELECT: text in, its parts out, and what acts on the released table.
+"""From an analyst's SELECT to the question that it asks, and what acts on the released table.
 
-All are post-processing. An expression there is one over the names of released columns; an
+The latter is post-processing. An expression there is one over the names of released columns; an
 aggregate in it stands for the released column that it is.
 """
 
@@ -9,36 +9,40 @@ aggregate in it stands for the released column that it is.
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from typing import Literal as Choice
 
 from sqlglot import exp
 
-from unacorda.errors import UnsafeExpression
-from unacorda.query.aggregates.hierarchy import MARGIN
+from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
+from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
-from unacorda.query.sql.aggregates import OFFERED, Aggregates
+from unacorda.query.noise.key_selection import GivenKeys
+from unacorda.query.plan.groups import keys_of_table
+from unacorda.query.plan.query import Query, answer_columns
+from unacorda.query.schema.sources import is_table
+from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
 from unacorda.query.sql.from_clause import (
+    Place,
     Source,
+    Start,
     clauses,
     free_name,
     from_clause,
     given,
-    joined,
-    kept,
+    placed,
     shown_name,
-    taken_by,
-    united,
     written,
 )
-from unacorda.query.sql.types import Computed, Derived, Item, Ordering, Place, Select, SelectGroup
+from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arrangement
 
-__all__ = ["Outputs", "mark", "parse_select"]
+__all__ = ["build_query", "parse_select", "tables_of"]
 
 
 _HAVING = (
@@ -51,7 +55,7 @@ _SELECTED = "Put it behind GROUP BY, or inside an aggregate such as AVG(x)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
+class _Outputs:
     """The released columns of one SELECT; every method raises UnsafeExpression.
 
     names: the columns that were selected, as they are shown, by their names without capitals.
@@ -59,16 +63,18 @@ class Outputs:
     inner: aggregates that computed columns made necessary, filled while reading.
     """
 
-    text: str
+    source: Source
     aggregates: Aggregates
     names: dict[str, str]
     groups: dict[str, str]
     items: dict[str, Item]
     inner: list[Item] = field(default_factory=list)
 
-    def computed(self, node: exp.Expression) -> str:
+    def computed(self, entry: _Over) -> Computed:
         """A column made of aggregates, each of which is asked for if it is not selected."""
-        return self.expression(node, clause="SELECT", hint="")
+        expression = self.expression(entry.tree, clause="SELECT", hint="")
+        place = errors.of_node(self.source.text, entry.tree)
+        return Computed(alias=entry.alias, expression=expression, place=place)
 
     def having(self, clause: exp.Expression | None) -> str | None:
         """The condition on released rows."""
@@ -84,7 +90,7 @@ class Outputs:
                 "desc",
                 "nulls_first",
             }:
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     "it orders in an unknown way", "Write ORDER BY n DESC.", ordered
                 )
             place = ordered.this
@@ -97,7 +103,7 @@ class Outputs:
                 expression=key,
                 descending=bool(ordered.args.get("desc")),
                 nulls_first=bool(ordered.args.get("nulls_first")),
-                place=errors.of_node(self.text, ordered),
+                place=errors.of_node(self.source.text, ordered),
             )
 
     def whole(self, clause: exp.Expression | None, word: str) -> int | None:
@@ -106,10 +112,10 @@ class Outputs:
             return None
         found: Node | None = None
         if given(clause) == {"expression"}:
-            found = Reader(text=self.text).read(clause.expression)
+            found = Reader(text=self.source.text).read(clause.expression)
         value = found.value if isinstance(found, Literal) else None
         if type(value) is not int or value < 0:
-            raise self.aggregates.fault(
+            raise self.source.fault(
                 f"its {word} is no literal whole number", f"Write {word} 10.", clause
             )
         return value
@@ -128,28 +134,28 @@ class Outputs:
                 self.aggregates.refuse_others(part)
             return None
 
-        reader = replace(self.aggregates.source.reader, special=special)
+        reader = replace(self.source.reader, special=special)
         found = self.released(reader.read(node), node, clause, hint)
         if isinstance(found, Literal):
             raise self.missing(node, clause, hint)
-        return written(self.text, found, node)
+        return written(self.source.text, found, node)
 
     def group(self, node: object) -> str | None:
         """The group that a whole expression is, as it is shown; aliases come first."""
         if not isinstance(node, exp.Expression) or node.find(exp.AggFunc):
             return None
-        source = self.aggregates.source
+        source = self.source
         found = source.reader.read(node)
         if isinstance(found, Name) and found.name.casefold() in self.names:
             return self.names[found.name.casefold()]
         with contextlib.suppress(UnsafeExpression):
-            return self.groups.get(mark(source.resolve(found, node)))
+            return self.groups.get(_mark(source.resolve(found, node)))
         return None
 
-    def column_of(self, item: Item, node: object, clause: str, hint: str) -> str:
+    def column_of(self, item: Item, node: exp.Expression, clause: str, hint: str) -> str:
         """The released column that an aggregate is."""
-        if item.parts != ("",):
-            raise self.aggregates.fault(
+        if item.aggregate.parts != ("",):
+            raise self.source.fault(
                 f"{clause} computes with several quantiles at once, at {errors.fragment(node)!r}",
                 "Select them under a name and write the name of one of their columns, as in p_25.",
                 node,
@@ -160,9 +166,9 @@ class Outputs:
         if hint:
             raise self.missing(node, clause, hint)
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
-        alias = next(n for n in self.aggregates.names_for(item, node) if n.casefold() not in taken)
+        alias = next(n for n in names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
-        self.inner.append(replace(item, alias=alias, place=errors.of_node(self.text, node)))
+        self.inner.append(replace(item, alias=alias, place=errors.of_node(self.source.text, node)))
         return alias
 
     def released(self, node: Node, at: object, clause: str, hint: str) -> Node:
@@ -174,7 +180,7 @@ class Outputs:
                     shown = name
                 if shown is None:
                     with contextlib.suppress(UnsafeExpression):
-                        shown = self.groups.get(mark(self.aggregates.source.resolve(node, at)))
+                        shown = self.groups.get(_mark(self.source.resolve(node, at)))
                 if shown is None:
                     raise self.missing(at, clause, hint)
                 return Name(shown)
@@ -187,12 +193,12 @@ class Outputs:
     def missing(self, node: object, clause: str, hint: str) -> UnsafeExpression:
         """The refusal of something that is no released column."""
         shown = errors.fragment(node)
-        return self.aggregates.fault(
+        return self.source.fault(
             f"{clause} has {shown!r}, which is no output column", hint or _SELECTED, node
         )
 
 
-def mark(node: Node) -> str:
+def _mark(node: Node) -> str:
     """What tells group expressions apart; a bare name does not care about case."""
     return text_of(node).casefold() if isinstance(node, Name) else text_of(node)
 
@@ -203,49 +209,35 @@ _CLAUSES = {
 }
 
 
-def parse_select(
-    text: str, *, columns_of: Callable[[str], Collection[str]] | None = None
-) -> Select:
+def parse_select(text: str, *, start: Start) -> Select:
     """The parts of a SELECT over one table, or over row-wise sub-selects of one.
 
-    columns_of: the columns of a table by its name, so that no derived column takes the name of one;
-    left out, none are known. A name behind GROUP BY, HAVING or ORDER BY means an alias of the
-    SELECT list before a column.
+    start: from a table's name to a query without steps. A name behind GROUP BY, HAVING or ORDER BY
+    means an alias of the SELECT list before a column.
 
     Raises UnsafeExpression for everything outside the subset, naming the clause and what may be
-    written instead; InvalidParameter where `text` is no text.
-
-    >>> asked = parse_select("SELECT county, AVG(age) FROM visits WHERE age >= 18 GROUP BY county")
-    >>> asked.table, asked.steps, asked.groups
-    ('visits', (Condition(expression='"age" >= 18'),), ('county',))
-    >>> asked.items[1].alias, asked.items[1].argument
-    ('avg_age', '"age"')
+    written instead; InvalidParameter where `text` is no text, and for steps that do not fit.
     """
     tree = statement(text, argument="sql")
+    if not isinstance(tree, exp.Select):
+        raise _other(text, tree)
     try:
-        found = _select(text, tree, columns_of or (lambda _: ()))
+        clauses(text, tree, _CLAUSES)
+        source = from_clause(text, tree, start)
+        found = _SelectReading(source=source, aggregates=Aggregates(source=source)).select(tree)
     except RecursionError:
         raise errors.too_deep(text) from None
     refuse_lost(text, tree)
+    _check_names(found)
     return found
 
 
-def _select(
-    text: str, tree: exp.Expression, columns_of: Callable[[str], Collection[str]]
-) -> Select:
-    if not isinstance(tree, exp.Select):
-        raise _other(text, tree)
-    clauses(text, tree, _CLAUSES)
-    source = from_clause(
-        text,
-        tree,
-        columns_of,
-        joined=functools.partial(joined, columns_of=columns_of),
-        united=functools.partial(united, columns_of=columns_of),
-    )
-    aggregates = Aggregates(text=text, source=source)
-    reading = _SelectReading(text=text, source=source, aggregates=aggregates)
-    return reading.select(tree, {column.casefold() for column in columns_of(source.table)})
+def tables_of(text: str) -> dict[str, Place]:
+    """The tables that a SELECT reads, and where they are written. Raises as `parse_select`."""
+    tree = statement(text, argument="sql")
+    entries = {entry.alias.casefold() for entry in tree.find_all(exp.CTE)}
+    tables = [table for table in tree.find_all(exp.Table) if table.name.casefold() not in entries]
+    return {table.name: errors.of_node(text, table) for table in tables}
 
 
 def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
@@ -276,16 +268,20 @@ class _Key:
     name: the alias, or the name of the column that was written. at: as it was written.
     """
 
-    alias: str | None
-    name: str
+    alias: str = ""
+    name: str = ""
     node: Node
     at: exp.Expression
-    place: Place
 
     @property
     def mark(self) -> str:
         """What tells it apart."""
-        return mark(self.node)
+        return _mark(self.node)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of its column in the released table."""
+        return (self.alias,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,82 +290,81 @@ class _Over:
 
     alias: str
     tree: exp.Expression
-    place: Place
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of its column in the released table, those of errors left out."""
+        return (self.alias,)
 
 
 _Entry = Item | _Key | _Over
-
-
-def _columns(entry: _Entry) -> tuple[str, ...]:
-    """The names of an entry's columns in the released table."""
-    return entry.columns if isinstance(entry, Item) else (entry.alias or "",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SelectReading:
     """The reading of one SELECT; every method raises UnsafeExpression."""
 
-    text: str
     source: Source
     aggregates: Aggregates
 
-    def select(self, tree: exp.Select, taken: set[str]) -> Select:
+    def select(self, tree: exp.Select) -> Select:
+        source, text = self.source, self.source.text
         entries = [self.entry(projection) for projection in tree.expressions]
         if all(isinstance(entry, _Key) for entry in entries):
-            raise self.aggregates.fault(
+            raise source.fault(
                 "it has no aggregate, and only aggregates leave",
                 OFFERED,
                 tree.expressions[0] if len(tree.expressions) == 1 else tree,
             )
-        steps = self.source.steps
-        condition = tree.args.get("where")
-        where = None if condition is None else self.source.read(condition.this)
+        where = tree.args.get("where")
+        read: set[str] = set()
         if where is not None:
-            steps += (kept(self.text, where, tree.args["where"]),)
+            read = set(names(source.read(where.this)))
+            source = source.where(where)
         clause = tree.args.get("group")
         margins, parts = self.levels(clause)
         keys = self.group_keys(clause, parts, entries)
         shown = self.shown(keys, entries)
         if margins is not None:
             self.refuse_margin(keys, shown)
-        self.refuse_shadows(keys, shown, where, tree)
-        taken = taken | taken_by(steps)
+        self.refuse_shadows(keys, shown, read, tree)
         columns: dict[str, str] = {}
         for key in keys:
             if isinstance(key.node, Name):
                 columns[key.mark] = key.node.name
                 continue
-            name = free_name(shown[key.mark], taken)
-            taken.add(name.casefold())
-            columns[key.mark] = name
-            expression = written(self.text, key.node, key.at)
-            steps += (Derived(name=name, expression=expression, place=key.place),)
+            label = columns[key.mark] = free_name(shown[key.mark], source.taken)
+            source = source.derive(label, key.node, key.at)
         named = self.named(tree, entries, shown)
-        outputs = Outputs(
-            text=self.text,
+        outputs = _Outputs(
+            source=self.source,
             aggregates=self.aggregates,
-            names={name.casefold(): name for entry in named for name in _columns(entry)}
+            names={name.casefold(): name for entry in named for name in entry.columns}
             | ({} if margins is None else {MARGIN: MARGIN}),
             groups=shown,
             items={
                 entry.alias: replace(entry, alias="")
                 for entry in named
-                if isinstance(entry, Item) and entry.parts == ("",)
+                if isinstance(entry, Item) and entry.aggregate.parts == ("",)
             },
         )
-        items = tuple(self.item(entry, columns, outputs) for entry in named)
+        having = tree.args.get("having")
         return Select(
-            table=self.source.table,
-            steps=steps,
+            text=text,
+            rows=source.people,
             groups=tuple(columns.values()),
             shown=tuple(shown[key] for key in columns),
-            group_places=tuple(key.place for key in keys),
+            group_places=tuple(errors.of_node(text, key.at) for key in keys),
             margins=margins,
-            items=items,
-            having=outputs.having(tree.args.get("having")),
-            having_place=errors.of_node(self.text, tree.args.get("having")),
+            items=tuple(
+                outputs.computed(entry) if isinstance(entry, _Over) else entry
+                for entry in named
+                if not isinstance(entry, _Key)
+            ),
+            having=outputs.having(having),
+            having_place=errors.of_node(text, having),
             order_by=tuple(
-                outputs.orderings(tree.args.get("order"), [item.alias for item in items])
+                outputs.orderings(tree.args.get("order"), [entry.alias for entry in named])
             ),
             limit=outputs.whole(tree.args.get("limit"), "LIMIT"),
             offset=outputs.whole(tree.args.get("offset"), "OFFSET") or 0,
@@ -379,65 +374,50 @@ class _SelectReading:
     # ---- the SELECT list -----------------------------------------------------------------------
 
     def entry(self, projection: exp.Expression) -> _Entry:
-        alias = projection.alias if isinstance(projection, exp.Alias) else None
-        node = projection.this if isinstance(projection, exp.Alias) else projection
-        place = errors.of_node(self.text, node)
+        named = isinstance(projection, exp.Alias)
+        alias, node = (projection.alias, projection.this) if named else ("", projection)
         if isinstance(node, exp.Star):
-            raise self.aggregates.fault(
-                "it selects rows (*), and only aggregates leave", OFFERED, node
-            )
+            reason = "it selects rows (*), and only aggregates leave"
+            raise self.source.fault(reason, OFFERED, node)
         found = self.aggregates.aggregate(node)
         if found is not None:
-            return replace(found, alias=alias or "", place=place)
+            return replace(found, alias=alias)
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or node.find(exp.Window):
             self.aggregates.refuse_others(node)
         if any(self.aggregates.aggregate(part) is not None for part in node.walk()):
             if not alias:
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"its column {errors.fragment(node)!r} has no name",
                     "Name it with AS: SUM(x) / COUNT(*) AS ratio.",
                     node,
                 )
-            return _Over(alias=alias, tree=node, place=place)
+            return _Over(alias=alias, tree=node)
         self.aggregates.refuse_others(node)
-        read, name = self.source.read(node), shown_name(projection)
-        return _Key(alias=alias, name=name, node=read, at=node, place=place)
+        name = shown_name(projection)
+        return _Key(alias=alias, name=name, node=self.source.read(node), at=node)
 
     def named(self, tree: exp.Select, entries: list[_Entry], shown: dict[str, str]) -> list[_Entry]:
         """The entries with their names; names the caller gave must differ, others get a number."""
         taken: set[str] = set()
-        for entry, projection in zip(entries, tree.expressions, strict=True):
-            alias = shown[entry.mark] if isinstance(entry, _Key) else entry.alias
-            if alias and alias.casefold() in taken:
-                raise self.aggregates.fault(
-                    f"two output columns are named {alias[:60]!r}",
+        found = [
+            replace(entry, alias=shown[entry.mark]) if isinstance(entry, _Key) else entry
+            for entry in entries
+        ]
+        for entry, projection in zip(found, tree.expressions, strict=True):
+            if entry.alias and entry.alias.casefold() in taken:
+                raise self.source.fault(
+                    f"two output columns are named {entry.alias[:60]!r}",
                     "Name them apart with AS.",
                     projection,
                 )
-            taken |= {alias.casefold()} if alias else set()
-        found: list[_Entry] = []
-        for entry, projection in zip(entries, tree.expressions, strict=True):
-            if isinstance(entry, _Key):
-                found.append(replace(entry, alias=shown[entry.mark]))
-            elif entry.alias or isinstance(entry, _Over):
-                found.append(entry)
-            else:
-                choices = self.aggregates.names_for(entry, projection)
+            taken.add(entry.alias.casefold())
+        for place, (entry, projection) in enumerate(zip(found, tree.expressions, strict=True)):
+            if isinstance(entry, Item) and not entry.alias:
+                choices = names_for(entry, projection)
                 alias = next(name for name in choices if name.casefold() not in taken)
                 taken.add(alias.casefold())
-                found.append(replace(entry, alias=alias))
+                found[place] = replace(entry, alias=alias)
         return found
-
-    def item(
-        self, entry: _Entry, columns: dict[str, str], outputs: Outputs
-    ) -> Item | SelectGroup | Computed:
-        match entry:
-            case _Key(alias=alias):
-                return SelectGroup(alias=alias or "", column=columns[entry.mark])
-            case _Over(alias=alias, tree=tree, place=place):
-                return Computed(alias=alias, expression=outputs.computed(tree), place=place)
-            case Item():
-                return entry
 
     # ---- GROUP BY ------------------------------------------------------------------------------
 
@@ -449,7 +429,7 @@ class _SelectReading:
         several = [part for part in parts if isinstance(part, exp.Cube | exp.Rollup)]
         sets = None if clause is None else clause.find(exp.GroupingSets)
         if sets is not None or (several and len(parts) > 1):
-            raise self.aggregates.fault(
+            raise self.source.fault(
                 f"it groups in more than one way, at {errors.fragment(sets or several[0])!r}",
                 "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns.",
                 sets or several[0],
@@ -457,7 +437,7 @@ class _SelectReading:
         if not several:
             return None, parts
         if not several[0].expressions:
-            raise self.aggregates.fault("it groups by no column", "Name the columns.", several[0])
+            raise self.source.fault("it groups by no column", "Name the columns.", several[0])
         kind: Choice["rollup", "cube"] = "rollup" if isinstance(several[0], exp.Rollup) else "cube"
         return kind, list(several[0].expressions)
 
@@ -472,7 +452,7 @@ class _SelectReading:
             return list({key.mark: key for key in plain}.values())
         if given(clause) != {"expressions"}:
             shown = errors.fragment(clause).strip()
-            raise self.aggregates.fault(
+            raise self.source.fault(
                 f"it groups in more than one way, at {shown!r}", "Name the columns.", clause
             )
         return [self.group_key(part, entries) for part in parts]
@@ -487,15 +467,14 @@ class _SelectReading:
                 entry = entries[number - 1]
                 if isinstance(entry, _Key):
                     return entry
-            raise self.aggregates.fault(
+            raise self.source.fault(
                 f"it groups by the constant {text_of(node)[:60]}", "Name the group columns.", at
             )
         if isinstance(node, Name):
             for entry in plain:
                 if entry.alias and _same(entry.alias, node.name):
                     return entry
-        found, place = self.source.resolve(node, at), errors.of_node(self.text, at)
-        return _Key(alias=None, name="", node=found, at=at, place=place)
+        return _Key(node=self.source.resolve(node, at), at=at)
 
     def shown(self, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:
         """Each group's name in the released table by its mark."""
@@ -508,19 +487,19 @@ class _SelectReading:
                 self.source.shown(node) if isinstance(node, Name) else ""
             )
             if not alias or isinstance(node, Literal):
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"its group {text_of(node)[:60]!r} has no name",
                     "Select it with one: SELECT FLOOR(age / 10) AS decade, ... GROUP BY decade.",
                     key.at,
                 )
             if key.mark in shown or any(_same(alias, other) for other in shown.values()):
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"it groups by {alias[:60]!r} twice", "Name each group once.", key.at
                 )
             shown[key.mark] = alias
         for entry in plain:
             if entry.mark not in shown:
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"{text_of(entry.node)[:60]!r} is neither an aggregate nor behind GROUP BY",
                     "Put it behind GROUP BY, or inside an aggregate such as AVG(x).",
                     entry.at,
@@ -531,25 +510,188 @@ class _SelectReading:
         """No group may be called as the column that tells sums apart."""
         for key in keys:
             if _same(MARGIN, shown[key.mark]):
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"its group is called {MARGIN!r}, as the column that tells sums apart",
                     "Give it another name with AS.",
                     key.at,
                 )
 
     def refuse_shadows(
-        self, keys: list[_Key], shown: dict[str, str], where: Node | None, tree: exp.Select
+        self, keys: list[_Key], shown: dict[str, str], where: set[str], tree: exp.Select
     ) -> None:
-        """The name of a group expression must not be that of a column that is read anywhere."""
-        read = {name for key in keys for name in names(key.node)}
-        read |= set(names(where)) if where is not None else set()
+        """The name of a group expression must not be that of a column that is read anywhere.
+
+        where: the columns that WHERE reads.
+        """
+        read = where | {name for key in keys for name in names(key.node)}
         for projection in tree.expressions:
             read |= {column.name for column in projection.find_all(exp.Column)}
         for key in keys:
             alias = shown[key.mark]
             if not isinstance(key.node, Name) and any(_same(alias, name) for name in read):
-                raise self.aggregates.fault(
+                raise self.source.fault(
                     f"{alias[:60]!r} names both a column and an expression",
                     "Give the expression another name with AS.",
                     key.at,
                 )
+
+
+def build_query(
+    select: Select, *, keys: GivenKeys, level_weights: GivenLevelWeights = None
+) -> Query:
+    """The question that a SELECT asks.
+
+    keys: public values by group column, by the name in the SELECT or of the column itself, a table
+    with columns of these names, or a list, for several columns of tuples in the order of GROUP BY.
+    level_weights: of ROLLUP and CUBE, as `group_by` takes them. Raises UnsafeExpression and
+    InvalidParameter.
+    """
+    query, aggregates = select.rows, select.aggregates
+    if level_weights is not None and select.margins is None:
+        raise InvalidParameter(
+            "level_weights", level_weights, expected="it beside GROUP BY ROLLUP(...) or CUBE(...)"
+        )
+    if select.groups:
+        with _grouping(select):
+            query = query.group_by(
+                *select.groups,
+                keys=_keys(select, keys),
+                margins=select.margins,
+                level_weights=level_weights,
+            )
+    elif keys is not None and not (isinstance(keys, Mapping) and not keys):
+        raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
+    try:
+        query = query.agg(**{item.alias: item.aggregate for item in aggregates})
+    except InvalidParameter as error:
+        for item in aggregates:
+            with placed("SELECT", select.text, item.place):
+                _check(item, query, alone=len(aggregates) == 1)
+                if error.argument == item.alias:  # it does not suit the groups or the rows
+                    raise
+        with _grouping(select):
+            raise
+    check_arrangement(select, query)
+    return query
+
+
+def _check(item: Item, query: Query, *, alone: bool) -> None:
+    """Raise what is wrong with one aggregate, in the words of SQL; alone: it is the only one."""
+    try:
+        lines = item.aggregate.bound_to(query.scope).lines
+    except MissingBound as error:
+        texts = item.arguments
+        place = next((n for n, text in enumerate(texts) if plain(text) == error.column), 0)
+        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', " ".join(texts[place:])))
+        declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
+        column = plain(texts[place])
+        found: InvalidParameter = MissingBound(
+            "SELECT",
+            texts[place],
+            expected=f"public bounds for {column!r}",
+            column=column,
+            hint=f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)",
+        )
+        if not names:
+            expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
+            found = InvalidParameter("SELECT", texts[place], expected=expected)
+    except InvalidParameter as error:
+        if item.name != "approx_top_k" or error.argument != "values":
+            raise
+        column = item.arguments[1]
+        found = InvalidParameter(
+            "SELECT",
+            column,
+            expected="a column of public values",
+            lacks="keys",
+            column=column,
+            hint=f"declare columns={{{column!r}: unacorda.Categories([...])}}. Where no "
+            "list of them is public, GROUP BY it with unacorda.private_keys()",
+        )
+    else:
+        if lines == 1 or alone:
+            return
+        found = InvalidParameter(
+            "SELECT",
+            item.alias,
+            expected="no other aggregate beside one that makes several lines: ask for the "
+            "others in a SELECT of their own",
+        )
+    raise found
+
+
+@contextlib.contextmanager
+def _grouping(select: Select) -> Iterator[None]:
+    """Tell what is wrong with groups and their keys at the place of the group.
+
+    Columns that are no table's are called by the names that the SELECT shows.
+    """
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    else:
+        return
+    places = [place for place in select.group_places if place is not None]
+    argument = fault.argument.partition("[")[0]
+    if not places or argument not in {"keys", "group_by", "margins"}:
+        raise fault
+    place = min(places)[0], max(places)[1]
+    made = select.rows.scope.derived
+    groups = zip(select.groups, select.shown, select.group_places, strict=True)
+    for name, shown, own in groups:
+        said = (fault.argument, fault.expected, fault.value, fault.hint)
+        if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
+            column = shown if name in made else name
+            written = (fault.argument, fault.expected, fault.hint)
+            argument, *rest = (text.replace(repr(name), repr(column)) for text in written)
+            fault = fault.about(
+                argument, fault.value, expected=rest[0], hint=rest[1], column=column
+            )
+            place = own
+            break
+    raise fault.placed(select.text, place)
+
+
+def _check_names(select: Select) -> None:
+    taken = set(select.labels)
+    for item in (*select.items, *select.inner):
+        columns = {name for column in item.columns for name in answer_columns(column)}
+        if columns & taken:
+            shared = ", ".join(map(repr, sorted(columns & taken)))
+            with placed("SELECT", select.text, item.place):
+                raise InvalidParameter(
+                    "sql",
+                    item.alias,
+                    expected="output columns that differ, also from the columns that each "
+                    "aggregate gets beside its own (name_se, name_low, name_high), and two would "
+                    f"be named {shared}: name them apart with AS",
+                )
+        taken |= columns
+
+
+def _keys(select: Select, keys: Any) -> GivenKeys:
+    """The keys by the names of the columns; tables are read by the names in the SELECT."""
+    scope = select.rows.scope
+    if is_table(keys):
+        columns = dict(zip(select.shown, select.groups, strict=True))
+        return keys_of_table(scope, columns, keys)
+    if keys is None or not isinstance(keys, Mapping):
+        return keys  # which group_by checks
+    names = select.group_names
+    unknown = [key for key in keys if key not in names]
+    if unknown:
+        raise InvalidParameter(
+            "keys",
+            sorted(map(str, unknown)),
+            expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
+        )
+    found = {
+        names[key]: keys_of_table(scope, {key: names[key]}, values, argument=f"keys[{key!r}]")
+        if is_table(values)
+        else values
+        for key, values in keys.items()
+    }
+    if len(found) < len(keys):
+        raise InvalidParameter("keys", list(keys), expected="each group column once")
+    return found
