@@ -127,16 +127,16 @@ def cut_connections() -> None:
 
 
 def before(act: Callable[..., Any], first: Callable[[], None]) -> Callable[..., Any]:
-    def both(*arguments: Any) -> Any:
+    def both(*arguments: Any, **named: Any) -> Any:
         first()
-        return act(*arguments)
+        return act(*arguments, **named)
 
     return both
 
 
 def after(act: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:
-    def both(*arguments: Any) -> Any:
-        result = act(*arguments)
+    def both(*arguments: Any, **named: Any) -> Any:
+        result = act(*arguments, **named)
         then()
         return result
 

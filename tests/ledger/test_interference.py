@@ -385,7 +385,7 @@ def test_no_setting_of_a_role_or_an_address_changes_a_ledger(way: str) -> None:
         assert ledger.verify("visits") == 6
         with pytest.raises(BudgetExceeded):
             reserve(ledger, PureDP(1))
-        with ledger._store.writing("visits") as transaction:
+        with ledger._store.writing() as transaction:
             for name, value in (("synchronous_commit", "on"), ("transaction_read_only", "off")):
                 shown = transaction._run(f"SHOW {name}", {})  # type: ignore[attr-defined]
                 assert shown.fetchone() == (value,)

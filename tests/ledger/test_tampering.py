@@ -159,8 +159,9 @@ def test_nothing_is_spent_on_top_of_an_entry_that_was_changed(names: tuple[str, 
     ledger.open_account("visits", PureDP(1), TERMS)
     reserve(ledger, PureDP("0.9"))
     store: Any = ledger._store
-    (entry,) = store._lines["visits"].entries
-    store._lines["visits"].entries[0] = dataclasses.replace(entry, **dict.fromkeys(names, ZERO))
+    entries = store._entries["visits", "", None]
+    (entry,) = entries
+    entries[0] = dataclasses.replace(entry, **dict.fromkeys(names, ZERO))
     another = type(ledger)(store)  # a process that has not seen the sums
     with pytest.raises(LedgerMismatch, match="Entry 1 of account 'visits' was changed"):
         reserve(another, PureDP("0.9"))

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,18 +13,20 @@ from typing import Any, Literal, TypeAlias
 from unacorda import checks
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import LIMITS, Account, Charge, Entry, SplitPart, Term
+from unacorda.ledger.entries import FIELDS, LIMITS, Account, Charge, Entry, SplitPart, Term
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
     "End",
+    "Sums",
     "account_digest",
+    "account_fields",
     "changed",
     "check_admitted",
-    "check_first",
     "check_limits",
     "check_name",
     "check_notes",
+    "check_reproducible",
     "ended_entry",
     "entry_digest",
     "honest",
@@ -34,14 +35,20 @@ __all__ = [
     "new_account",
     "opened_entry",
     "other_account",
+    "read_account",
     "refunded",
-    "refuse_reproducible",
     "reserved_entry",
     "split_entry",
     "terms_of",
 ]
 
 End: TypeAlias = Literal["committed", "voided"]
+
+Sums: TypeAlias = Mapping[str | None, Filter]
+"""What is spent of the dataset's budget, under None, and of that of a sub-account, under its name.
+
+Of the sub-account that an entry debits too, where it debits one.
+"""
 
 
 def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]) -> Account:
@@ -126,28 +133,23 @@ def check_limits(limits: Mapping[str, int]) -> None:
             raise InvalidParameter("limits", {name: value}, expected=expected)
 
 
-def refuse_reproducible(*, reproducible: bool) -> None:
+def check_reproducible(*, reproducible: bool) -> None:
     """Ledgers that outlive the process take no seeded noise: InvalidParameter."""
     if reproducible:
-        raise InvalidParameter(
-            "reproducible",
-            reproducible,
-            expected=(
-                "noise from secure bits: who knows a seed can take seeded noise off again, so "
-                "a ledger that outlives the process must not record it as protected; use an "
-                "in-memory ledger for tests"
-            ),
+        expected = (
+            "noise from secure bits: who knows a seed can take seeded noise off again, so a ledger "
+            "that outlives the process must not record it as protected; use an in-memory ledger "
+            "for tests"
         )
+        raise InvalidParameter("reproducible", reproducible, expected=expected)
 
 
-def check_admitted(
-    charge: Guarantee, whole: Filter, part: Filter | None, *, dataset: str, sub_account: str | None
-) -> None:
+def check_admitted(charge: Guarantee, sums: Sums, *, dataset: str) -> None:
     """BudgetExceeded where the dataset or its sub-account has less left than the charge."""
-    if not whole.admits(charge):
-        raise BudgetExceeded(asked=charge, left=whole.remaining, account=dataset)
-    if part is not None and not part.admits(charge):
-        raise BudgetExceeded(asked=charge, left=part.remaining, account=f"{dataset}/{sub_account}")
+    for name, own in sums.items():
+        if not own.admits(charge):
+            account = dataset if name is None else f"{dataset}/{name}"
+            raise BudgetExceeded(asked=charge, left=own.remaining, account=account)
 
 
 def refunded(sums: Filter, charge: Guarantee) -> Filter:
@@ -155,122 +157,95 @@ def refunded(sums: Filter, charge: Guarantee) -> Filter:
     return Filter(sums.limit).spend(sums.spent - charge)
 
 
-def opened_entry(account: Account, last: Entry | None, name: str, budget: Guarantee) -> Entry:
+def opened_entry(
+    account: Account, last: Entry | None, whole: Filter, name: str, budget: Guarantee
+) -> Entry:
     """The entry that opens a sub-account; WrongUnit for a budget that the account does not add."""
-    if not isinstance(budget, Guarantee):
-        raise InvalidParameter("budget", budget, expected=f"a budget as {account.budget}")
-    Filter(account.budget).admits(budget)
-    return _next(
-        account,
-        last,
-        state="opened",
-        request=budget.to_json(),
-        spent=_nothing(account.budget) if last is None else last.spent,
-        sub_account=name,
-        sub_spent=_nothing(budget),
-    )
+    _check_addable(account, budget)
+    sums = {None: whole, name: Filter(budget)}
+    return _next(account, last, sums, state="opened", request=budget.to_json())
 
 
 def split_entry(
     account: Account,
     last: Entry | None,
+    sums: Sums,
     *,
     limit: Guarantee,
     digest: str,
     salt: bytes,
     definition: Mapping[str, Any],
-    sub_account: str | None,
-    sub_spent: Guarantee | None,
 ) -> Entry:
     """The entry that opens a split; WrongUnit for a limit that the account does not add."""
-    if not isinstance(limit, Guarantee):
-        raise InvalidParameter("budget", limit, expected=f"a budget as {account.budget}")
-    Filter(account.budget).admits(limit)
+    _check_addable(account, limit)
     return _next(
         account,
         last,
+        sums,
         state="split",
         request=limit.to_json(),
-        spent=_nothing(account.budget) if last is None else last.spent,
         plan_digest=digest,
         salt=salt.hex(),
-        sub_account=sub_account,
-        sub_spent=None if sub_spent is None else sub_spent.to_json(),
         definition=_encode(dict(definition)),
     )
+
+
+def _check_addable(account: Account, budget: object) -> None:
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected=f"a budget as {account.budget}")
+    Filter(account.budget).admits(budget)
 
 
 def reserved_entry(
     account: Account,
     last: Entry | None,
+    sums: Sums,
     charge: Charge,
     *,
     event: str,
     due: Guarantee,
-    spent: Guarantee,
-    sub_account: str | None,
-    sub_spent: Guarantee | None,
     part: SplitPart | None,
 ) -> Entry:
     """The entry that debits a charge that was admitted.
 
-    event: the charge's as JSON text; due: what the dataset owes for it; spent, sub_spent: the sums
-    once it stands; part: of a split, which is debited the cost itself.
+    sums: once it stands; event: the charge's as JSON text; due: what the dataset owes for it; part:
+    of a split, which is debited the cost itself.
     """
     return _next(
         account,
         last,
+        sums,
         state="reserved",
         event=event,
         request=charge.request.to_json(),
         charge=due.to_json(),
-        spent=spent.to_json(),
         plan_digest=charge.plan_digest,
         salt=charge.salt.hex(),
         analyst=charge.analyst,
         purpose=charge.purpose,
         reproducible=charge.reproducible,
-        sub_account=sub_account,
-        sub_spent=None if sub_spent is None else sub_spent.to_json(),
-        part=part,
+        split=None if part is None else part.split,
+        part=None if part is None else part.key,
         part_charge=None if part is None else charge.cost.to_json(),
         limits=_encode(dict(charge.limits)),
         search=None if charge.search is None else charge.search.digest,
     )
 
 
+_OF_BOTH = ("plan_digest", "salt", "analyst", "purpose", "reproducible", "split", "part", "search")
+"""What the end of a reservation says as the reservation did."""
+
+
 def ended_entry(
-    last: Entry,
-    reserved: Entry,
-    state: End,
-    spent: Guarantee,
-    sub_spent: Guarantee | None,
-    *,
-    found: str | None = None,
+    account: Account, last: Entry, sums: Sums, reserved: Entry, *, state: End, found: str | None
 ) -> Entry:
-    """The entry that commits or voids a reservation; spent, sub_spent: the sums after it.
+    """The entry that commits or voids a reservation; sums: after it.
 
     found: the answer of a search, JSON text.
     """
-    return _sealed(
-        sequence=last.sequence + 1,
-        dataset=reserved.dataset,
-        state=state,
-        reservation=reserved.sequence,
-        spent=spent.to_json(),
-        plan_digest=reserved.plan_digest,
-        salt=reserved.salt,
-        analyst=reserved.analyst,
-        purpose=reserved.purpose,
-        reproducible=reserved.reproducible,
-        previous=last.digest,
-        sub_account=reserved.sub_account,
-        sub_spent=None if sub_spent is None else sub_spent.to_json(),
-        split=reserved.split,
-        part=reserved.part,
-        search=reserved.search,
-        found=found,
-    )
+    same = {name: getattr(reserved, name) for name in _OF_BOTH}
+    ends = reserved.sequence
+    return _next(account, last, sums, state=state, reservation=ends, found=found, **same)
 
 
 def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
@@ -285,12 +260,6 @@ def other_account(dataset: str) -> LedgerMismatch:
     return changed(dataset, 1, "the account's budget or terms were changed")
 
 
-def check_first(account: Account, first: Entry | None) -> None:
-    """LedgerMismatch where an account is not the one that its first entry was chained to."""
-    if first is not None and first.previous != account_digest(account):
-        raise other_account(account.dataset)
-
-
 def honest(entry: Entry, sums: str) -> Guarantee:
     """The sums in an entry's text; LedgerMismatch where its digest shows that it was changed.
 
@@ -303,25 +272,34 @@ def honest(entry: Entry, sums: str) -> Guarantee:
 
 def entry_digest(entry: Entry) -> str:
     """The SHA-256 of an entry's text, its digest left out."""
-    return _fields_digest({name: getattr(entry, name) for name in _NAMES})
+    return _digest({**{name: getattr(entry, name) for name in FIELDS}, "digest": ""})
 
 
 def account_digest(account: Account) -> str:
     """The SHA-256 of an account's text, which the first entry chains to."""
-    return _digest(
-        {
-            "dataset": account.dataset,
-            "budget": account.budget.to_json(),
-            "terms": dict(account.terms),
-            "opened": account.opened,
-        }
-    )
+    return _digest(account_fields(account))
+
+
+def account_fields(account: Account) -> dict[str, Any]:
+    """An account in plain values; `read_account` gives it back."""
+    return {
+        "dataset": account.dataset,
+        "budget": account.budget.to_json(),
+        "terms": dict(account.terms),
+        "opened": account.opened,
+    }
+
+
+def read_account(dataset: str, budget: str, terms: Mapping[str, Any], opened: str) -> Account:
+    """The account of plain values; raises what they do where they are none."""
+    limit = guarantee_from_json(budget)
+    return Account(dataset=dataset, budget=limit, terms=terms_of(terms), opened=opened)
 
 
 _NONE = {
     **dict.fromkeys(("event", "request", "charge", "plan_digest", "salt"), ""),
-    **dict.fromkeys(("analyst", "purpose", "sub_account", "sub_spent", "split", "part")),
-    **dict.fromkeys(("part_charge", "definition", "limits", "search", "found")),
+    **dict.fromkeys(("analyst", "purpose", "part", "part_charge", "definition", "limits")),
+    **dict.fromkeys(("search", "found")),
     "reproducible": False,
 }
 """What an entry says where its state has nothing to say."""
@@ -330,34 +308,28 @@ _NONE = {
 def _next(
     account: Account,
     last: Entry | None,
+    sums: Sums,
     *,
-    state: Literal["opened", "split", "reserved"],
-    part: SplitPart | None = None,
+    state: Literal["opened", "split", "reserved", "committed", "voided"],
     **fields: Any,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1
-    return _sealed(
-        sequence=sequence,
-        dataset=account.dataset,
-        state=state,
-        reservation=sequence,
-        previous=account_digest(account) if last is None else last.digest,
-        split=part.split if part is not None else sequence if state == "split" else None,
-        part=None if part is None else part.key,
+    debited = [name for name in sums if name is not None]
+    stated = {
+        **_NONE,
+        "sequence": sequence,
+        "dataset": account.dataset,
+        "state": state,
+        "reservation": sequence,
+        "spent": sums[None].spent.to_json(),
+        "time": _now(),
+        "previous": account_digest(account) if last is None else last.digest,
+        "sub_account": debited[0] if debited else None,
+        "sub_spent": sums[debited[0]].spent.to_json() if debited else None,
+        "split": sequence if state == "split" else None,
         **fields,
-    )
-
-
-_NAMES = tuple(field.name for field in dataclasses.fields(Entry))
-
-
-def _sealed(**stated: Any) -> Entry:
-    fields = {**_NONE, **stated, "time": _now()}
-    return Entry(**fields, digest=_fields_digest(fields))
-
-
-def _fields_digest(fields: dict[str, Any]) -> str:
-    return _digest({**fields, "digest": ""})
+    }
+    return Entry(**stated, digest=_digest({**stated, "digest": ""}))
 
 
 # What is no text or number was put there by force: it has some digest, and not the right one.
@@ -366,10 +338,6 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr).
 
 def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(_encode(fields).encode()).hexdigest()
-
-
-def _nothing(budget: Guarantee) -> str:
-    return Filter(budget).spent.to_json()
 
 
 def _now() -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -12,6 +13,7 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = [
+    "FIELDS",
     "LIMITS",
     "Account",
     "Charge",
@@ -95,6 +97,17 @@ class Entry:
     limits: str | None = None
     search: str | None = None
     found: str | None = None
+
+    @property
+    def debited(self) -> SplitPart | None:
+        """The part that is debited, None where none is."""
+        if self.split is None or self.part is None:
+            return None
+        return SplitPart(split=self.split, key=self.part)
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Entry))
+"""The names of what an entry says, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

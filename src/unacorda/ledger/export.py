@@ -9,11 +9,10 @@ import json
 from collections.abc import Iterable, Iterator
 
 from unacorda.errors import LedgerMismatch, UnacordaError
-from unacorda.ledger.chain import terms_of
+from unacorda.ledger.chain import account_fields, read_account
 from unacorda.ledger.entries import Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.replay import verify_entries
-from unacorda.privacy.guarantees import guarantee_from_json
 
 __all__ = ["export_account", "read_export", "verify_export"]
 
@@ -36,14 +35,7 @@ def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
     ('visits', 0)
     """
     account, entries = ledger.account(dataset), ledger.entries(dataset)
-    head = {
-        "format": _FORMAT,
-        "dataset": account.dataset,
-        "budget": account.budget.to_json(),
-        "terms": dict(account.terms),
-        "opened": account.opened,
-    }
-    yield json.dumps(head)
+    yield json.dumps({"format": _FORMAT, **account_fields(account)})
     for entry in entries:
         yield json.dumps(dataclasses.asdict(entry))
 
@@ -64,16 +56,10 @@ def read_export(lines: Iterable[str]) -> tuple[Account, list[Entry]]:
         found = [json.loads(line) for line in lines if line.strip()]
         head = found[0]
         if head["format"] == _FORMAT:
-            account = Account(
-                dataset=head["dataset"],
-                budget=guarantee_from_json(head["budget"]),
-                terms=terms_of(head["terms"]),
-                opened=head["opened"],
-            )
+            names = ("dataset", "budget", "terms", "opened")
+            account = read_account(**{name: head[name] for name in names})
             return account, [Entry(**entry) for entry in found[1:]]
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        pass
-    except UnacordaError:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, UnacordaError):
         pass
     raise LedgerMismatch(
         f"This is no export as `unacorda ledger export` writes it, of format {_FORMAT!r}."

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -140,7 +140,7 @@ class Ledger:
             account = self._known(found, dataset) if there else None
         if account is None:
             new = chain.new_account(dataset, budget, terms)
-            with self._store.writing(dataset) as transaction:
+            with self._store.writing() as transaction:
                 transaction.add_account(new)
                 account = self._known(transaction, dataset)  # somebody else's, who was faster
         return chain.matching_account(account, budget, terms)
@@ -152,12 +152,13 @@ class Ledger:
         budget in another unit than the account's, and InvalidParameter for a name that is none.
         """
         chain.check_name("name", name)
-        with self._store.writing(dataset) as transaction:
+        with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
-            found = transaction.opening(dataset, name)
+            found = transaction.last(dataset, opens=name)
             if found is None:
                 last = self._last(transaction, dataset)
-                transaction.append(chain.opened_entry(account, last, name, budget))
+                whole = self._sums(transaction, account, last)[None]
+                transaction.append(chain.opened_entry(account, last, whole, name, budget))
             elif guarantee_from_json(found.request) != budget:
                 raise LedgerMismatch(
                     f"Sub-account {name!r} of {dataset!r} was opened with budget "
@@ -187,7 +188,7 @@ class Ledger:
         if name is not None:
             chain.check_name("name", name)
         most = int(checks.positive_integer(max_parts=max_parts))
-        with self._store.writing(dataset) as transaction:
+        with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
             with self._told(transaction, account) as splits:
@@ -199,16 +200,14 @@ class Ledger:
                     raise _another(found, limit, most)
                 return found
             ParallelComposition(account.budget, neighbors=neighbors_of(account))  # refuses some
-            part = None if sub_account is None else self._part(transaction, dataset, sub_account)
             entry = chain.split_entry(
                 account,
                 last,
+                self._sums(transaction, account, last, sub_account),
                 limit=limit,
                 digest=digest,
                 salt=salt,
                 definition=definition_of(name, most, inside),
-                sub_account=sub_account,
-                sub_spent=None if part is None else part.spent,
             )
             transaction.append(entry)
         return split_of(entry)
@@ -234,10 +233,9 @@ class Ledger:
         """The budgets of a dataset's sub-accounts by name, in the order of their opening."""
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
-            return {
-                name: guarantee_from_json(self._opening(transaction, dataset, name).request)
-                for name in transaction.sub_accounts(dataset)
-            }
+            names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
+            openings = {name: self._opening(transaction, dataset, name) for name in names}
+            return {name: guarantee_from_json(one.request) for name, one in openings.items()}
 
     def reserve(
         self,
@@ -261,43 +259,28 @@ class Ledger:
         chain.check_notes(analyst=charge.analyst, purpose=charge.purpose)
         chain.check_limits(charge.limits)
         if self.durable:
-            chain.refuse_reproducible(reproducible=charge.reproducible)
+            chain.check_reproducible(reproducible=charge.reproducible)
         event = to_json(charge.event)  # not its method, which imports: a fork could cut that off
-        search = charge.search
-        with self._store.writing(dataset) as transaction:
+        search, due = charge.search, charge.cost
+        with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
-            due = charge.cost
-            if (
-                search is not None
-                and _searched(transaction, dataset, search.digest)[0] > search.seen
-            ):
-                raise SearchBegun
+            if search is not None:
+                about = transaction.last(dataset, search=search.digest)
+                if about is not None and about.sequence > search.seen:
+                    raise SearchBegun
             if part is not None:
                 with self._told(transaction, account) as splits:
                     due = splits.due(part, charge.cost)
                     sub_account = splits.split(part.split).sub_account
-            whole = self._whole(account, last)
-            own = None if sub_account is None else self._part(transaction, dataset, sub_account)
-            chain.check_admitted(due, whole, own, dataset=dataset, sub_account=sub_account)
-            whole = whole.spend(due)
-            own = None if own is None else own.spend(due)
+            before = self._sums(transaction, account, last, sub_account)
+            chain.check_admitted(due, before, dataset=dataset)
+            sums = {name: own.spend(due) for name, own in before.items()}
             entry = chain.reserved_entry(
-                account,
-                last,
-                charge,
-                event=event,
-                due=due,
-                spent=whole.spent,
-                sub_account=sub_account,
-                sub_spent=None if own is None else own.spent,
-                part=part,
+                account, last, sums, charge, event=event, due=due, part=part
             )
             transaction.append(entry)
-        self._saw(entry)
-        self._filters[dataset, None] = entry.digest, whole
-        if own is not None:
-            self._filters[dataset, sub_account] = entry.digest, own
+        self._stands(entry, sums)
         self._unread.add((os.getpid(), dataset, entry.sequence))
         return Reservation(
             dataset=dataset, sequence=entry.sequence, charge=due, sub_account=sub_account
@@ -321,7 +304,8 @@ class Ledger:
         """What the account knows of a search: its answer, or since when somebody is searching."""
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
-            seen, entries = _searched(transaction, dataset, digest)
+            entries = transaction.entries(dataset, search=digest)
+        seen = entries[-1].sequence if entries else 0
         for entry in entries:
             chain.honest(entry, entry.spent)
         ended = {entry.reservation for entry in entries if entry.state != "reserved"}
@@ -402,20 +386,21 @@ class Ledger:
         if digest != self._opened.get(dataset):
             if dataset in self._opened:
                 raise chain.other_account(dataset)
-            first = transaction.entry(dataset, 1)
+            first = transaction.last(dataset, sequence=1)
             if first is None and transaction.last(dataset) is not None:
                 raise chain.changed(dataset, 1, "it is gone")
-            chain.check_first(account, first)
+            if first is not None and first.previous != digest:
+                raise chain.other_account(dataset)
             self._opened[dataset] = digest
         return account
 
     def _opening(self, transaction: Transaction, dataset: str, name: str) -> Entry:
         """The entry that opened a sub-account; LedgerMismatch where none did, or it was changed."""
-        opening = transaction.opening(dataset, name) if chain.is_storable(name) else None
+        opening = transaction.last(dataset, opens=name) if chain.is_storable(name) else None
         if opening is None:
             raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
         if opening.digest != self._openings.get((dataset, name)):
-            following = transaction.entry(dataset, opening.sequence + 1)
+            following = transaction.last(dataset, sequence=opening.sequence + 1)
             if (dataset, name) in self._openings or (
                 following is not None and following.previous != opening.digest
             ):
@@ -433,7 +418,7 @@ class Ledger:
         last = transaction.last(dataset)
         sequence, digest = self._newest.get(dataset, (0, ""))
         if sequence and (last is None or last.digest != digest):
-            stood = transaction.entry(dataset, sequence)
+            stood = transaction.last(dataset, sequence=sequence)
             if stood is None or stood.digest != digest:
                 raise LedgerMismatch(
                     f"Entry {sequence} of account {dataset!r} stood here before and is gone: an "
@@ -456,7 +441,7 @@ class Ledger:
         """
         with self._telling:
             splits = self._splits.get(account.dataset) or AccountSplits(account)
-            newer = transaction.of_splits(account.dataset, splits.last)
+            newer = transaction.entries(account.dataset, splits_after=splits.last)
             for entry in newer:
                 chain.honest(entry, entry.spent)
             # Should one of them be no ledger's, what was counted is forgotten.
@@ -465,76 +450,78 @@ class Ledger:
             self._splits[account.dataset] = splits
             yield splits
 
-    def _whole(self, account: Account, last: Entry | None) -> Filter:
-        """The account's filter once the last entry stands: what this ledger knew, if it is that."""
-        if last is None:
-            return Filter(account.budget)
-        return self._kept((account.dataset, None), last, account.budget, last.spent)
+    def _sums(
+        self,
+        transaction: Transaction,
+        account: Account,
+        last: Entry | None,
+        sub_account: str | None = None,
+    ) -> dict[str | None, Filter]:
+        """The sums once the last entry stands."""
+        dataset, limit = account.dataset, account.budget
+        whole = (
+            Filter(limit) if last is None else self._kept(dataset, None, last, limit, last.spent)
+        )
+        if sub_account is None:
+            return {None: whole}
+        return {None: whole, sub_account: self._part(transaction, dataset, sub_account)}
 
     def _part(self, transaction: Transaction, dataset: str, name: str) -> Filter:
         opening = self._opening(transaction, dataset, name)
-        last = transaction.last_of(dataset, name)
+        last = transaction.last(dataset, sub_account=name)
         if last is None or last.sub_spent is None:
             raise chain.changed(dataset, opening.sequence, "its sub-account has no sums")
         limit = guarantee_from_json(opening.request)
-        return self._kept((dataset, name), last, limit, last.sub_spent)
+        return self._kept(dataset, name, last, limit, last.sub_spent)
 
     def _kept(
-        self, key: tuple[str, str | None], last: Entry, limit: Guarantee, spent: str
+        self, dataset: str, name: str | None, last: Entry, limit: Guarantee, spent: str
     ) -> Filter:
-        digest, found = self._filters.get(key, ("", None))
+        """The filter once the last entry stands: what this ledger knew, if it is that."""
+        digest, found = self._filters.get((dataset, name), ("", None))
         stands = chain.honest(last, spent)
         if found is None or digest != last.digest:  # somebody else wrote, or this is the first look
             found = Filter(limit).spend(stands)
-            self._filters[key] = last.digest, found
+            self._filters[dataset, name] = last.digest, found
         return found
+
+    def _stands(self, entry: Entry, sums: chain.Sums) -> None:
+        """Remember an entry that is there for good, and the sums once it is."""
+        self._saw(entry)
+        for name, own in sums.items():
+            self._filters[entry.dataset, name] = entry.digest, own
 
     def _end(self, reservation: Reservation, state: chain.End, found: str | None = None) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
-        with self._store.writing(dataset) as transaction:
+        with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
-            reserved = transaction.entry(dataset, sequence)
+            reserved = transaction.last(dataset, sequence=sequence)
             if last is None or reserved is None or reserved.state != "reserved":
                 expected = "one that this ledger made"
                 raise InvalidParameter("reservation", reservation, expected=expected)
             if found is not None and reserved.search is None:
                 raise InvalidParameter("found", found, expected="it of a search alone")
-            if transaction.ending(dataset, sequence) is not None:
+            if transaction.last(dataset, ends=sequence) is not None:
                 expected = "one neither committed nor voided yet"
                 raise InvalidParameter("reservation", reservation, expected=expected)
-            name, part = reserved.sub_account, None
-            if name is not None:
-                part = self._part(transaction, dataset, name)
-            whole = self._whole(account, last)
+            sums = self._sums(transaction, account, last, reserved.sub_account)
             if state == "voided":
                 charge = self._to_give_back(transaction, account, reserved)
-                whole = chain.refunded(whole, charge)
-                part = None if part is None else chain.refunded(part, charge)
-            entry = chain.ended_entry(
-                last,
-                reserved,
-                state,
-                whole.spent,
-                None if part is None else part.spent,
-                found=found,
-            )
+                sums = {name: chain.refunded(own, charge) for name, own in sums.items()}
+            entry = chain.ended_entry(account, last, sums, reserved, state=state, found=found)
             transaction.append(entry)
-        self._saw(entry)
-        self._filters[dataset, None] = entry.digest, whole
-        if part is not None:
-            self._filters[dataset, name] = entry.digest, part
+        self._stands(entry, sums)
         self._unread.discard((os.getpid(), dataset, sequence))
 
     def _to_give_back(
         self, transaction: Transaction, account: Account, reserved: Entry
     ) -> Guarantee:
         """What is owed less without a reservation: of a part what its split then owes less."""
-        if reserved.split is None or reserved.part is None or reserved.part_charge is None:
+        if reserved.debited is None or reserved.part_charge is None:
             return guarantee_from_json(reserved.charge)
-        part = SplitPart(split=reserved.split, key=reserved.part)
         with self._told(transaction, account) as splits:
-            return splits.back(part, guarantee_from_json(reserved.part_charge))
+            return splits.back(reserved.debited, guarantee_from_json(reserved.part_charge))
 
     def _filter(self, dataset: str, sub_account: str | None, part: SplitPart | None) -> Filter:
         with self._store.reading() as transaction:
@@ -544,7 +531,7 @@ class Ledger:
                     return splits.part(part)
             if sub_account is not None:
                 return self._part(transaction, dataset, sub_account)
-            return self._whole(account, transaction.last(dataset))
+            return self._sums(transaction, account, transaction.last(dataset))[None]
 
 
 class SubAccount:
@@ -594,12 +581,6 @@ class SubAccount:
 
     def close(self) -> None:
         """Nothing: the ledger stays open."""
-
-
-def _searched(transaction: Transaction, dataset: str, digest: str) -> tuple[int, Sequence[Entry]]:
-    """The newest sequence among the entries about a search, and these, oldest first."""
-    entries = transaction.of_search(dataset, digest)
-    return (entries[-1].sequence if entries else 0), entries
 
 
 def _another(known: PeopleSplit, limit: Guarantee, max_parts: int) -> LedgerMismatch:

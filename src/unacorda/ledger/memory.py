@@ -9,9 +9,11 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Unpack
 
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.stores import Which
 
 __all__ = ["MemoryStore"]
 
@@ -29,12 +31,12 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._accounts: dict[str, Account] = {}
-        self._lines: dict[str, _Lines] = {}
+        # By dataset, what is asked (nothing for all) and its value, the entries, oldest first.
+        self._entries: dict[tuple[str, str, object], list[Entry]] = {}
 
     @contextmanager
-    def writing(self, dataset: str) -> Iterator[MemoryStore]:
+    def writing(self) -> Iterator[MemoryStore]:
         """Hold the store: each transaction adds one line, at its end, so none is left half way."""
-        del dataset
         if os.getpid() != self._process:
             raise LedgerMismatch(
                 "An in-memory ledger cannot be spent from in a forked process, because its parent "
@@ -65,74 +67,45 @@ class MemoryStore:
 
     def add_account(self, account: Account) -> None:
         """Add an account, where there is none of its name."""
-        if account.dataset not in self._accounts:
-            self._lines[account.dataset] = _Lines()
-            self._accounts[account.dataset] = account
+        self._accounts.setdefault(account.dataset, account)
 
-    def last(self, dataset: str) -> Entry | None:
-        """The newest entry."""
-        entries = self._lines[dataset].entries
-        return entries[-1] if entries else None
+    def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:
+        """The newest of the entries that are meant."""
+        found = self._found(dataset, which)
+        return found[-1] if found else None
 
-    def entry(self, dataset: str, sequence: int) -> Entry | None:
-        """The entry of a sequence."""
-        entries = self._lines[dataset].entries
-        return entries[sequence - 1] if 1 <= sequence <= len(entries) else None
-
-    def ending(self, dataset: str, reservation: int) -> Entry | None:
-        """The entry that committed or voided a reservation."""
-        return self._lines[dataset].endings.get(reservation)
-
-    def opening(self, dataset: str, sub_account: str) -> Entry | None:
-        """The entry that opened a sub-account."""
-        return self._lines[dataset].openings.get(sub_account)
-
-    def last_of(self, dataset: str, sub_account: str) -> Entry | None:
-        """The newest entry that names a sub-account."""
-        return self._lines[dataset].newest.get(sub_account)
-
-    def sub_accounts(self, dataset: str) -> Sequence[str]:
-        """The names of the sub-accounts."""
-        return tuple(self._lines[dataset].openings)
-
-    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
-        """The newer entries about splits."""
-        known = self._lines[dataset].of_splits
-        return known[bisect.bisect_right(known, after, key=lambda entry: entry.sequence) :]
-
-    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
-        """The entries about a search."""
-        return tuple(self._lines[dataset].searches.get(search, ()))
-
-    def entries(self, dataset: str) -> Sequence[Entry]:
-        """All entries of a dataset."""
-        return tuple(self._lines[dataset].entries)
+    def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
+        """The entries that are meant."""
+        return tuple(self._found(dataset, which))
 
     def append(self, entry: Entry) -> None:
         """Add the next entry."""
-        lines = self._lines[entry.dataset]
-        if entry.state in ("committed", "voided"):
-            lines.endings[entry.reservation] = entry
-        if entry.sub_account is not None:
-            if entry.state == "opened":
-                lines.openings[entry.sub_account] = entry
-            lines.newest[entry.sub_account] = entry
-        if entry.split is not None:
-            lines.of_splits.append(entry)
-        if entry.search is not None:
-            lines.searches.setdefault(entry.search, []).append(entry)
-        lines.entries.append(entry)
+        for name, value in _asked(entry):
+            self._entries.setdefault((entry.dataset, name, value), []).append(entry)
+
+    def _found(self, dataset: str, which: Which) -> Sequence[Entry]:
+        ((name, value),) = which.items() or (("", None),)
+        if "sequence" in which:
+            whole = self._entries.get((dataset, "", None), [])
+            place = which["sequence"]
+            return whole[place - 1 : place] if place > 0 else ()
+        if "splits_after" in which:
+            known = self._entries.get((dataset, name, None), [])
+            after = which["splits_after"]
+            return known[bisect.bisect_right(known, after, key=lambda entry: entry.sequence) :]
+        return self._entries.get((dataset, name, value), [])
 
 
-class _Lines:
-    """The entries of one dataset, and where to find them."""
-
-    __slots__ = ("endings", "entries", "newest", "of_splits", "openings", "searches")
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.endings: dict[int, Entry] = {}
-        self.openings: dict[str, Entry] = {}
-        self.newest: dict[str, Entry] = {}
-        self.of_splits: list[Entry] = []
-        self.searches: dict[str, list[Entry]] = {}
+def _asked(entry: Entry) -> Iterator[tuple[str, object]]:
+    """By what an entry is found; by nothing last, which is when it counts."""
+    if entry.state in ("committed", "voided"):
+        yield "ends", entry.reservation
+    if entry.state == "opened":
+        yield from (("opens", entry.sub_account), ("opened", True))
+    if entry.sub_account is not None:
+        yield "sub_account", entry.sub_account
+    if entry.split is not None:
+        yield "splits_after", None
+    if entry.search is not None:
+        yield "search", entry.search
+    yield "", None

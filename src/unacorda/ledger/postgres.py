@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import sqlalchemy
@@ -79,18 +80,13 @@ class PostgresStore:
         self._sound = f"{lock}; {_SOUND.format(oids=oids)}"
         tell_of_forks(self)
 
-    @contextlib.contextmanager
-    def writing(self, dataset: str) -> Iterator[TableTransaction]:
+    def writing(self) -> AbstractContextManager[TableTransaction]:
         """Begin; reading the account then locks its row until the end."""
-        del dataset
-        with self._transaction(held=True) as transaction:
-            yield transaction
+        return self._transaction(held=True)
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[TableTransaction]:
+    def reading(self) -> AbstractContextManager[TableTransaction]:
         """Read; each statement sees what stands when it begins."""
-        with self._transaction(held=False) as transaction:
-            yield transaction
+        return self._transaction(held=False)
 
     def close(self) -> None:
         """Close the connections; new ones are made where the store is used again."""

@@ -109,7 +109,7 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     splits = [split_of(entry) for entry in entries if entry.state == "split"]
     fixed: float | None = None
     # Events about parts are stated for who is added or removed, and a replaced person is both.
-    if neighbors is not ReplaceOne or all(_part_of(entry) is None for entry in questions):
+    if neighbors is not ReplaceOne or all(entry.debited is None for entry in questions):
         with contextlib.suppress(UnsupportedEvent):
             fixed = max(
                 epsilon(
@@ -164,7 +164,7 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
     owed = _Owed(split_of(entry) for entry in entries if entry.state == "split")
     pairs = bool(owed) and neighbors_of(account) is ReplaceOne
     for entry in standing(entries):
-        meter = meter.spend(owed.spend(_part_of(entry), _concentrated(entry, pairs=pairs)))
+        meter = meter.spend(owed.spend(entry.debited, _concentrated(entry, pairs=pairs)))
     reading = meter.epsilon
     spent = ledger.spent(dataset)
     if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
@@ -199,13 +199,6 @@ def standing(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def _part_of(entry: Entry) -> SplitPart | None:
-    """The part that a question was about; None for one about everybody."""
-    if entry.split is None or entry.part is None:
-        return None
-    return SplitPart(split=entry.split, key=entry.part)
-
-
 class _Owed:
     """What the splits of an account owe in zCDP, whatever the account itself adds."""
 
@@ -236,7 +229,7 @@ def met(questions: Iterable[Entry], splits: Iterable[PeopleSplit]) -> list[Count
     """
     asked: dict[SplitPart | None, Counter[str]] = {}
     for entry in questions:
-        asked.setdefault(_part_of(entry), Counter())[entry.event] += 1
+        asked.setdefault(entry.debited, Counter())[entry.event] += 1
     within: dict[SplitPart | None, list[PeopleSplit]] = {}
     for split in splits:
         within.setdefault(split.inside, []).append(split)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from unacorda.accounting.filters import Filter
@@ -53,9 +54,6 @@ class _Replay:
         self._previous = account_digest(account)
         self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
         self._running: dict[int, Entry] = {}
-        self._splits: AccountSplits | None = (
-            None  # until there is one: it needs to know the neighbors
-        )
 
     def fault(self, entry: Entry) -> str | None:
         """What is wrong with the next entry, if anything; it is taken in."""
@@ -88,11 +86,9 @@ class _Replay:
         self._sums[entry.sub_account] = Filter(budget)
         return None
 
-    @property
+    @functools.cached_property
     def _told(self) -> AccountSplits:
-        if self._splits is None:
-            self._splits = AccountSplits(self._account)
-        return self._splits
+        return AccountSplits(self._account)  # where there is a split: it asks for the neighbors
 
     def _split(self, entry: Entry) -> str | None:
         split = split_of(entry)
@@ -114,12 +110,10 @@ class _Replay:
         if entry.reservation != entry.sequence:
             return "it reserves for another entry"
         charge = guarantee_from_json(entry.charge)
-        if (entry.split is None) != (entry.part is None) or (entry.part is None) != (
-            entry.part_charge is None
-        ):
+        if len({stated is None for stated in (entry.split, entry.part, entry.part_charge)}) > 1:
             return "it names half a part"
-        if entry.split is not None and entry.part is not None:
-            part = SplitPart(split=entry.split, key=entry.part)
+        part = entry.debited
+        if part is not None:
             try:
                 due = self._told.due(part, guarantee_from_json(entry.part_charge or ""))
             except BudgetExceeded:
@@ -147,9 +141,9 @@ class _Replay:
             return "it holds the answer of no search"
         if entry.state == "voided":
             charge = guarantee_from_json(reserved.charge)
-            if reserved.split is not None and reserved.part is not None:
-                part = SplitPart(split=reserved.split, key=reserved.part)
-                charge = self._told.back(part, guarantee_from_json(reserved.part_charge or ""))
+            if reserved.debited is not None:
+                owed = guarantee_from_json(reserved.part_charge or "")
+                charge = self._told.back(reserved.debited, owed)
             for name in {None, entry.sub_account}:
                 self._sums[name] = refunded(self._sums[name], charge)
         return None

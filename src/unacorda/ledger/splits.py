@@ -147,11 +147,11 @@ class AccountSplits:
         self._known[entry.sequence] = _Known(split)
 
     def _count(self, entry: Entry, sign: int) -> None:
-        if entry.split is None or entry.part is None or entry.part_charge is None:
+        if entry.debited is None or entry.part_charge is None:
             raise changed(entry.dataset, entry.sequence, "it names no part")
         charge = guarantee_from_json(entry.part_charge)
         price = self._price(charge)
-        for here, known in self._upwards(SplitPart(split=entry.split, key=entry.part)):
+        for here, known in self._upwards(entry.debited):
             left = self.part(here)
             if sign > 0:
                 known.parts[here.key] = left.spend(charge)

@@ -12,6 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import sqlalchemy
@@ -69,18 +70,13 @@ class SqliteStore:
             raise InvalidParameter("ledger", _name(path), expected=expected) from None
         tell_of_forks(self)
 
-    @contextlib.contextmanager
-    def writing(self, dataset: str) -> Iterator[TableTransaction]:
+    def writing(self) -> AbstractContextManager[TableTransaction]:
         """Hold the file's write lock: it is one for all datasets."""
-        del dataset
-        with self._transaction("BEGIN IMMEDIATE") as transaction:
-            yield transaction
+        return self._transaction("BEGIN IMMEDIATE")
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[TableTransaction]:
+    def reading(self) -> AbstractContextManager[TableTransaction]:
         """Read what stands at one moment."""
-        with self._transaction("BEGIN") as transaction:
-            yield transaction
+        return self._transaction("BEGIN")
 
     def close(self) -> None:
         """Close the connection; it is opened again where the store is used again."""

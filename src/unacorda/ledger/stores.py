@@ -6,11 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, Protocol, TypedDict, Unpack
 
 from unacorda.ledger.entries import Account, Entry
 
-__all__ = ["Store", "Transaction"]
+__all__ = ["Store", "Transaction", "Which"]
+
+
+class Which(TypedDict, total=False):
+    """Which entries of a dataset are meant, by one of these; all without.
+
+    sequence: the entry of it. ends: what committed or voided the reservation of this sequence.
+    opens: what opened this sub-account; opened: what opened any. sub_account: all that name this
+    one. splits_after: those about splits, with a sequence above it. search: those about a search.
+    """
+
+    sequence: int
+    ends: int
+    opens: str
+    opened: Literal[True]
+    sub_account: str
+    splits_after: int
+    search: str
 
 
 class Transaction(Protocol):
@@ -25,32 +42,11 @@ class Transaction(Protocol):
     def add_account(self, account: Account) -> None:
         """Add an account, or do nothing where one of its name is there."""
 
-    def last(self, dataset: str) -> Entry | None:
-        """The entry with the highest sequence."""
+    def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:
+        """The entry with the highest sequence, of those that are meant."""
 
-    def entry(self, dataset: str, sequence: int) -> Entry | None:
-        """The entry of a sequence."""
-
-    def ending(self, dataset: str, reservation: int) -> Entry | None:
-        """The entry that committed or voided a reservation."""
-
-    def opening(self, dataset: str, sub_account: str) -> Entry | None:
-        """The entry that opened a sub-account."""
-
-    def last_of(self, dataset: str, sub_account: str) -> Entry | None:
-        """The newest entry that names a sub-account."""
-
-    def sub_accounts(self, dataset: str) -> Sequence[str]:
-        """The names of the sub-accounts, in the order in which they were opened."""
-
-    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
-        """The entries about splits, oldest first, with a sequence above `after`."""
-
-    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
-        """The entries about a search, oldest first."""
-
-    def entries(self, dataset: str) -> Sequence[Entry]:
-        """All entries of a dataset, oldest first."""
+    def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
+        """The entries that are meant, oldest first."""
 
     def append(self, entry: Entry) -> None:
         """Add the next entry of a dataset."""
@@ -67,8 +63,8 @@ class Store(Protocol):
     def durable(self) -> bool:
         """Whether it outlives the process."""
 
-    def writing(self, dataset: str) -> AbstractContextManager[Transaction]:
-        """A transaction during which no one else, in any process, writes about the dataset.
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction during which no one else, in any process, writes about its account.
 
         All that it adds is there for good when the block has ended, or nothing is, after an
         exception. Raises LedgerFailed where the place fails.

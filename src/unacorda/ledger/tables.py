@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
 import sqlalchemy
 from sqlalchemy import (
@@ -29,9 +29,9 @@ from sqlalchemy import (
 )
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.ledger.chain import terms_of
-from unacorda.ledger.entries import Account, Entry
-from unacorda.privacy.guarantees import guarantee_from_json
+from unacorda.ledger import chain
+from unacorda.ledger.entries import FIELDS, Account, Entry
+from unacorda.ledger.stores import Which
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -60,65 +60,41 @@ accounts = Table(
     Column("terms", String, nullable=False),
     Column("opened", String, nullable=False),
 )
+_KEY = ("dataset", "sequence")
+_KINDS = {"int": BigInteger, "bool": Boolean}
+
+
+def _column(field: dataclasses.Field[Any]) -> Column[Any]:
+    kind, _, none = str(field.type).partition(" | ")
+    return Column(field.name, _KINDS.get(kind, String), nullable=bool(none))
+
+
 entries = Table(
     "unacorda_entries",
     metadata,
     Column("dataset", String, primary_key=True),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("state", String, nullable=False),
-    Column("reservation", BigInteger, nullable=False),
-    Column("event", String, nullable=False),
-    Column("request", String, nullable=False),
-    Column("charge", String, nullable=False),
-    Column("spent", String, nullable=False),
-    Column("plan_digest", String, nullable=False),
-    Column("salt", String, nullable=False),
-    Column("analyst", String),
-    Column("purpose", String),
-    Column("time", String, nullable=False),
-    Column("reproducible", Boolean, nullable=False),
-    Column("previous", String, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("sub_account", String),
-    Column("sub_spent", String),
-    Column("split", BigInteger),
-    Column("part", String),
-    Column("part_charge", String),
-    Column("definition", String),
-    Column("limits", String),
-    Column("search", String),
-    Column("found", String),
+    *(_column(field) for field in dataclasses.fields(Entry) if field.name not in _KEY),
 )
 
-_ends = entries.c.state.in_(["committed", "voided"])
-_opens = entries.c.state == "opened"
-_named = entries.c.sub_account.is_not(None)
 _split = entries.c.split.is_not(None)
 _search = entries.c.search.is_not(None)
 
-
-def _index(name: str, *columns: Any, where: Any, unique: bool) -> None:
-    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
-
-
-# A reservation ends once, and a sub-account is opened once, also where a program is wrong.
-_index("unacorda_ends", entries.c.dataset, entries.c.reservation, where=_ends, unique=True)
-_index("unacorda_openings", entries.c.dataset, entries.c.sub_account, where=_opens, unique=True)
-_index(
-    "unacorda_sub_accounts",
-    entries.c.dataset,
-    entries.c.sub_account,
-    entries.c.sequence,
-    where=_named,
-    unique=False,
-)
-_index("unacorda_splits", entries.c.dataset, entries.c.sequence, where=_split, unique=False)
-_index("unacorda_searches", entries.c.dataset, entries.c.search, where=_search, unique=False)
-
-# The order of the fields of Entry, so that a row makes one without looking names up.
-_columns = [entries.c[field.name] for field in dataclasses.fields(Entry)]
-_NAMES = tuple(field.name for field in dataclasses.fields(Entry))
-_newest_first = entries.c.sequence.desc()
+for _name, _unique, _columns, _where in (
+    # A reservation ends once, and a sub-account is opened once, also where a program is wrong.
+    ("ends", True, ["reservation"], entries.c.state.in_(["committed", "voided"])),
+    ("openings", True, ["sub_account"], entries.c.state == "opened"),
+    ("sub_accounts", False, ["sub_account", "sequence"], entries.c.sub_account.is_not(None)),
+    ("splits", False, ["sequence"], _split),
+    ("searches", False, ["search"], _search),
+):
+    Index(
+        f"unacorda_{_name}",
+        *(entries.c[column] for column in ("dataset", *_columns)),
+        unique=_unique,
+        sqlite_where=_where,
+        postgresql_where=_where,
+    )
 
 
 def prepare(
@@ -183,36 +159,36 @@ class Statements:
 
         # As plain text, not parameters: the indexes WHERE state ... are used for such alone.
         ends = sqlalchemy.text("state IN ('committed', 'voided')")
-        opens = sqlalchemy.text("state = 'opened'")
-        mine = entries.c.dataset == bindparam("dataset")
-        named = entries.c.sub_account == bindparam("sub_account")
+        opened = sqlalchemy.text("state = 'opened'")
+        column = entries.c
         account = select(accounts).where(accounts.c.dataset == bindparam("dataset"))
-        every = select(*_columns).where(mine)
+        # In the order of the fields of Entry, so that a row makes one without looking names up.
+        every = select(*(column[name] for name in FIELDS)).where(
+            column.dataset == bindparam("dataset")
+        )
+        which = {
+            "": every,
+            "sequence": every.where(column.sequence == bindparam("sequence")),
+            "ends": every.where(column.reservation == bindparam("ends"), ends),
+            "opens": every.where(column.sub_account == bindparam("opens"), opened),
+            "opened": every.where(opened),
+            "sub_account": every.where(column.sub_account == bindparam("sub_account")),
+            "splits_after": every.where(_split, column.sequence > bindparam("splits_after")),
+            "search": every.where(_search, column.search == bindparam("search")),
+        }
         self.account = text(account)
         self.held = text(account.with_for_update() if locking else account)
         self.datasets = text(select(accounts.c.dataset))
         self.add_account = text(accounts.insert()) + " ON CONFLICT (dataset) DO NOTHING"
-        self.last = text(every.order_by(_newest_first).suffix_with(sqlalchemy.text("LIMIT 1")))
-        self.entry = text(every.where(entries.c.sequence == bindparam("sequence")))
-        self.ending = text(
-            every.where(
-                entries.c.reservation == bindparam("reservation"),
-                ends,
-            )
-        )
-        self.opening = text(every.where(named, opens))
-        self.last_of = text(
-            every.where(named).order_by(_newest_first).suffix_with(sqlalchemy.text("LIMIT 1"))
-        )
-        self.sub_accounts = text(
-            select(entries.c.sub_account).where(mine, opens).order_by(entries.c.sequence)
-        )
-        of_splits = every.where(_split, entries.c.sequence > bindparam("after"))
-        self.of_splits = text(of_splits.order_by(entries.c.sequence))
-        of_search = every.where(_search, entries.c.search == bindparam("search"))
-        self.of_search = text(of_search.order_by(entries.c.sequence))
-        self.entries = text(every.order_by(entries.c.sequence))
         self.append = text(entries.insert())
+        self.entries = {
+            name: text(found.order_by(column.sequence)) for name, found in which.items()
+        }
+        one = sqlalchemy.text("LIMIT 1")
+        self.last = self.entries | {  # of the others there is one at most, or none is asked for
+            name: text(which[name].order_by(column.sequence.desc()).suffix_with(one))
+            for name in ("", "sub_account")
+        }
 
 
 class TableTransaction:
@@ -239,77 +215,43 @@ class TableTransaction:
 
     def add_account(self, account: Account) -> None:
         """Add an account, where there is none of its name."""
-        row = {
-            "dataset": account.dataset,
-            "budget": account.budget.to_json(),
-            "terms": json.dumps(dict(account.terms)),
-            "opened": account.opened,
-        }
+        fields = chain.account_fields(account)
+        row = {**fields, "terms": json.dumps(fields["terms"])}
         self._run(self._statements.add_account, row)
 
-    def last(self, dataset: str) -> Entry | None:
-        """The newest entry."""
-        return self._one(self._statements.last, dataset=dataset)
-
-    def entry(self, dataset: str, sequence: int) -> Entry | None:
-        """The entry of a sequence."""
-        if abs(sequence) >= 1 << 63:  # no column holds it
+    def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:
+        """The newest of the entries that are meant."""
+        if abs(which.get("sequence", 0)) >= 1 << 63:  # no column holds it
             return None
-        return self._one(self._statements.entry, dataset=dataset, sequence=sequence)
+        row = self._found(self._statements.last, dataset, which).fetchone()
+        return None if row is None else _entry(row)
 
-    def ending(self, dataset: str, reservation: int) -> Entry | None:
-        """The entry that committed or voided a reservation."""
-        return self._one(self._statements.ending, dataset=dataset, reservation=reservation)
-
-    def opening(self, dataset: str, sub_account: str) -> Entry | None:
-        """The entry that opened a sub-account."""
-        return self._one(self._statements.opening, dataset=dataset, sub_account=sub_account)
-
-    def last_of(self, dataset: str, sub_account: str) -> Entry | None:
-        """The newest entry that names a sub-account."""
-        return self._one(self._statements.last_of, dataset=dataset, sub_account=sub_account)
-
-    def sub_accounts(self, dataset: str) -> Sequence[str]:
-        """The names of the sub-accounts."""
-        return [row[0] for row in self._run(self._statements.sub_accounts, {"dataset": dataset})]
-
-    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
-        """The newer entries about splits."""
-        values = {"dataset": dataset, "after": after}
-        return [_entry(row) for row in self._run(self._statements.of_splits, values)]
-
-    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
-        """The entries about a search."""
-        values = {"dataset": dataset, "search": search}
-        return [_entry(row) for row in self._run(self._statements.of_search, values)]
-
-    def entries(self, dataset: str) -> Sequence[Entry]:
-        """All entries of a dataset."""
-        return [_entry(row) for row in self._run(self._statements.entries, {"dataset": dataset})]
+    def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
+        """The entries that are meant."""
+        return [_entry(row) for row in self._found(self._statements.entries, dataset, which)]
 
     def append(self, entry: Entry) -> None:
         """Add the next entry, and look whether it is there as it was written."""
-        self._run(self._statements.append, {name: getattr(entry, name) for name in _NAMES})
+        self._run(self._statements.append, {name: getattr(entry, name) for name in FIELDS})
         self.added.append(entry)
         self.check_added()
 
     def check_added(self) -> None:
         """LedgerMismatch where what was added is not there as it was written."""
         for entry in self.added:
-            if self.entry(entry.dataset, entry.sequence) != entry:
+            if self.last(entry.dataset, sequence=entry.sequence) != entry:
                 raise LedgerMismatch(
                     f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
                     "written: a trigger or a rule of the database swallows or changes what is "
                     "added. Remove it."
                 )
 
-    def _one(self, statement: str, **values: Any) -> Entry | None:
-        row = self._run(statement, values).fetchone()
-        return None if row is None else _entry(row)
+    def _found(self, statements: Mapping[str, str], dataset: str, which: Which) -> Any:
+        return self._run(statements["".join(which)], {"dataset": dataset, **which})
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    values = dict(zip(_NAMES, row, strict=True))
+    values = dict(zip(FIELDS, row, strict=True))
     values["reproducible"] = bool(values["reproducible"])  # SQLite keeps 0 and 1
     return Entry(**values)
 
@@ -317,12 +259,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 @functools.lru_cache(maxsize=256)  # it never changes, and is read with every reservation
 def _account(dataset: str, budget: str, terms: str, opened: str) -> Account:
     try:
-        return Account(
-            dataset=dataset,
-            budget=guarantee_from_json(budget),
-            terms=terms_of(json.loads(terms)),
-            opened=opened,
-        )
+        return chain.read_account(dataset, budget, json.loads(terms), opened)
     except (InvalidParameter, ValueError, TypeError, AttributeError):
         pass
     raise LedgerMismatch(f"Account {dataset!r} was changed: its budget or terms cannot be read.")
