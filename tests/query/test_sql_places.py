@@ -172,6 +172,7 @@ def test_a_column_may_be_called_person() -> None:
             "AVG(CASE WHEN age THEN 1 END)",
             "a boolean",
         ),
+        ("SELECT QUANTILE(educ, 0.9) FROM t", "SELECT", "QUANTILE(educ, 0.9)", "public bounds for"),
         ("SELECT VAR_SAMP(educ) AS v FROM t", "SELECT", "VAR_SAMP(educ)", "public bounds for"),
         ("SELECT COUNT(*) AS n FROM t HAVING n > 'x'", "HAVING", "n > 'x'", "parts of one kind"),
         ("SELECT COUNT(*) AS n FROM t ORDER BY n > 'x'", "ORDER BY", "n > 'x'", "of one kind"),
@@ -182,6 +183,15 @@ def test_what_does_not_fit_is_marked(text: str, clause: str, part: str, said: st
     assert error.argument == clause
     assert said in str(error)
     assert marked(error) == error.value == part
+
+
+def test_columns_may_have_any_name() -> None:
+    with session() as one:
+        text = "SELECT FLOOR(educ) AS self, COUNT(*) AS selfs FROM t GROUP BY self"
+        query, _ = one.read_sql(text, keys=[1, 2])
+        assert query.released_groups == ("self",)
+        query, _ = one.read_sql("SELECT COUNT(*) AS self FROM t")
+        assert query.asked == {"self": unacorda.count()}
 
 
 def test_missing_bounds_are_still_told_apart() -> None:

@@ -17,12 +17,9 @@ import unacorda
 from unacorda.errors import InvalidParameter, UnsafeExpression
 
 _COLUMNS = (
-    *("x", "y", "s", "age", "sex", "income", "county", "day"),
+    *("x", "y", "s", "a", "b", "n", "id"),
+    *("age", "sex", "income", "county", "day"),
     "the county",
-    "id",
-    "n",
-    "a",
-    "b",
 )
 
 

@@ -109,6 +109,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a constant": ("SELECT COUNT(*) FROM visits v JOIN zips z ON z.pop = 10", "z.pop = 10"),
     "one side": ("SELECT COUNT(*) FROM visits v JOIN zips z ON z.pop = z.zip", "of both sides"),
     "an or": ("SELECT COUNT(*) FROM visits v JOIN zips z ON v.zip = z.zip OR TRUE", "compares"),
+    "a column twice": (
+        "SELECT COUNT(*) FROM visits v JOIN zips z ON v.zip = z.zip AND v.zip = z.region",
+        "compares a column of the left side with two",
+    ),
     "two of a name": ("SELECT COUNT(*) FROM visits JOIN visits USING (pid)", "Name them apart"),
     "not on the person": ("SELECT COUNT(*) FROM visits JOIN labs USING (day)", "the person's id"),
     "on another person": ("SELECT COUNT(*) FROM visits JOIN labs USING (pid)", "the person's id"),
