@@ -16,12 +16,11 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
@@ -44,7 +43,6 @@ from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import Group, grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.relation import How, Relation, Step
-from unacorda.query.plan.words import shown
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit
@@ -53,12 +51,10 @@ __all__ = [
     "BatchPosition",
     "Query",
     "QueryBatch",
-    "RowSteps",
     "Scan",
     "Several",
     "answer_columns",
     "by_name",
-    "check_copies",
     "members_of",
     "naming",
     "read_together",
@@ -67,12 +63,52 @@ __all__ = [
 ]
 
 
+_T = TypeVar("_T")
+_MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
+_ANY_CELLS = 1 << 62  # as many as there may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What one aggregate reads of the bounded rows: see `Aggregate`."""
+
+    measures: tuple[Measure, ...]
+    rankings: tuple[Ranking, ...]
+    ladders: tuple[Thresholds, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RowSteps(ABC):
-    """Rows and the unit that is protected; every step returns a new value."""
+class Query:
+    """A question about rows, built step by step; every step returns a new value.
+
+    Made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by` may
+    stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
+    `session.evaluate`.
+    rows, unit: what is asked about, and what is protected. keys: of the groups whose keys are
+    public; private: how those of the other groups are found; margins: which sums over groups are
+    answered too, so that all add up; level_weights: parts of the budget for each level of these,
+    where the caller chose them. asked: the aggregates as the caller gave them.
+    """
 
     rows: Relation
     unit: Unit
+    groups: tuple[Group, ...] = ()
+    keys: tuple[tuple[Key, ...], ...] = ((),)
+    private: PrivateKeys | None = None
+    margins: Literal["rollup", "cube"] | None = None
+    level_weights: LevelWeights = None
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    asked: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = [str(self.rows)]
+        if self.groups:
+            names = ", ".join(repr(group.label) for group in self.groups)
+            levels = "" if self.margins is None else f"; {self.margins}"
+            parts.append(f"group_by({names}; {self._keys_in_words()}{levels})")
+        if self.aggregates:
+            parts.append(f"agg({', '.join(self.aggregates)})")
+        return ".".join(parts)
 
     @property
     def table(self) -> str:
@@ -89,7 +125,7 @@ class RowSteps(ABC):
         """What is done to the rows."""
         return self.rows.steps
 
-    def where(self, condition: str) -> Self:
+    def where(self, condition: str) -> Query:
         """Keep the rows for which a row-wise SQL condition is true (NULL is not true).
 
         Raises UnsafeExpression or InvalidParameter, naming the hint.
@@ -97,7 +133,7 @@ class RowSteps(ABC):
         self._open("where")
         return dataclasses.replace(self, rows=self.rows.where(condition))
 
-    def derive(self, /, **columns: str) -> Self:
+    def derive(self, /, **columns: str) -> Query:
         """Add columns made by row-wise SQL expressions: `derive(bmi="weight / (height * height)")`.
 
         Later ones may use earlier ones. A name that is taken already is refused.
@@ -117,7 +153,7 @@ class RowSteps(ABC):
         separator: str = ",",
         most: int | None = None,
         into: str | None = None,
-    ) -> Self:
+    ) -> Query:
         """Turn every row into one for each part of a text: `explode("tags", most=5)`.
 
         column: a column or expression of text; it is split at the separator, and the first `most`
@@ -135,13 +171,13 @@ class RowSteps(ABC):
 
     def join(
         self,
-        other: str | RowSteps,
+        other: str | Query,
         on: On = None,
         *,
         how: How = "inner",
         columns: Columns = None,
         max_rows: int | tuple[int, int] | None = None,
-    ) -> Self:
+    ) -> Query:
         """Put columns of another table beside these.
 
         other: the name of a public table of the session, whose rows may be joined on any columns;
@@ -158,7 +194,7 @@ class RowSteps(ABC):
         several, and then counts as so many.
         """
         self._before_groups("join")
-        if isinstance(other, RowSteps):
+        if isinstance(other, Query):
             rows = matched(
                 self.rows,
                 self._beside("join", other),
@@ -174,7 +210,7 @@ class RowSteps(ABC):
             rows = looked_up(self.rows, other, on=on, how=how, columns=columns)
         return dataclasses.replace(self, rows=rows)
 
-    def union(self, other: RowSteps) -> Self:
+    def union(self, other: Query) -> Query:
         """The rows of both, with the columns that both have: `union(session.table("b"))`.
 
         A person's limits hold for their rows of both together. Where single rows are protected and
@@ -183,95 +219,6 @@ class RowSteps(ABC):
         self._before_groups("union")
         rows = united(self.rows, self._beside("union", other))
         return dataclasses.replace(self, rows=rows)
-
-    @property
-    @abstractmethod
-    def begun(self) -> bool:
-        """Whether there are neither groups nor aggregates yet."""
-
-    @abstractmethod
-    def _open(self, step: str) -> None:
-        """Raise where it is too late for a step."""
-
-    def _before_groups(self, step: str) -> None:
-        self._open(step)
-        if not self.begun:
-            raise InvalidParameter(step, step, expected="it before group_by()")
-
-    def _beside(self, argument: str, other: object) -> Relation:
-        """The rows of another question that is only begun."""
-        if not isinstance(other, RowSteps) or not other.begun:
-            expected = "rows of a table, session.table(...), without group_by"
-            raise InvalidParameter(argument, other, expected=expected)
-        if len(other.scope.ids) != len(self.scope.ids):
-            raise InvalidParameter(argument, other, expected="rows of a table of the same session")
-        return other.rows
-
-
-def check_copies(
-    rows: Relation, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
-) -> None:
-    """Raise where a protected row counts several times, and people would be distinguished.
-
-    private: whether there are keys to be found, by the people who have them.
-    """
-    if not isinstance(unit, Row) or rows.most == 1:
-        return
-    expected = (
-        f"what counts rows: one row of the table becomes up to {rows.most:,} here, and nothing "
-        "tells which belong together. Protect unacorda.Person('id', ...)"
-    )
-    if private:
-        raise InvalidParameter("keys", "private_keys()", expected=expected)
-    for name, aggregate in aggregates.items():
-        values = [f"v{index}" for index in range(len(aggregate.expressions))]
-        if aggregate.reads_people(values, Row()):
-            raise InvalidParameter(name, type(aggregate).__name__, expected=expected)
-
-
-_T = TypeVar("_T")
-_MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
-_ANY_CELLS = 1 << 62  # as many as there may be
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """What one aggregate reads of the bounded rows: see `Aggregate`."""
-
-    measures: tuple[Measure, ...]
-    rankings: tuple[Ranking, ...]
-    ladders: tuple[Thresholds, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Query(RowSteps):
-    """A question about rows, built step by step; every step returns a new value.
-
-    Made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by` may
-    stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
-    `session.evaluate`.
-    keys: of the groups whose keys are public; private: how those of the other groups are found;
-    margins: which sums over groups are answered too, so that all add up; level_weights: parts of
-    the budget for each level of these, where the caller chose them.
-    """
-
-    groups: tuple[Group, ...] = ()
-    keys: tuple[tuple[Key, ...], ...] = ((),)
-    private: PrivateKeys | None = None
-    margins: Literal["rollup", "cube"] | None = None
-    level_weights: LevelWeights = None
-    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
-    asked: Mapping[str, Aggregate] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        parts = [shown(self.rows)]
-        if self.groups:
-            names = ", ".join(repr(group.label) for group in self.groups)
-            levels = "" if self.margins is None else f"; {self.margins}"
-            parts.append(f"group_by({names}; {self._keys_in_words()}{levels})")
-        if self.aggregates:
-            parts.append(f"agg({', '.join(self.aggregates)})")
-        return ".".join(parts)
 
     def group_by(
         self,
@@ -351,13 +298,10 @@ class Query(RowSteps):
                 )
             taken |= columns.keys()
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
-        check_copies(self.rows, self.unit, bound, private=self.private is not None)
-        if self.margins is not None:
-            keys = self.keys if self.private is None else ()
-            levels = Margins(
-                kind=self.margins, keys=keys, weights=self.level_weights, width=len(self.groups)
-            )
-            bound = {name: consistent(name, one, levels, self.reach) for name, one in bound.items()}
+        _check_copies(self.rows, self.unit, bound, private=self.private is not None)
+        tables = self._tables(self.keys if self.private is None else ())
+        if tables is not None:
+            bound = {name: consistent(name, one, tables, self.reach) for name, one in bound.items()}
         for name, aggregate in bound.items():
             if aggregate.lines != 1 and len(bound) > 1:
                 raise InvalidParameter(
@@ -456,18 +400,21 @@ class Query(RowSteps):
     @property
     def released_keys(self) -> tuple[tuple[Key, ...], ...]:
         """What each line of a release is about; `lines` of them have the same."""
-        if self.margins is None:
-            return self.keys
-        labels = [group.label for group in self.groups]
-        return Margins(kind=self.margins, keys=self.keys, width=len(labels)).lines(labels)
+        tables = self._tables(self.keys)
+        return self.keys if tables is None else tables.lines([g.label for g in self.groups])
 
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels of a release with margins, as it names them; empty for other questions."""
+        tables = self._tables(())
+        return () if tables is None else tables.names([g.label for g in self.groups])
+
+    def _tables(self, keys: tuple[tuple[Key, ...], ...]) -> Margins | None:
+        """The tables that add up, of these keys; None without margins."""
         if self.margins is None:
-            return ()
-        labels = [group.label for group in self.groups]
-        return Margins(kind=self.margins, keys=(), width=len(labels)).names(labels)
+            return None
+        width = len(self.groups)
+        return Margins(kind=self.margins, keys=keys, weights=self.level_weights, width=width)
 
     @property
     def most_found(self) -> int:
@@ -557,9 +504,44 @@ class Query(RowSteps):
             found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
 
+    def _before_groups(self, step: str) -> None:
+        self._open(step)
+        if not self.begun:
+            raise InvalidParameter(step, step, expected="it before group_by()")
+
+    def _beside(self, argument: str, other: object) -> Relation:
+        """The rows of another question that is only begun."""
+        if not isinstance(other, Query) or not other.begun:
+            expected = "rows of a table, session.table(...), without group_by"
+            raise InvalidParameter(argument, other, expected=expected)
+        if len(other.scope.ids) != len(self.scope.ids):
+            raise InvalidParameter(argument, other, expected="rows of a table of the same session")
+        return other.rows
+
     def _open(self, step: str) -> None:
         if self.aggregates:
             raise InvalidParameter(step, step, expected="it before agg(), which ends a question")
+
+
+def _check_copies(
+    rows: Relation, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
+) -> None:
+    """Raise where a protected row counts several times, and people would be distinguished.
+
+    private: whether there are keys to be found, by the people who have them.
+    """
+    if not isinstance(unit, Row) or rows.most == 1:
+        return
+    expected = (
+        f"what counts rows: one row of the table becomes up to {rows.most:,} here, and nothing "
+        "tells which belong together. Protect unacorda.Person('id', ...)"
+    )
+    if private:
+        raise InvalidParameter("keys", "private_keys()", expected=expected)
+    for name, aggregate in aggregates.items():
+        values = [f"v{index}" for index in range(len(aggregate.expressions))]
+        if aggregate.reads_people(values, Row()):
+            raise InvalidParameter(name, type(aggregate).__name__, expected=expected)
 
 
 def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:

@@ -60,6 +60,9 @@ class RowFilter:
 
     expression: Expression
 
+    def __str__(self) -> str:
+        return f"where({self.expression.text!r})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derive:
@@ -68,6 +71,9 @@ class Derive:
     name: str
     label: str
     expression: Expression
+
+    def __str__(self) -> str:
+        return f"derive({self.label}={self.expression.text!r})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,10 @@ class Explode:
     separator: str
     most: int
 
+    def __str__(self) -> str:
+        text, sign = self.expression.text, self.separator
+        return f"explode({text!r}, separator={sign!r}, most={self.most}, into={self.label!r})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
@@ -92,6 +102,10 @@ class KeyPair:
     left_label: str
     right: Column
     right_label: str
+
+    def __str__(self) -> str:
+        one, two = self.left_label, self.right_label
+        return one if one == two else f"{one} = {two}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +123,9 @@ class Lookup:
     most: int
     names: Mapping[str, str]
     leaves: Mapping[str, tuple[ColumnReading, ...]] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return _join_in_words(repr(self.table), self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +147,9 @@ class PeoplePart:
     members: tuple[tuple[Relation, Column], ...] = field(compare=False, repr=False, default=())
     types: tuple[str, ...] = field(compare=False, repr=False, default=())
 
+    def __str__(self) -> str:
+        return f"part({self.label!r}, {self.key!r})"
+
 
 Step = RowFilter | Derive | Explode | Lookup | PeoplePart
 """What is done to rows, one by one."""
@@ -141,6 +161,9 @@ class SourceTable:
 
     name: str
     scope: TableSchema = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"table({self.name!r})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +182,15 @@ class Matched:
     names: Mapping[str, str]
     columns: Mapping[str, tuple[str, bool]] = field(compare=False, repr=False)
 
+    def __str__(self) -> str:
+        joined = _join_in_words(str(self.right), self, f"max_rows={self.max_rows}")
+        return f"{self.left}.{joined}"
+
+
+def _join_in_words(other: str, join: Lookup | Matched, *more: str) -> str:
+    how = [] if join.how == "inner" else [f"how={join.how!r}"]
+    return f"join({', '.join([other, *map(str, join.pairs), *how, *more])})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionAll:
@@ -167,6 +199,9 @@ class UnionAll:
     left: Relation
     right: Relation
     columns: Mapping[str, tuple[str, str]] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.left}.union({self.right})"
 
 
 Source = SourceTable | Matched | UnionAll
@@ -182,30 +217,26 @@ class Relation:
     steps: tuple[Step, ...] = ()
     public: Mapping[str, Public] = field(default_factory=dict, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        return ".".join(map(str, (self.source, *self.steps)))
+
     @property
     def tables(self) -> tuple[SourceTable, ...]:
         """The private tables, each as often as it is used."""
-        match self.source:
-            case SourceTable() as table:
-                return (table,)
-            case Matched(left=left, right=right) | UnionAll(left=left, right=right):
-                return (*left.tables, *right.tables)
+        if isinstance(self.source, SourceTable):
+            return (self.source,)
+        return tuple(table for side in self.sides for table in side.tables)
 
     @property
     def sides(self) -> tuple[Relation, ...]:
         """The rows that these are put together of; none where they are a table's."""
-        match self.source:
-            case SourceTable():
-                return ()
-            case Matched(left=left, right=right) | UnionAll(left=left, right=right):
-                return (left, right)
+        source = self.source
+        return () if isinstance(source, SourceTable) else (source.left, source.right)
 
     @property
     def bases(self) -> tuple[Relation, ...]:
         """The rows that begin with a private table, each as often as it is used."""
-        if isinstance(self.source, SourceTable):
-            return (self,)
-        return tuple(base for side in self.sides for base in side.bases)
+        return tuple(base for side in self.sides for base in side.bases) or (self,)
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:

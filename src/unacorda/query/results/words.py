@@ -24,7 +24,6 @@ from unacorda.query.plan.relation import (
     RowFilter,
     Step,
 )
-from unacorda.query.plan.words import pair_in_words
 from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.units import Person, Unit, steps_of
 
@@ -219,7 +218,7 @@ def _matched(source: Matched) -> list[str]:
         one if one == two else f"{one} = {two}"
         for one, two in zip(left.ids, right.ids, strict=True)
     ]
-    named = " and ".join([*people, *map(pair_in_words, source.pairs)])
+    named = " and ".join([*people, *map(str, source.pairs)])
     rest = "the others go" if source.how == "inner" else f"the others of {left.table} stay"
     one, two = source.max_rows
     lines.append(
@@ -247,7 +246,7 @@ def _line(step: Step) -> str:
                 f"people who are bound to it, each to at most {parts}, the same for every question"
             )
         case Lookup(table=table):
-            on = " and ".join(map(pair_in_words, step.pairs))
+            on = " and ".join(map(str, step.pairs))
             rest = "rows that meet none go" if step.how == "inner" else "rows that meet none stay"
             return f"join with {table} (public) on {on}: a row meets at most {step.most:,}; {rest}"
 
