@@ -168,7 +168,7 @@ from unacorda.query.noise.sensitivity import (
     of_totals,
     of_vectors,
 )
-from unacorda.query.plan import partition as splitting
+from unacorda.query.plan import joins as splitting
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of

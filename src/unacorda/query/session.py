@@ -23,7 +23,7 @@ from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import RowSearch
+from unacorda.ledger.entries import RowSearch, SplitPart
 from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
@@ -39,7 +39,7 @@ from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.expressions.types import encodable
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.partition import part_of, parted
+from unacorda.query.plan.joins import parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
 from unacorda.query.plan.relation import Relation, SourceTable
@@ -285,12 +285,11 @@ class SubSessions:
         )
         found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
         ledger, unit = self._ledger, self.unit.in_part
-        return {
-            key: self._child(
-                ledger.scoped(part=part_of(split, key)), budget, unit=unit, _starts=starts
-            )
-            for key, starts in found.items()
-        }
+        children = {}
+        for key, starts in found.items():
+            part = SplitPart(split=split.sequence, key=json.dumps(encode(key)))
+            children[key] = self._child(ledger.scoped(part=part), budget, unit=unit, _starts=starts)
+        return children
 
     def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
         """A sub-session whose spending is debited here too, and ends at a limit of its own.

@@ -30,6 +30,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression, encodable
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
@@ -365,6 +366,8 @@ def _public_column(public: Public, label: str) -> dict[str, Any]:
 
 
 _MOST_STEPS = 1_000
+_PAIRS = tuple[tuple[str, str], ...]
+_NAMES = Mapping[str, str]
 _SALT = re.compile("[0-9a-f]{32}")
 _DEEPEST = 20
 _SOURCES: tuple[set[str], ...] = ({"table", "columns"}, {"join", "of"}, {"union", "of"})
@@ -418,19 +421,11 @@ def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rela
 
 
 def _matched(stated: Any, left: Relation, right: Relation, at: str) -> Relation:
-    at = f"{at}.join"
-    _check_fields(stated, {"how", "max_rows", "on", "names"}, at)
-    one, two = decode(stated["max_rows"], tuple[int, int], at=f"{at}.max_rows")
-    people = dict(zip(left.scope.ids, right.scope.ids, strict=True))
-    on = dict(decode(stated["on"], tuple[tuple[str, str], ...], at=f"{at}.on"))
-    return matched(
-        left,
-        right,
-        on=people | on,
-        how=decode(stated["how"], How, at=f"{at}.how"),
-        columns=decode(stated["names"], Mapping[str, str], at=f"{at}.names"),
-        max_rows=(one, two),
+    how, most, on, names = _decoded(
+        stated, f"{at}.join", how=How, max_rows=tuple[int, int], on=_PAIRS, names=_NAMES
     )
+    people = dict(zip(left.scope.ids, right.scope.ids, strict=True))
+    return matched(left, right, on=people | dict(on), how=how, columns=names, max_rows=most)
 
 
 def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
@@ -440,15 +435,10 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
         case {"derive": str(label), "as": str(text), **rest} if not rest:
             return rows.derive(label, text)
         case {"explode": str(text), **rest}:
-            _check_fields(rest, {"into", "separator", "most"}, at)
-            into = decode(rest["into"], str, at=f"{at}.into")
-            same = text == _quoted(into)
-            return rows.explode(
-                into if same else text,
-                separator=decode(rest["separator"], str, at=f"{at}.separator"),
-                most=decode(rest["most"], int, at=f"{at}.most"),
-                into=None if same and into in rows.scope else into,
-            )
+            into, separator, most = _decoded(rest, at, into=str, separator=str, most=int)
+            same = text == identifier(into)
+            column, into = into if same else text, None if same and into in rows.scope else into
+            return rows.explode(column, separator=separator, most=most, into=into)
         case {"part": str(label), **rest}:
             return _part(rows, label, rest, at)
         case {"lookup": str(table), **rest}:
@@ -459,12 +449,12 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
 
 
 def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Relation:
-    _check_fields(stated, {"key", "keys", "max_parts", "salt"}, at)
-    salt = decode(stated["salt"], str, at=f"{at}.salt")
+    key, keys, most, salt = _decoded(
+        stated, at, key=Key, keys=tuple[Key, ...], max_parts=int, salt=str
+    )
     if not _SALT.fullmatch(salt):
         raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
-    key = decode(stated["key"], Key, at=f"{at}.key")
-    keys = check_keys(f"{at}.keys", decode(stated["keys"], tuple[Key, ...], at=f"{at}.keys"))
+    keys = check_keys(f"{at}.keys", keys)
     if not isinstance(rows.source, SourceTable) or key not in keys:
         raise InvalidParameter(at, "...", expected="one of its keys, of the rows of a table")
     step = PeoplePart(
@@ -472,27 +462,22 @@ def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Rel
         column=public_column(rows.scope, label, keys),
         key=key,
         keys=keys,
-        max_parts=int(checks.positive_integer(max_parts=stated["max_parts"])),
+        max_parts=checks.positive_integer(max_parts=most),
         salt=int(salt, 16),
     )
-    return dataclasses.replace(rows, steps=(*rows.steps, step))
+    return rows.after(step)
 
 
 def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -> Relation:
-    _check_fields(stated, {"columns", "how", "on", "most", "names"}, at)
-    types, facts, ranges = _columns(stated["columns"], f"{at}.columns")
-    most = decode(stated["most"], int, at=f"{at}.most")
+    columns, how, on, most, names = _decoded(
+        stated, at, columns=Any, how=How, on=_PAIRS, most=int, names=_NAMES
+    )
+    types, facts, ranges = _columns(columns, f"{at}.columns")
     if not 0 <= most <= MOST_COPIES:
         raise InvalidParameter(f"{at}.most", most, expected=f"a number from 0 to {MOST_COPIES:,}")
     public = _Stated(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
     known = dataclasses.replace(rows, public={table: public})
-    return looked_up(
-        known,
-        table,
-        on=dict(decode(stated["on"], tuple[tuple[str, str], ...], at=f"{at}.on")),
-        how=decode(stated["how"], How, at=f"{at}.how"),
-        columns=decode(stated["names"], Mapping[str, str], at=f"{at}.names"),
-    )
+    return looked_up(known, table, on=dict(on), how=how, columns=names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,7 +489,6 @@ class _Stated:
     count: int
 
     def leaves(self, label: str) -> tuple[ColumnReading, ...]:
-        """The readings of a column, numbers with the range that is stated."""
         leaves = self.scope.leaves[label]
         if label not in self.ranges:
             return leaves
@@ -514,11 +498,9 @@ class _Stated:
         )
 
     def fact(self, label: str) -> Fact | None:
-        """What is stated of a column."""
         return self.scope.facts.get(label)
 
     def most(self, keys: Sequence[str]) -> int:
-        """The number that is stated."""
         del keys
         return self.count
 
@@ -547,10 +529,11 @@ def _columns(
     return types, facts, ranges
 
 
-def _check_fields(stated: Any, names: set[str], at: str) -> None:
-    if not isinstance(stated, dict) or set(stated) != names:
-        raise InvalidParameter(at, "...", expected=f"an object of {', '.join(sorted(names))}")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
+    """The fields of an object that has these and no others, in this order; Any: as they stand."""
+    if not isinstance(stated, dict) or set(stated) != set(hints):
+        raise InvalidParameter(at, "...", expected=f"an object of {', '.join(sorted(hints))}")
+    return [
+        stated[name] if hint is Any else decode(stated[name], hint, at=f"{at}.{name}")
+        for name, hint in hints.items()
+    ]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,15 @@ def keys_of_table(
     found: list[str] = []
 
     def choose(names: Sequence[str]) -> Sequence[str]:
-        found.extend(_column_of(names, name, argument) for name in columns)
+        known = {name.casefold(): name for name in reversed(names)}
+        for name in columns:
+            if name.casefold() not in known:
+                raise InvalidParameter(
+                    argument,
+                    f"a table with the columns {', '.join(names)}",
+                    expected=f"one with the column {name!r}, as every column of group_by",
+                )
+            found.append(known[name.casefold()])
         return found
 
     rows = scope.read_public(source, choose, most=MOST_KEYS + 1)
@@ -85,7 +94,12 @@ def keys_of_table(
                 expected="a value in every line: leave such lines out, or list the keys, in which "
                 "None stands for rows without a value",
             )
-        values.append(_read(f"{argument}, column {name!r}", column, _kinds(scope, group)))
+        place = f"{argument}, column {name!r}"
+        if all(isinstance(value, str) for value in column):
+            kinds = {reading.kind for reading in scope.column(group, argument="group_by")}
+            values.append(typed_keys(place, column, kinds))
+        else:
+            values.append([plain_key(place, value) for value in column])
     keys = list(zip(*values, strict=True))
     seen = set()
     for key in keys:
@@ -111,61 +125,42 @@ def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[
     >>> typed_keys("keys", ["2024-01-31"], {Kind.DATE})
     [datetime.date(2024, 1, 31)]
     """
+    lower = {key.lower() for key in written}
     if kinds == {Kind.DATE}:
-        return [_date(argument, key) for key in written]
-    if kinds == {Kind.BOOLEAN} or (Kind.BOOLEAN in kinds and all(map(_is_truth, written))):
-        return [_truth(argument, key) for key in written]
+        return _read(argument, written, Kind.DATE)
+    if kinds == {Kind.BOOLEAN} or (Kind.BOOLEAN in kinds and lower <= _TRUTHS.keys()):
+        return _read(argument, written, Kind.BOOLEAN)
     numeric = any(kind.numeric for kind in kinds)
     if numeric and not all(_WHOLE.fullmatch(key) for key in written):
         numeric = all(kind.numeric for kind in kinds)  # then the first of them is at fault
-    return [_integer(argument, key) for key in written] if numeric else list(written)
+    return _read(argument, written, Kind.INTEGER) if numeric else list(written)
 
 
-def _kinds(scope: TableSchema, group: str) -> set[Kind]:
-    return {reading.kind for reading in scope.column(group, argument="group_by")}
+_TRUTHS = {"true": True, "false": False}
 
 
-def _column_of(names: Sequence[str], name: str, argument: str) -> str:
-    found = [one for one in names if one.casefold() == name.casefold()]
-    if not found:
-        raise InvalidParameter(
-            argument,
-            f"a table with the columns {', '.join(names)}",
-            expected=f"one with the column {name!r}, as every column of group_by",
-        )
-    return found[0]
-
-
-def _read(argument: str, values: Sequence[Any], kinds: set[Kind]) -> list[Key]:
-    if all(isinstance(value, str) for value in values):
-        return typed_keys(argument, values, kinds)
-    return [plain_key(argument, value) for value in values]
-
-
-def _integer(argument: str, key: str) -> int:
+def _integer(key: str) -> int:
     if not _WHOLE.fullmatch(key) or len(key) > 20:
-        raise InvalidParameter(
-            argument, key, expected="whole numbers, since the column holds numbers"
-        )
+        raise ValueError(key)
     return int(key)
 
 
-def _is_truth(key: str) -> bool:
-    return key.lower() in {"true", "false"}
+_READERS: Mapping[Kind, tuple[Callable[[str], Key], str]] = {
+    Kind.DATE: (dt.date.fromisoformat, "dates, as YYYY-MM-DD"),
+    Kind.BOOLEAN: (lambda key: _TRUTHS[key.lower()], "true or false"),
+    Kind.INTEGER: (_integer, "whole numbers, since the column holds numbers"),
+}
 
 
-def _truth(argument: str, key: str) -> bool:
-    if not _is_truth(key):
-        raise InvalidParameter(argument, key, expected="true or false")
-    return key.lower() == "true"
-
-
-def _date(argument: str, key: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(key)
-    except ValueError:
-        pass
-    raise InvalidParameter(argument, key, expected="dates, as YYYY-MM-DD")
+def _read(argument: str, written: Sequence[str], kind: Kind) -> list[Key]:
+    read, expected = _READERS[kind]
+    found: list[Key] = []
+    for key in written:
+        with suppress(ValueError, KeyError):
+            found.append(read(key))
+            continue
+        raise InvalidParameter(argument, key, expected=expected)
+    return found
 
 
 _MOST_BESIDE = 1_000  # cells for each private key
@@ -192,24 +187,16 @@ class Group:
     def found(self) -> str:
         """SQL of a row's private key, which Python can hold; NULL where it can not."""
         name = identifier(self.name)
-        match self.column.kind:
-            case Kind.INTEGER:
-                whole = f"abs({name}) < 9007199254740992e0"
-                return f"CAST(CASE WHEN {whole} THEN {name} END AS BIGINT)"
-            case _:
-                return name
+        if self.column.kind is not Kind.INTEGER:
+            return name
+        whole = f"abs({name}) < 9007199254740992e0"
+        return f"CAST(CASE WHEN {whole} THEN {name} END AS BIGINT)"
 
     @property
     def type(self) -> str:
         """The SQL type its keys are compared in."""
-        numeric = self.column.kind.numeric
-        return (
-            "DOUBLE"
-            if numeric
-            else "VARCHAR"
-            if self.column.kind is Kind.TEXT
-            else (self.column.kind.name)
-        )
+        kind = self.column.kind
+        return "DOUBLE" if kind.numeric else "VARCHAR" if kind is Kind.TEXT else kind.name
 
 
 def grouped(
@@ -237,14 +224,10 @@ def grouped(
             f"{len(listed):,} combinations of public keys",
             expected=f"at most {_MOST_BESIDE:,} beside private ones",
         )
-    groups = []
-    for name in columns:
-        if name in found:
-            column = _private_column(scope, name)
-        else:
-            place = public.index(name)
-            column = public_column(scope, name, [key[place] for key in listed])
-        groups.append(Group(label=name, column=column, private=name in found))
+    read = {name: _private_column(scope, name) for name in columns if name in found}
+    for place, name in enumerate(public):
+        read[name] = public_column(scope, name, [key[place] for key in listed])
+    groups = (Group(label=name, column=read[name], private=name in found) for name in columns)
     return tuple(groups), listed, private
 
 

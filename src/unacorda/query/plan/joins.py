@@ -1,8 +1,13 @@
-"""Putting rows together: with a public table, with a person's rows elsewhere, one after the other.
+"""Joins with a public table and with a person's rows elsewhere, unions, and parts of the people.
 
 A join that is offered keeps what a person has a function of their own rows. Public rows are
 no one's, so that any columns may be compared with theirs. Of two private tables only rows of one
 person may meet: otherwise one person's rows would decide how often another's count.
+
+A split binds every person, once and for all questions, to at most `max_parts` of the parts that
+they have rows in; a part holds the rows of the people bound to it that lie in it. One person is
+then met by the questions of at most `max_parts` parts, so that the parent owes the sum of the
+largest spends of so many (`ParallelComposition`).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,12 +15,14 @@ person may meet: otherwise one person's rows would decide how often another's co
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier, twin
 from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.public_tables import Public, join_key
 from unacorda.query.plan.relation import (
     MOST_COPIES,
@@ -23,18 +30,20 @@ from unacorda.query.plan.relation import (
     KeyPair,
     Lookup,
     Matched,
+    PeoplePart,
     Relation,
     UnionAll,
 )
-from unacorda.query.schema.facts import Categories, Fact
+from unacorda.query.schema.facts import Categories, Fact, Key, check_keys
 from unacorda.query.schema.table import INTEGERS, ColumnReading, Identity, TableSchema
+from unacorda.query.schema.units import Row, Unit
 
 __all__ = [
     "Columns",
     "On",
-    "common_type",
     "looked_up",
     "matched",
+    "parted",
     "united",
 ]
 
@@ -59,19 +68,22 @@ def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns)
     names = _names(rows.scope, scope, columns, skip=set(named.values()))
     leaves = {new: _renamed(new, public.leaves(old)) for new, old in names.items()}
     facts = {new: _missing(fact, how) for new, old in names.items() if (fact := public.fact(old))}
+    keys = [
+        join_key(pair.right.kind, f"({leaf.sql})")
+        for pair in pairs
+        for leaf in scope.leaves[pair.right_label]
+        if leaf.name == pair.right.name
+    ]
     step = Lookup(
         table=table,
         public=public,
         how=how,
         pairs=pairs,
-        most=public.most([_key_of(scope, pair) for pair in pairs]),
+        most=public.most(keys),
         names=names,
         leaves=leaves,
     )
-    found = dataclasses.replace(
-        rows, steps=(*rows.steps, step), scope=rows.scope.with_columns(leaves, facts)
-    )
-    return found.checked("join", table)
+    return rows.after(step, rows.scope.with_columns(leaves, facts)).checked("join", table)
 
 
 def matched(
@@ -116,7 +128,7 @@ def matched(
     source = Matched(
         left=rows, right=other, how=how, max_rows=most, pairs=pairs, names=names, columns=moved
     )
-    return _together(source, rows, leaves, facts, f"{left.table} with {right.table}")
+    return _together(source, leaves, facts, f"{left.table} with {right.table}")
 
 
 def united(rows: Relation, other: Relation) -> Relation:
@@ -142,12 +154,11 @@ def united(rows: Relation, other: Relation) -> Relation:
             if label in left.facts and left.facts[label] == right.facts.get(theirs):
                 facts[label] = left.facts[label]
     source = UnionAll(left=rows, right=other, columns=moved)
-    return _together(source, rows, leaves, facts, f"{left.table} and {right.table}")
+    return _together(source, leaves, facts, f"{left.table} and {right.table}")
 
 
 def _together(
     source: Matched | UnionAll,
-    rows: Relation,
     leaves: Mapping[str, tuple[ColumnReading, ...]],
     facts: Mapping[str, Fact],
     table: str,
@@ -157,12 +168,10 @@ def _together(
     tables = source.left.scope.table, source.right.scope.table
     pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)
     for index, ((name, one), two) in enumerate(pairs):
-        column = Column(f"u{index}", Kind.TEXT)
-        leaf = ColumnReading(sql=identifier(column.name), column=column, label="")
-        sql = identifier(column.name)
-        ids[name] = Identity(
-            sql=sql, leaves=(leaf,), type=common_type(name, one.type, two.type, tables)
-        )
+        sql, column = identifier(f"u{index}"), Column(f"u{index}", Kind.TEXT)
+        leaf = ColumnReading(sql=sql, column=column, label="")
+        kind = _common_type(name, one.type, two.type, tables)
+        ids[name] = Identity(sql=sql, leaves=(leaf,), type=kind)
     scope = TableSchema(
         table=table,
         types={},
@@ -172,7 +181,7 @@ def _together(
         facts=facts,
         read_public=source.left.scope.read_public,
     )
-    found = Relation(source=source, scope=scope, public=rows.public)
+    found = Relation(source=source, scope=scope, public=source.left.public)
     if len(found.tables) > _MOST_TABLES:
         raise InvalidParameter(
             "tables", len(found.tables), expected=f"at most {_MOST_TABLES} in one question"
@@ -180,7 +189,7 @@ def _together(
     return found.checked("join", table)
 
 
-def common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
+def _common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
     """The type in which people of two tables are compared; InvalidParameter where there is none."""
     wide = INTEGERS - {"UHUGEINT"}
     if one != two and {one, two} <= wide:
@@ -194,6 +203,61 @@ def common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
         f"{_in_words(two)} in {tables[1]!r}. Write the id as an expression that gives the same "
         f"type, such as unacorda.Person('CAST({name} AS VARCHAR)', max_rows=...)",
     )
+
+
+_MOST_PARTS = 1_000
+
+
+def parted(
+    starts: Mapping[str, Relation],
+    unit: Unit,
+    column: str,
+    *,
+    keys: Iterable[Key],
+    max_parts: int,
+    salt: int,
+) -> dict[Key, dict[str, Relation]]:
+    """By key the rows that each table of a part begins with: of tables that have the column.
+
+    salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the hint.
+    """
+    listed = check_keys("keys", keys)
+    most = int(checks.positive_integer(max_parts=max_parts))
+    if len(listed) > _MOST_PARTS:
+        raise InvalidParameter("keys", len(listed), expected=f"at most {_MOST_PARTS:,} parts")
+    if isinstance(unit, Row) and most != 1:
+        raise InvalidParameter("max_parts", max_parts, expected="1: a single row is in one part")
+    members = {name: rows for name, rows in starts.items() if column in rows.scope}
+    if not members:
+        raise InvalidParameter(
+            "column", column, expected=f"a column of the tables: {', '.join(starts)}"
+        )
+    columns = {name: public_column(rows.scope, column, listed) for name, rows in members.items()}
+    step = functools.partial(
+        PeoplePart,
+        label=column,
+        keys=listed,
+        max_parts=most,
+        salt=salt,
+        members=tuple((rows, columns[name]) for name, rows in members.items()),
+        types=_people_of(list(members.values())),
+    )
+    return {
+        key: {n: rows.after(step(key=key, column=columns[n])) for n, rows in members.items()}
+        for key in listed
+    }
+
+
+def _people_of(members: Sequence[Relation]) -> tuple[str, ...]:
+    """The types in which people of several tables are one; InvalidParameter without such."""
+    first = members[0].scope
+    types = [one.type for one in first.ids.values()]
+    for rows in members:
+        types = [
+            _common_type(name, known, there.type, (first.table, rows.scope.table))
+            for known, (name, there) in zip(types, rows.scope.ids.items(), strict=True)
+        ]
+    return tuple(types)
 
 
 def _in_words(kind: str) -> str:
@@ -241,27 +305,19 @@ def _named(
 ) -> dict[str, str]:
     """The columns to compare, by the names that the tables have for them."""
     people = {} if people is None else people
+    listed = [on] if isinstance(on, str) else on
     given: dict[str, str] = {}
-    match on:
-        case str():
-            given = {on: on}
-        case Mapping():
-            given = dict(on)
-        case list() | tuple():
-            given = {name: name for name in on if isinstance(name, str)}
-        case _:
-            pass
-    if not given or (isinstance(on, list | tuple) and len(given) < len(on)):
+    if isinstance(listed, Mapping):
+        given = dict(listed)
+    elif isinstance(listed, list | tuple):
+        given = {name: name for name in listed if isinstance(name, str)}
+    if not given or (isinstance(listed, list | tuple) and len(given) < len(listed)):
         raise InvalidParameter(
             "on", on, expected="a column that both have, a list of them, or {left: right}"
         )
     if any(given.get(one) != two for one, two in people.items()):
-        wanted = (
-            people
-            if len(people) > 1 or next(iter(people.items()))[0] not in people.values()
-            else None
-        )
-        shown = repr(dict(people)) if wanted else repr(next(iter(people)))
+        one, *others = people
+        shown = repr(dict(people) if others or people[one] != one else one)
         raise InvalidParameter(
             "on",
             on,
@@ -299,12 +355,6 @@ def _pair(left: TableSchema, right: TableSchema, one: str, two: str) -> KeyPair:
 
 def _simple(name: str) -> str:
     return name if name.isidentifier() else "x"
-
-
-def _key_of(scope: TableSchema, pair: KeyPair) -> str:
-    """SQL over a public table of what is compared."""
-    (leaf,) = (leaf for leaf in scope.leaves[pair.right_label] if leaf.name == pair.right.name)
-    return join_key(pair.right.kind, f"({leaf.sql})")
 
 
 def _names(

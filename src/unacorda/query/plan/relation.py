@@ -298,10 +298,14 @@ class Relation:
         """How many rows one unit has at most."""
         return self.most_of_person if self.scope.ids else max(self.most_of_row.values())
 
+    def after(self, step: Step, scope: TableSchema | None = None) -> Relation:
+        """The rows after one more step; scope: what names mean then, where that changes."""
+        return dataclasses.replace(self, steps=(*self.steps, step), scope=scope or self.scope)
+
     def where(self, condition: str) -> Relation:
         """See `Query.where`."""
         expression = self.scope.parse(condition, argument="where", expect=Kind.BOOLEAN)
-        return dataclasses.replace(self, steps=(*self.steps, RowFilter(expression=expression)))
+        return self.after(RowFilter(expression=expression))
 
     def derive(self, label: str, text: str) -> Relation:
         """See `Query.derive`, of one column."""
@@ -309,14 +313,9 @@ class Relation:
             expected = "a new name: a column of that name exists (capitals do not tell names apart)"
             raise InvalidParameter(label, text, expected=expected)
         expression = self.scope.parse(text, argument=label)
-        step = Derive(
-            name=f"{label} derived {len(self.scope.derived)}", label=label, expression=expression
-        )
-        return dataclasses.replace(
-            self,
-            steps=(*self.steps, step),
-            scope=self.scope.with_derived(label, expression, identifier=step.name),
-        )
+        name = f"{label} derived {len(self.scope.derived)}"
+        scope = self.scope.with_derived(label, expression, identifier=name)
+        return self.after(Derive(name=name, label=label, expression=expression), scope)
 
     def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Relation:
         """See `Query.explode`."""
@@ -344,12 +343,8 @@ class Relation:
             separator=separator,
             most=count,
         )
-        found = dataclasses.replace(
-            self,
-            steps=(*self.steps, step),
-            scope=self.scope.with_derived(label, expression, identifier=step.name),
-        )
-        return found.checked("most", most)
+        scope = self.scope.with_derived(label, expression, identifier=step.name)
+        return self.after(step, scope).checked("most", most)
 
     def checked(self, argument: str, value: object) -> Relation:
         """The same, if no row becomes too many."""
