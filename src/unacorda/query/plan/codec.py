@@ -20,8 +20,8 @@ import math
 import numbers
 import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -34,7 +34,7 @@ from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression, encodable
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
-from unacorda.query.plan.public_tables import Public, ranged
+from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.relation import (
     MOST_COPIES,
     Derive,
@@ -50,7 +50,7 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Fact, Key, check_keys
-from unacorda.query.schema.table import ColumnReading, TableSchema, scope_of
+from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [
@@ -64,7 +64,6 @@ _LONGEST = 100_000  # signs of one text
 _LONGEST_NUMBER = 5_000
 _LARGEST = 2**63
 _AS_THEY_ARE = frozenset({types.NoneType, bool, int, str})
-_PLAIN = _AS_THEY_ARE | {float, Fraction, dt.date}
 _NO = object()  # this type is not what stands there
 
 
@@ -128,7 +127,7 @@ def _arms(hint: Any) -> tuple[Any, ...]:
 
 def _read(plain: object, hint: Any, at: str) -> Any:
     """The value if it is of this single type, else _NO."""
-    if hint in _PLAIN:
+    if hint in _WORDS:
         return _read_plain(plain, hint)
     origin = get_origin(hint)
     if origin is Literal:
@@ -157,12 +156,20 @@ def _read_plain(plain: object, hint: type) -> Any:
             return plain
         case str() if hint is str and len(plain) <= _LONGEST and encodable(plain):
             return plain
-        case str() if hint is Fraction:
-            return _fraction(plain)
-        case {"date": str(text), **rest} if hint is dt.date and not rest:
-            return _date(text)
+        case str() if hint is Fraction and len(plain) <= _LONGEST_NUMBER:
+            return _same(plain, lambda: checks.exact("number", plain))
+        case {"date": str(text)} if hint is dt.date:
+            return _same(plain, lambda: dt.date.fromisoformat(text))
         case _:
             return _NO
+
+
+def _same(plain: object, read: Callable[[], object]) -> Any:
+    """What is read, if it is written just so."""
+    with suppress(ValueError):  # InvalidParameter, or more digits than Python reads
+        found = read()
+        return found if encode(found) == plain else _NO
+    return _NO
 
 
 def _read_tuple(plain: object, hints: tuple[Any, ...], at: str) -> Any:
@@ -187,11 +194,7 @@ def _read_guarantee(plain: object, hint: type) -> Any:
         return _NO
     if any(not isinstance(one, str) or len(one) > _LONGEST_NUMBER for one in plain.values()):
         return _NO
-    try:
-        found = guarantee_from_json(json.dumps(plain))
-        return found if json.loads(found.to_json()) == plain else _NO
-    except ValueError:  # InvalidParameter, or more digits than Python reads
-        return _NO
+    return _same(plain, lambda: guarantee_from_json(json.dumps(plain)))
 
 
 def _read_fields(plain: object, hint: Any, at: str) -> Any:
@@ -223,24 +226,6 @@ def _kind(kind: type) -> str | None:
     return tag
 
 
-def _fraction(text: str) -> Any:
-    if len(text) > _LONGEST_NUMBER:
-        return _NO
-    try:
-        found = checks.exact("number", text)
-        return found if str(found) == text else _NO
-    except ValueError:  # as above
-        return _NO
-
-
-def _date(text: str) -> Any:
-    try:
-        found = dt.date.fromisoformat(text)
-    except ValueError:
-        return _NO
-    return found if found.isoformat() == text else _NO
-
-
 def _named(hint: Any) -> str:
     """A type in words."""
     if get_origin(hint) is Literal:
@@ -249,18 +234,18 @@ def _named(hint: Any) -> str:
         return "a list"
     if get_origin(hint) is not None:
         return "an object"
-    words = {
-        types.NoneType: "null",
-        bool: "true or false",
-        int: "a whole number",
-        float: "a finite number",
-        str: "text",
-        Fraction: "a fraction as text, such as '1/3', in lowest terms",
-        dt.date: '{"date": "YYYY-MM-DD"}',
-    }
-    if hint in words:
-        return words[hint]
-    return f"a {hint.__name__}"
+    return _WORDS.get(hint) or f"a {hint.__name__}"
+
+
+_WORDS: Mapping[Any, str] = {
+    types.NoneType: "null",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "text",
+    Fraction: "a fraction as text, such as '1/3', in lowest terms",
+    dt.date: '{"date": "YYYY-MM-DD"}',
+}
 
 
 def _shown(plain: object) -> object:
@@ -475,34 +460,9 @@ def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -
     types, facts, ranges = _columns(columns, f"{at}.columns")
     if not 0 <= most <= MOST_COPIES:
         raise InvalidParameter(f"{at}.most", most, expected=f"a number from 0 to {MOST_COPIES:,}")
-    public = _Stated(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
+    public = Public(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
     known = dataclasses.replace(rows, public={table: public})
     return looked_up(known, table, on=dict(on), how=how, columns=names)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stated:
-    """A public table of which only so much is known as a file states."""
-
-    scope: TableSchema
-    ranges: Mapping[str, tuple[float, float]]
-    count: int
-
-    def leaves(self, label: str) -> tuple[ColumnReading, ...]:
-        leaves = self.scope.leaves[label]
-        if label not in self.ranges:
-            return leaves
-        low, high = self.ranges[label]
-        return tuple(
-            ranged(leaf, low, high) if leaf.column.kind.numeric else leaf for leaf in leaves
-        )
-
-    def fact(self, label: str) -> Fact | None:
-        return self.scope.facts.get(label)
-
-    def most(self, keys: Sequence[str]) -> int:
-        del keys
-        return self.count
 
 
 def _columns(

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import double
@@ -22,31 +22,40 @@ from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema
 
-__all__ = ["Looked", "Public", "join_key", "ranged"]
+__all__ = ["Looked", "Public", "join_key"]
 
 _MOST_VALUES = 10_000  # that are read off a column as keys
 _KEYS = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 
 
-class Public(Protocol):
-    """A public table, as a question sees it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Public:
+    """A public table, as a question sees it: what is stated of one that is not at hand.
 
-    @property
-    def scope(self) -> TableSchema:
-        """What its columns mean, before anything is read off it."""
-        ...
+    scope: what its columns mean, before anything is read off it; ranges: of numbers, by column;
+    count: how many rows share a key at most.
+    """
+
+    scope: TableSchema
+    ranges: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    count: int = 0
 
     def leaves(self, label: str) -> tuple[ColumnReading, ...]:
         """The readings of a column, numbers with the range that they have there."""
-        ...
+        read = [(leaf, self._range(leaf)) for leaf in self.scope.leaves[label]]
+        return tuple(leaf if ends is None else _ranged(leaf, *ends) for leaf, ends in read)
 
     def fact(self, label: str) -> Fact | None:
-        """What was declared of a column, or the values that it has."""
-        ...
+        """What was declared of a column, or the values that it has, where they are keys and few."""
+        return self.scope.facts.get(label)
 
     def most(self, keys: Sequence[str]) -> int:
         """The largest number of rows that share a key; keys: SQL, of which none may be NULL."""
-        ...
+        del keys
+        return self.count
+
+    def _range(self, leaf: ColumnReading) -> tuple[float, float] | None:
+        return self.ranges.get(leaf.label) if leaf.column.kind.numeric else None
 
 
 _KEY: Final = object()
@@ -73,25 +82,20 @@ def public_sql(asked: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """A public table that an engine holds.
+class Looked(Public):
+    """A public table that an engine holds, read where nothing is stated.
 
     source: as the session was given it; relation: SQL of it; look: runs a SELECT over public
     tables alone. What is found is kept.
     """
 
-    scope: TableSchema
     source: object = dataclasses.field(repr=False, compare=False)
     relation: str
     look: Callable[[PublicSelect], Sequence[tuple[Any, ...]]]
     known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
-    def leaves(self, label: str) -> tuple[ColumnReading, ...]:
-        """The readings of a column, numbers with the range that they have there."""
-        return tuple(self._ranged(leaf) for leaf in self.scope.leaves[label])
-
     def fact(self, label: str) -> Fact | None:
-        """What was declared of a column, or the values that it has, where they are keys and few."""
+        """See `Public.fact`."""
         declared, found = self.scope.facts.get(label), self.scope.leaves[label]
         if declared is not None or not found or found[0].column.kind not in _KEYS:
             return declared
@@ -107,7 +111,7 @@ class Looked:
         return None
 
     def most(self, keys: Sequence[str]) -> int:
-        """The largest number of rows that share a key; keys: SQL, of which none may be NULL."""
+        """See `Public.most`."""
         names = [f"j{index}" for index in range(len(keys))]
         selected = ", ".join(f"{sql} AS {name}" for sql, name in zip(keys, names, strict=True))
         present = " AND ".join(f"{name} IS NOT NULL" for name in names)
@@ -117,17 +121,16 @@ class Looked:
         )
         return int(found)
 
-    def _ranged(self, leaf: ColumnReading) -> ColumnReading:
-        column = leaf.column
-        if not column.kind.numeric or math.isfinite(column.lower):
-            return leaf
+    def _range(self, leaf: ColumnReading) -> tuple[float, float] | None:
+        if not leaf.column.kind.numeric or math.isfinite(leaf.column.lower):
+            return None
         inner = f"SELECT min(x), max(x) FROM (SELECT {leaf.sql} AS x"
         ((low, high),) = self._asked(inner, ")")
         if low is None:
-            return leaf
+            return None
         if low == high:  # a range has two ends
             low, high = min(low, 0.0), max(high, 0.0) or float(low == 0)
-        return ranged(leaf, low, high)
+        return low, high
 
     def _asked(self, head: str, tail: str) -> Sequence[tuple[Any, ...]]:
         sql = f"{head} FROM {self.relation}{tail}"
@@ -137,7 +140,7 @@ class Looked:
         return found
 
 
-def ranged(leaf: ColumnReading, lower: float, upper: float) -> ColumnReading:
+def _ranged(leaf: ColumnReading, lower: float, upper: float) -> ColumnReading:
     """The reading of a number, clamped to a range that is known of its column."""
     present, clamped = f"{leaf.sql} IS NOT NULL", f"least({leaf.sql}, {double(upper)})"
     sql = f"CASE WHEN {present} THEN greatest({clamped}, {double(lower)}) END"  # NULL is ignored

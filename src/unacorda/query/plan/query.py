@@ -54,7 +54,6 @@ __all__ = [
     "Scan",
     "Several",
     "answer_columns",
-    "by_name",
     "members_of",
     "naming",
     "read_together",
@@ -642,12 +641,10 @@ def members_of(questions: object) -> dict[str, Any] | None:
 
     Raises InvalidParameter where it is empty, too long, or a name is no text.
     """
-    if isinstance(questions, Mapping):
-        found = dict(questions)
-    elif isinstance(questions, list | tuple):
-        found = {str(place): one for place, one in enumerate(questions)}
-    else:
+    if not isinstance(questions, Mapping | list | tuple):
         return None
+    listed = not isinstance(questions, Mapping)
+    found = {str(n): one for n, one in enumerate(questions)} if listed else dict(questions)
     if not 1 <= len(found) <= _MOST:
         raise InvalidParameter("query", f"{len(found):,} questions", expected=_EXPECTED)
     for name in found:
@@ -663,30 +660,23 @@ def check_single(query: object) -> object:
     return query
 
 
-def by_name(argument: str, values: object, names: Sequence[str], *, listed: bool) -> dict[str, Any]:
-    """What the caller gave for each question; for a list of questions as a list.
-
-    Raises InvalidParameter where there is more or less than one for each of them.
-    """
-    if listed and isinstance(values, list | tuple) and len(values) == len(names):
-        return dict(zip(names, values, strict=True))
-    if not listed and isinstance(values, Mapping) and set(values) <= set(names):
-        return dict(values)
-    wanted = (
-        f"a list of {len(names):,}, one for each question"
-        if listed
-        else f"a dict by the names of questions: {', '.join(map(repr, names))}"
-    )
-    raise InvalidParameter(argument, values, expected=wanted)
-
-
 def weights_of(weights: object, names: Sequence[str], *, listed: bool) -> tuple[Fraction, ...]:
     """The weight of each question; 1 where the caller gave none.
 
-    Raises InvalidParameter for one that is not above zero: on such a question nothing would be
-    spent, and no noise is large enough for that.
+    listed: that questions, and so weights, stand in a list; else in a mapping, by name. Raises
+    InvalidParameter for one that is not above zero: on such a question nothing would be spent, and
+    no noise is large enough for that.
     """
-    given = {} if weights is None else by_name("weights", weights, names, listed=listed)
+    given: Mapping[str, Any] = {}
+    if listed and isinstance(weights, list | tuple) and len(weights) == len(names):
+        given = dict(zip(names, weights, strict=True))
+    elif not listed and isinstance(weights, Mapping) and set(weights) <= set(names):
+        given = weights
+    elif weights is not None:
+        expected = f"a list of {len(names):,}, one for each question"
+        if not listed:
+            expected = f"a dict by the names of questions: {', '.join(map(repr, names))}"
+        raise InvalidParameter("weights", weights, expected=expected)
     found = []
     for name in names:
         weight = checks.exact(f"weights[{name!r}]", given.get(name, 1))

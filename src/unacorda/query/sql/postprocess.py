@@ -123,16 +123,15 @@ def check_arrangement(select: Select, query: Query) -> None:
 def arranged(release: Release, select: Select) -> Release:
     """The release in the columns, order, length and names that the SELECT asked for."""
     plan = _Arrangement.of(select, release.query)
-    table = _LineTable(columns=plan.columns, release=release)
     answers = dict(release.answers)
     for name, expression in plan.computed.items():
-        answers[name] = _computed(expression, table)
+        answers[name] = _computed(expression, plan.columns, release)
     values = {name: answer.values for name, answer in answers.items()}
     indices = list(range(len(release.keys)))
     if plan.having is not None:
-        (kept,) = table.evaluate([plan.having], values)
+        (kept,) = _evaluated([plan.having], plan.columns, release, values)
         indices = [i for i in indices if kept[i] is True]
-    sorted_by = table.evaluate(plan.order, values)
+    sorted_by = _evaluated(plan.order, plan.columns, release, values)
     for ordering, keys in reversed(list(zip(select.order_by, sorted_by, strict=True))):
         # Python's sort is stable, so that earlier orderings win.
         present = [i for i in indices if keys[i] is not None]
@@ -190,75 +189,64 @@ class _Arrangement:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LineTable:
-    """The released values."""
-
-    columns: Mapping[str, Column]
-    release: Release
-
-    def evaluate(
-        self, expressions: Sequence[Expression], values: Mapping[str, Sequence[Any]]
-    ) -> list[list[Any]]:
-        """Expressions over the group columns and these values, which may repeat the lines."""
-        from unacorda.query.engines.public import evaluated
-
-        keys = self.release.keys
-        times = max(len(column) for column in values.values()) // max(len(keys), 1)
-        lines = [key for _ in range(times) for key in keys]
-        groups = list(self.columns)[: len(self.release.groups)]
-        every = {name: [key[i] for key in lines] for i, name in enumerate(groups)} | dict(values)
-        used = {name for expression in expressions for name in expression.columns}
-        first = next(iter(values))  # so that there is a column, also for PI()
-        return evaluated(
-            {n: (self.columns[n], column) for n, column in every.items() if n in used | {first}},
-            expressions,
-        )
+_Values = Mapping[str, Sequence[Any]]
 
 
-def _computed(expression: Expression, table: _LineTable) -> Answer:
+def _evaluated(
+    expressions: Sequence[Expression],
+    columns: Mapping[str, Column],
+    release: Release,
+    values: _Values,
+) -> list[list[Any]]:
+    """Expressions over the group columns and these values, which may repeat the lines."""
+    from unacorda.query.engines.public import evaluated
+
+    keys = release.keys
+    times = max(len(column) for column in values.values()) // max(len(keys), 1)
+    groups = list(columns)[: len(release.groups)]
+    every = {name: [key[i] for key in keys] * times for i, name in enumerate(groups)} | dict(values)
+    used = {name for expression in expressions for name in expression.columns}
+    used.add(next(iter(values)))  # so that there is a column, also for PI()
+    return evaluated({n: (columns[n], every[n]) for n in every if n in used}, expressions)
+
+
+def _computed(expression: Expression, columns: Mapping[str, Column], release: Release) -> Answer:
     """The values of a computed column with their errors; see the head of this file."""
-    answers = table.release.answers
-    inputs = [name for name in answers if name in expression.columns]
+    answers = release.answers
     base = {name: list(answers[name].values) for name in answers}
-    variants: list[Mapping[str, Sequence[Any]]] = [base]
-    for name in inputs:
+    variants: list[_Values] = [base]
+    for name in answers:
+        if name not in expression.columns:
+            continue
         answer = answers[name]
         spread = list(zip(answer.values, answer.standard_errors, strict=True))
         up = [None if error is None else value + error for value, error in spread]
         down = [None if error is None else value - error for value, error in spread]
         variants += [base | {name: ends} for ends in (up, down, answer.lower, answer.upper)]
     stacked = {name: [v for variant in variants for v in variant[name]] for name in base}
-    (found,) = table.evaluate([expression], stacked)
-    lines = len(table.release.keys)
+    (found,) = _evaluated([expression], columns, release, stacked)
+    lines = len(release.keys)
     values, *moved = (found[i * lines : (i + 1) * lines] for i in range(len(variants)))
-    points = [[column[line] for column in moved] for line in range(lines)]
-    errors = [_error(value, at) for value, at in zip(values, points, strict=True)]
-    ends = [_ends(value, at) for value, at in zip(values, points, strict=True)]
-    return Answer(
-        values=values,
-        standard_errors=errors,
-        lower=[low for low, _ in ends],
-        upper=[high for _, high in ends],
-    )
+    errors: list[float | None] = []
+    ends: list[tuple[float | None, float | None]] = []
+    for line, value in enumerate(values):
+        up, down, low, high = ([column[line] for column in moved[n::4]] for n in range(4))
+        near, far = _pairs(value, up, down), _pairs(value, low, high)
+        errors.append(None if near is None else math.hypot(*((a - b) / 2 for a, b in near)))
+        if far is None:
+            ends.append((None, None))
+        else:
+            below = math.hypot(*(max(0.0, value - min(pair)) for pair in far))
+            above = math.hypot(*(max(0.0, max(pair) - value) for pair in far))
+            ends.append((value - below, value + above))
+    lower, upper = ([end[side] for end in ends] for side in (0, 1))
+    return Answer(values=values, standard_errors=errors, lower=lower, upper=upper)
 
 
-def _error(value: float | None, points: Sequence[float | None]) -> float | None:
-    """The standard error; points: four for each input, of which the first two are one error off."""
-    near = [point for index, point in enumerate(points) if index % 4 < 2]
-    known = [point for point in near if point is not None and math.isfinite(point)]
-    if value is None or not math.isfinite(value) or len(known) < len(near):
+def _pairs(
+    value: float | None, one: Sequence[float | None], other: Sequence[float | None]
+) -> list[tuple[float, float]] | None:
+    """The value where each input is moved one way and the other; None where one is undefined."""
+    if any(x is None or not math.isfinite(x) for x in (value, *one, *other)):
         return None
-    return math.hypot(*((up - down) / 2 for up, down in zip(known[::2], known[1::2], strict=True)))
-
-
-def _ends(value: float | None, points: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """The interval; points: four for each input, of which the last two are at its ends."""
-    far = [point for index, point in enumerate(points) if index % 4 >= 2]
-    known = [point for point in far if point is not None and math.isfinite(point)]
-    if value is None or not math.isfinite(value) or len(known) < len(far):
-        return None, None
-    pairs = list(zip(known[::2], known[1::2], strict=True))
-    below = math.hypot(*(max(0.0, value - min(pair)) for pair in pairs))
-    above = math.hypot(*(max(0.0, max(pair) - value) for pair in pairs))
-    return value - below, value + above
+    return list(zip(one, other, strict=True))  # type: ignore[arg-type]

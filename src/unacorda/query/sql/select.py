@@ -321,12 +321,8 @@ class _SelectReading:
         if where is not None:
             read = set(names(source.read(where.this)))
             source = source.where(where)
-        clause = tree.args.get("group")
-        margins, parts = self.levels(clause)
-        keys = self.group_keys(clause, parts, entries)
-        shown = self.shown(keys, entries)
-        if margins is not None:
-            self.refuse_margin(keys, shown)
+        margins, keys = self.grouping(tree.args.get("group"), entries)
+        shown = self.shown(margins, keys, entries)
         self.refuse_shadows(keys, shown, read, tree)
         columns: dict[str, str] = {}
         for key in keys:
@@ -421,62 +417,53 @@ class _SelectReading:
 
     # ---- GROUP BY ------------------------------------------------------------------------------
 
-    def levels(
-        self, clause: exp.Group | None
-    ) -> tuple[Choice["rollup", "cube"] | None, list[exp.Expression]]:
-        """By which subsets of the columns is summed too, and the entries that name columns."""
-        parts = [] if clause is None else list(clause.expressions)
+    def grouping(
+        self, clause: exp.Group | None, entries: list[_Entry]
+    ) -> tuple[Choice["rollup", "cube"] | None, list[_Key]]:
+        """By which subsets of the columns is summed too, and the expressions to group by."""
+        if clause is None:
+            return None, []
+        if clause.args.get("all") is True and given(clause) == {"all"}:
+            plain = [entry for entry in entries if isinstance(entry, _Key)]
+            return None, list({key.mark: key for key in plain}.values())
+        parts = list(clause.expressions)
         several = [part for part in parts if isinstance(part, exp.Cube | exp.Rollup)]
-        sets = None if clause is None else clause.find(exp.GroupingSets)
+        sets = clause.find(exp.GroupingSets)
         if sets is not None or (several and len(parts) > 1):
             raise self.source.fault(
                 f"it groups in more than one way, at {errors.fragment(sets or several[0])!r}",
                 "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns.",
                 sets or several[0],
             )
-        if not several:
-            return None, parts
-        if not several[0].expressions:
-            raise self.source.fault("it groups by no column", "Name the columns.", several[0])
-        kind: Choice["rollup", "cube"] = "rollup" if isinstance(several[0], exp.Rollup) else "cube"
-        return kind, list(several[0].expressions)
-
-    def group_keys(
-        self, clause: exp.Group | None, parts: list[exp.Expression], entries: list[_Entry]
-    ) -> list[_Key]:
-        """The expressions to group by, each once."""
-        if clause is None:
-            return []
-        if clause.args.get("all") is True and given(clause) == {"all"}:
-            plain = [entry for entry in entries if isinstance(entry, _Key)]
-            return list({key.mark: key for key in plain}.values())
         if given(clause) != {"expressions"}:
             shown = errors.fragment(clause).strip()
-            raise self.source.fault(
-                f"it groups in more than one way, at {shown!r}", "Name the columns.", clause
-            )
-        return [self.group_key(part, entries) for part in parts]
+            reason = f"it groups in more than one way, at {shown!r}"
+            raise self.source.fault(reason, "Name the columns.", clause)
+        kind: Choice["rollup", "cube"] | None = None
+        if several:
+            kind = "rollup" if isinstance(several[0], exp.Rollup) else "cube"
+            parts = list(several[0].expressions)
+        if not parts:
+            raise self.source.fault("it groups by no column", "Name the columns.", several[0])
+        return kind, [self.group_key(part, entries) for part in parts]
 
     def group_key(self, at: exp.Expression, entries: list[_Entry]) -> _Key:
         """What one entry of GROUP BY means: a position, an alias, a column or an expression."""
         node = self.source.reader.read(at)
-        plain = [entry for entry in entries if isinstance(entry, _Key)]
         if isinstance(node, Literal):
             number = node.value
             if type(number) is int and 1 <= number <= len(entries):
                 entry = entries[number - 1]
                 if isinstance(entry, _Key):
                     return entry
-            raise self.source.fault(
-                f"it groups by the constant {text_of(node)[:60]}", "Name the group columns.", at
-            )
-        if isinstance(node, Name):
-            for entry in plain:
-                if entry.alias and _same(entry.alias, node.name):
-                    return entry
+            reason = f"it groups by the constant {text_of(node)[:60]}"
+            raise self.source.fault(reason, "Name the group columns.", at)
+        for entry in entries if isinstance(node, Name) else ():
+            if isinstance(entry, _Key) and entry.alias and _same(entry.alias, node.name):
+                return entry
         return _Key(node=self.source.resolve(node, at), at=at)
 
-    def shown(self, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:
+    def shown(self, margins: str | None, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:
         """Each group's name in the released table by its mark."""
         plain = [entry for entry in entries if isinstance(entry, _Key)]
         aliases = {entry.mark: entry.name for entry in plain}
@@ -496,6 +483,12 @@ class _SelectReading:
                 raise self.source.fault(
                     f"it groups by {alias[:60]!r} twice", "Name each group once.", key.at
                 )
+            if margins is not None and _same(MARGIN, alias):
+                raise self.source.fault(
+                    f"its group is called {MARGIN!r}, as the column that tells sums apart",
+                    "Give it another name with AS.",
+                    key.at,
+                )
             shown[key.mark] = alias
         for entry in plain:
             if entry.mark not in shown:
@@ -505,16 +498,6 @@ class _SelectReading:
                     entry.at,
                 )
         return shown
-
-    def refuse_margin(self, keys: list[_Key], shown: dict[str, str]) -> None:
-        """No group may be called as the column that tells sums apart."""
-        for key in keys:
-            if _same(MARGIN, shown[key.mark]):
-                raise self.source.fault(
-                    f"its group is called {MARGIN!r}, as the column that tells sums apart",
-                    "Give it another name with AS.",
-                    key.at,
-                )
 
     def refuse_shadows(
         self, keys: list[_Key], shown: dict[str, str], where: set[str], tree: exp.Select
