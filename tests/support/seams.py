@@ -138,8 +138,7 @@ from unacorda.query.engines.translated import check_statement
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.conversions import held, in_years, rounded
-from unacorda.query.expressions.errors import FUNCTIONS
-from unacorda.query.expressions.functions import DERIVED, FORMATS
+from unacorda.query.expressions.functions import DERIVED, FORMATS, FUNCTIONS
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.quoting import NOTHING, double, folded, identifier, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range

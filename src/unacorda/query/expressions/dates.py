@@ -12,18 +12,18 @@ import re
 from collections.abc import Callable
 
 from unacorda.query.expressions.conversions import extracted, in_years, let
-from unacorda.query.expressions.ranges import EVERYTHING, Range
+from unacorda.query.expressions.quoting import literal
+from unacorda.query.expressions.ranges import Range
 from unacorda.query.expressions.tree import Literal, Operation
 from unacorda.query.expressions.types import Kind
 from unacorda.query.expressions.values import (
     KindMismatch,
     Value,
-    as_kind,
-    common_kind,
     described,
     number,
     numeric,
     of_kind,
+    of_one_kind,
 )
 
 __all__ = ["DATES"]
@@ -47,34 +47,26 @@ _PART_RANGES = {
     "SECOND": Range(0.0, 59.0),
     "EPOCH": Range(*map(float, _SECONDS)),
 }
-_FIRST, _LAST = (end.replace(tzinfo=dt.UTC) for end in (dt.datetime.min, dt.datetime.max))  # noqa: DTZ901
+_FIRST, _LAST = dt.datetime.min, dt.datetime.max  # noqa: DTZ901
 _OF_INSTANTS = ("HOUR", "MINUTE", "SECOND")
-_DAYS = 3_652_059.0  # more than two days are apart
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_DAYS = 3_652_059.0  # more than two days are apart
+_STEPS = {
+    "YEAR": _DAYS / 365,
+    "QUARTER": _DAYS / 90,
+    "MONTH": _DAYS / 28,
+    "WEEK": _DAYS / 7 + 1,
+    "DAY": _DAYS,
+    "HOUR": _DAYS * 24,
+    "MINUTE": _DAYS * 24 * 60,
+    "SECOND": _DAYS * 24 * 60 * 60,
+}
+"""More steps of a unit than lie between any two dates."""
 
 
-def _steps(unit: str) -> float:
-    """How many steps of a unit, at least, lie between two dates at most."""
-    match unit:
-        case "YEAR":
-            return _DAYS / 365
-        case "QUARTER":
-            return _DAYS / 90
-        case "MONTH":
-            return _DAYS / 28
-        case "WEEK":
-            return _DAYS / 7 + 1
-        case "DAY":
-            return _DAYS
-        case "HOUR":
-            return _DAYS * 24
-        case "MINUTE":
-            return _DAYS * 24 * 60
-        case _:
-            return _DAYS * 24 * 60 * 60
-
-
-def _moment(value: Value, *, instant: bool = False) -> Value:
+def _moment(value: Value, unit: str = "DAY") -> Value:
+    """A date or an instant that has this part; raises KindMismatch for any other value."""
+    instant = unit in _OF_INSTANTS
     if instant and value.kind == Kind.DATE:
         raise KindMismatch(
             f"a timestamp where {described(value)} stands; a date has no time of day"
@@ -82,85 +74,57 @@ def _moment(value: Value, *, instant: bool = False) -> Value:
     return of_kind(value, Kind.TIMESTAMP) if instant else of_kind(value, Kind.DATE, Kind.TIMESTAMP)
 
 
-def _extract(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _extract(node: Operation, operand: Value) -> Value:
     part = str(node.option)
-    operand = _moment(operands[0], instant=part in _OF_INSTANTS)
+    moment = _moment(operand, part)
     return number(
-        f"CAST(extract({part} FROM {operand.sql}) AS DOUBLE)",
-        node=node,
+        f"CAST(extract({part} FROM {moment.sql}) AS DOUBLE)",
         range=_PART_RANGES[part],
         integer=part != "EPOCH",
-        nullable=operand.nullable,
+        nullable=moment.nullable,
     )
 
 
-def _between(node: Operation, first: Value, second: Value, sql: str) -> Value:
-    size = _steps(str(node.option))
-    return number(
-        f"CAST({sql} AS DOUBLE)",
-        node=node,
-        range=Range(-size, size),
-        integer=True,
-        nullable=first.nullable or second.nullable,
-    )
+def _between(sql: str, most: float | None = None) -> Callable[..., Value]:
+    """A number of units between two dates; sql: with {0} and {1} for them; most: if known."""
+
+    def rule(node: Operation, *operands: Value) -> Value:
+        unit = str(node.option or "YEAR")
+        moments = tuple(_moment(operand, unit) for operand in operands)
+        first, second = of_one_kind(moments, otherwise=Kind.DATE)
+        size = most or _STEPS[unit]
+        return number(
+            f"CAST({sql.format(first.sql, second.sql, unit=unit.lower())} AS DOUBLE)",
+            range=Range(-size, size),
+            integer=True,
+            nullable=first.nullable or second.nullable,
+        )
+
+    return rule
 
 
-def _date_diff(node: Operation, operands: tuple[Value, ...]) -> Value:
-    """How many ends of a unit lie between two dates."""
-    unit = str(node.option)
-    start, end = _pair(operands, unit)
-    return _between(node, start, end, f"date_diff('{unit.lower()}', {start.sql}, {end.sql})")
-
-
-def _date_sub(node: Operation, operands: tuple[Value, ...]) -> Value:
-    """How many whole units lie between two dates."""
-    unit = str(node.option)
-    start, end = _pair(operands, unit)
-    return _between(node, start, end, f"date_sub('{unit.lower()}', {start.sql}, {end.sql})")
-
-
-def _age(node: Operation, operands: tuple[Value, ...]) -> Value:
-    """Whole years from the second date to the first."""
-    later, earlier = _pair(operands, "YEAR")
-    return number(
-        f"CAST(date_part('year', age({later.sql}, {earlier.sql})) AS DOUBLE)",
-        node=node,
-        range=Range(-9999.0, 9999.0),
-        integer=True,
-        nullable=later.nullable or earlier.nullable,
-    )
-
-
-def _pair(operands: tuple[Value, ...], unit: str) -> tuple[Value, Value]:
-    first, second = (_moment(operand, instant=unit in _OF_INSTANTS) for operand in operands)
-    kind = common_kind((first, second)) or Kind.DATE
-    return as_kind(first, kind), as_kind(second, kind)
-
-
-def _date_trunc(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _date_trunc(node: Operation, operand: Value) -> Value:
     """The beginning of the unit; of a date it is a date."""
     unit = str(node.option)
-    operand = _moment(operands[0], instant=unit in _OF_INSTANTS)
-    return _of_date(node, operand, f"date_trunc('{unit.lower()}', {operand.sql})")
+    moment = _moment(operand, unit)
+    return _of_date(moment, f"date_trunc('{unit.lower()}', {moment.sql})")
 
 
-def _date_add(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _date_add(node: Operation, operand: Value, step: Value) -> Value:
     """A date moved by a number of units; NULL where that is in no year."""
     unit = str(node.option)
-    operand = _moment(operands[0], instant=unit in _OF_INSTANTS)
-    steps = operands[1].node.value if isinstance(operands[1].node, Literal) else None
+    moment, steps = _moment(operand, unit), step.node.value if isinstance(step.node, Literal) else 0
     assert isinstance(steps, int)
-    assert operand.kind is not None
+    assert moment.kind is not None
     if steps == 0:
-        return _of_date(node, operand, f"CAST({operand.sql} AS TIMESTAMP)")
+        return _of_date(moment, f"CAST({moment.sql} AS TIMESTAMP)")
     end = _end(steps, unit)
     if end is None:
-        return _of_date(node, operand, "CAST(NULL AS TIMESTAMP)")
-    kind, sign = operand.kind.name, ">=" if steps < 0 else "<"
-    exact = end.replace(tzinfo=None).isoformat(sep=" ")
-    said = exact if operand.kind == Kind.TIMESTAMP else end.date().isoformat()
-    inside = let(operand.sql, lambda x: f"(CASE WHEN {x} {sign} {kind} '{said}' THEN {x} END)")
-    return _of_date(node, operand, f"({inside} + INTERVAL ({steps}) {unit})")
+        return _of_date(moment, "CAST(NULL AS TIMESTAMP)")
+    sign = ">=" if steps < 0 else "<"
+    said = literal(end if moment.kind == Kind.TIMESTAMP else end.date())
+    inside = let(moment.sql, f"(CASE WHEN {{0}} {sign} {said} THEN {{0}} END)".format)
+    return _of_date(moment, f"({inside} + INTERVAL ({steps}) {unit})")
 
 
 def _end(steps: int, unit: str) -> dt.datetime | None:
@@ -169,40 +133,29 @@ def _end(steps: int, unit: str) -> dt.datetime | None:
     None where no instant stays within them. Months are counted from the year 0 on: a step leads
     into a month, of which it may take an earlier day.
     """
-    if unit in _MONTHS:
-        month = (12 if steps < 0 else 120_000) - steps * _MONTHS[unit]
-        return (
-            dt.datetime(month // 12, month % 12 + 1, 1, tzinfo=dt.UTC)
-            if 12 <= month < 120_000
-            else None
-        )
-    moved = dt.timedelta(**{f"{unit.lower()}s": abs(steps)})
     try:
-        if steps < 0:
-            return _FIRST + moved
-        return _LAST - moved + dt.timedelta(microseconds=1)
-    except OverflowError:
+        if unit in _MONTHS:
+            month = (12 if steps < 0 else 120_000) - steps * _MONTHS[unit]
+            return dt.datetime(month // 12, month % 12 + 1, 1)  # noqa: DTZ001
+        moved = dt.timedelta(**{f"{unit.lower()}s": abs(steps)})
+        return _FIRST + moved if steps < 0 else _LAST - moved + dt.timedelta(microseconds=1)
+    except (OverflowError, ValueError):
         return None
 
 
-def _last_day(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = _moment(operands[0])
-    sql = f"last_day({operand.sql})"
-    return Value(sql=sql, kind=Kind.DATE, range=EVERYTHING, node=node)
+def _of_date(moment: Value, sql: str) -> Value:
+    """A timestamp that DuckDB makes of a date or an instant, in the kind of that."""
+    sql = f"CAST({sql} AS DATE)" if moment.kind == Kind.DATE else sql
+    return Value(sql=sql, kind=moment.kind)
 
 
-def _of_date(node: Operation, operand: Value, sql: str) -> Value:
-    """A timestamp that DuckDB makes of the operand, in the operand's own kind."""
-    kind = operand.kind
-    if kind == Kind.DATE:
-        sql = f"CAST({sql} AS DATE)"
-    return Value(sql=sql, kind=kind, range=EVERYTHING, node=node)
+def _called(kind: Kind) -> Callable[..., Value]:
+    """A function of a date or an instant that gives this kind."""
 
+    def rule(node: Operation, operand: Value) -> Value:
+        return Value(sql=f"{node.name.lower()}({_moment(operand).sql})", kind=kind)
 
-def _name(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = _moment(operands[0])
-    sql = f"{node.name.lower()}({operand.sql})"
-    return Value(sql=sql, kind=Kind.TEXT, range=EVERYTHING, node=node)
+    return rule
 
 
 _CODE = re.compile("%(.)", re.DOTALL)
@@ -216,7 +169,7 @@ _SAID = {
 """How a text says the parts of an instant, by the letters of a format."""
 
 
-def _parsed(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _parsed(_: Operation, *operands: Value) -> Value:
     """The instant that a text says in a format.
 
     What a format leaves out is 1900, January, the first day, midnight. Two digits from 69 on are a
@@ -245,51 +198,46 @@ def _parsed(node: Operation, operands: tuple[Value, ...]) -> Value:
         clock = " || ':' || ".join(said(letter, "00") for letter in "HMS")
         return f"TRY_CAST(({day} || ' ' || {clock}) AS TIMESTAMP)"
 
-    sql = in_years(let(operand.sql, instant), "TIMESTAMP")
-    return Value(sql=sql, kind=Kind.TIMESTAMP, range=EVERYTHING, node=node)
+    return Value(sql=in_years(let(operand.sql, instant), "TIMESTAMP"), kind=Kind.TIMESTAMP)
 
 
-def _of_seconds(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _of_seconds(_: Operation, operand: Value) -> Value:
     """The instant so many seconds after the beginning of 1970."""
-    (operand,) = map(numeric, operands)
     least, most = _SECONDS
     sql = let(
-        operand.sql, lambda x: f"(CASE WHEN {x} >= {least}e0 AND {x} < {most}e0 THEN {x} END)"
+        numeric(operand).sql,
+        f"(CASE WHEN {{0}} >= {least}e0 AND {{0}} < {most}e0 THEN {{0}} END)".format,
     )
     sql = in_years(f"make_timestamp(CAST(round({sql} * 1e6) AS BIGINT))", "TIMESTAMP")
-    return Value(sql=sql, kind=Kind.TIMESTAMP, range=EVERYTHING, node=node)
+    return Value(sql=sql, kind=Kind.TIMESTAMP)
 
 
-def _made(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _made(_: Operation, *operands: Value) -> Value:
     """The date of a year from 1 to 9999, a month and a day; NULL where there is none."""
-    parts = [
+    joined = " || '-' || ".join(
         _digits(numeric(operand).sql, most)
         for operand, most in zip(operands, (9999, 12, 31), strict=True)
-    ]
-    joined = " || '-' || ".join(parts)
-    sql = f"TRY_CAST(({joined}) AS DATE)"
-    return Value(sql=sql, kind=Kind.DATE, range=EVERYTHING, node=node)
+    )
+    return Value(sql=f"TRY_CAST(({joined}) AS DATE)", kind=Kind.DATE)
 
 
 def _digits(sql: str, most: int) -> str:
     """A whole number from 1 to a number of at most four digits, as text with leading zeros."""
-    whole = let(
-        sql,
-        lambda x: f"(CASE WHEN {x} >= 1e0 AND {x} <= {most}e0 AND {x} = floor({x}) THEN {x} END)",
-    )
+    inside = f"{{0}} >= 1e0 AND {{0}} <= {most}e0 AND {{0}} = floor({{0}})"
+    whole = let(sql, f"(CASE WHEN {inside} THEN {{0}} END)".format)
     return f"lpad(CAST(CAST({whole} AS INTEGER) AS VARCHAR), {len(str(most))}, '0')"
 
 
-DATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
+DATES: dict[str, Callable[..., Value]] = {
     "EXTRACT": _extract,
-    "DATE_DIFF": _date_diff,
-    "DATE_SUB": _date_sub,
-    "AGE": _age,
+    "DATE_DIFF": _between("date_diff('{unit}', {0}, {1})"),  # ends of units
+    "DATE_SUB": _between("date_sub('{unit}', {0}, {1})"),  # whole units
+    "AGE": _between("date_part('year', age({0}, {1}))", 9999.0),
     "DATE_TRUNC": _date_trunc,
     "DATE_ADD": _date_add,
-    "LAST_DAY": _last_day,
-    "DAYNAME": _name,
-    "MONTHNAME": _name,
+    "LAST_DAY": _called(Kind.DATE),
+    "DAYNAME": _called(Kind.TEXT),
+    "MONTHNAME": _called(Kind.TEXT),
     "TRY_STRPTIME": _parsed,
     "TO_TIMESTAMP": _of_seconds,
     "MAKE_DATE": _made,

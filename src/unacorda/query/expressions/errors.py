@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -14,31 +15,56 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.expressions.functions import DERIVED
+from unacorda.query.expressions.functions import FUNCTIONS
 
 __all__ = [
-    "FUNCTIONS",
+    "FAULTS",
     "between",
-    "deepest",
-    "described",
     "first_word",
     "fragment",
-    "itself",
+    "nesting",
     "of_error",
     "of_node",
     "of_word",
     "quoted",
     "refusal",
     "resembling",
+    "tokens_of",
     "too_deep",
     "unclosed",
 ]
+
+FAULTS = (
+    SqlglotError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What sqlglot raises on what it does not foresee. A fault of the parser is a refusal."""
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _BRACKETS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _STARTS = {TokenType.SELECT, TokenType.WITH}
 _HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
+
+
+@functools.lru_cache(maxsize=16)
+def tokens_of(text: str) -> Sequence[Token]:
+    """The words of a text; none where it cannot be cut into words."""
+    try:
+        return tuple(sqlglot.tokenize(text, read="duckdb"))
+    except FAULTS:
+        return ()
+
+
+def nesting(token: Token) -> int:
+    """1 for a bracket or a CASE that opens, -1 for what closes one, 0 for any other word."""
+    return (token.token_type in _OPENING) - (token.token_type in _CLOSING)
 
 
 def of_node(text: str, node: object) -> tuple[int, int] | None:
@@ -55,15 +81,15 @@ def of_node(text: str, node: object) -> tuple[int, int] | None:
     """
     found = None
     while found is None and isinstance(node, exp.Expression):
-        found = itself(text, node) or _spelled(text, node)
-        around = itself(text, node.parent) if isinstance(node.parent, exp.Query) else None
+        found = _itself(text, node) or _spelled(text, node)
+        around = _itself(text, node.parent) if isinstance(node.parent, exp.Query) else None
         if found is None and around is not None:  # a clause by its word, such as WHERE
             found = of_word(text, node.key, within=(around[0], len(text)))
         node = node.parent
     return found
 
 
-def itself(text: str, node: object) -> tuple[int, int] | None:
+def _itself(text: str, node: object) -> tuple[int, int] | None:
     """The place of a node as sqlglot noted it; None where it did not."""
     noted = _noted(text, node)
     if noted is None:
@@ -80,7 +106,7 @@ def itself(text: str, node: object) -> tuple[int, int] | None:
 def of_word(text: str, word: str, within: tuple[int, int] | None = None) -> tuple[int, int] | None:
     """The first time that a word of SQL stands in a text, or in this part of it."""
     start, end = within or (0, len(text))
-    for token in _tokens(text):
+    for token in tokens_of(text):
         first = token.text.upper().partition(" ")[0]  # GROUP BY is one token
         if start <= token.start < end and first == word.upper():
             return token.start, token.end + 1
@@ -89,7 +115,7 @@ def of_word(text: str, word: str, within: tuple[int, int] | None = None) -> tupl
 
 def first_word(text: str) -> tuple[int, int] | None:
     """The word that a text begins with."""
-    return next(((token.start, token.end + 1) for token in _tokens(text)), None)
+    return next(((token.start, token.end + 1) for token in tokens_of(text)), None)
 
 
 def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
@@ -97,7 +123,7 @@ def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
     left, right = _noted(text, tree.this), _noted(text, tree.expression)
     words = [
         token
-        for token in _tokens(text)
+        for token in tokens_of(text)
         if left is not None and right is not None and left[1] <= token.start < right[0]
     ]
     starts = [at for at, token in enumerate(words) if token.text.upper() == tree.key.upper()]
@@ -111,20 +137,10 @@ def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
     return words[starts[0]].start, words[ends[0] - 1].end + 1
 
 
-def deepest(text: str) -> tuple[int, int]:
-    """The bracket or CASE that stands inside the most others; all of a text without any."""
-    level, most, found = 0, 0, (0, len(text))
-    for token in _tokens(text):
-        level += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if level > most:
-            most, found = level, (token.start, token.end + 1)
-    return found
-
-
 def unclosed(text: str) -> tuple[int, int] | None:
     """From a quote or comment that is not closed to the end of the text; None where all are."""
     for closing in ("'", '"', "*/"):
-        tokens = _tokens(f"{text}{closing}")
+        tokens = tokens_of(f"{text}{closing}")
         start = text.rfind("/*") if closing == "*/" else tokens[-1].start if tokens else -1
         if tokens and 0 <= start < len(text):
             return start, len(text)
@@ -153,24 +169,16 @@ def _noted(text: str, node: object) -> tuple[int, int] | None:
     return (start, end) if 0 <= start < end <= len(text) else None
 
 
-@functools.lru_cache(maxsize=16)
-def _tokens(text: str) -> Sequence[Token]:
-    try:
-        return tuple(sqlglot.tokenize(text, read="duckdb"))
-    except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return ()
-
-
 def _spelled(text: str, node: exp.Expression) -> tuple[int, int] | None:
     """The one place in the text where the words of a node stand."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     written = _words(tokens)
     for dialect in ("duckdb", None):
         try:
             sql = node.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
-        except (SqlglotError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        except FAULTS:
             continue
-        words = _words(_tokens(sql))
+        words = _words(tokens_of(sql))
         size = len(words)
         found = [at for at in range(len(tokens)) if words and written[at : at + size] == words]
         if len(found) == 1:
@@ -185,7 +193,7 @@ def _words(tokens: Sequence[Token]) -> list[tuple[bool, str]]:
 
 def _begun(text: str, start: int) -> int:
     """Where the SELECT begins of which this is the first place that was noted."""
-    tokens = [token for token in _tokens(text) if token.start < start]
+    tokens = [token for token in tokens_of(text) if token.start < start]
     level = 0
     for at in range(len(tokens) - 1, -1, -1):
         word = tokens[at].token_type
@@ -199,119 +207,33 @@ def _begun(text: str, start: int) -> int:
 
 def _opened(text: str, start: int, end: int) -> int:
     """The start of a part, moved before brackets and CASEs that it closes: they are not noted."""
-    tokens = [token for token in _tokens(text) if token.start < end]
-    level, missing = 0, 0
-    for token in tokens:
-        if token.start >= start:
-            level += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-            missing = max(missing, -level)
-    for token in reversed(tokens):
+    inside = [token for token in tokens_of(text) if start <= token.start < end]
+    missing = -min(itertools.accumulate(map(nesting, inside), initial=0))
+    if missing == 0:
+        return start
+    for token in reversed([token for token in tokens_of(text) if token.start < start]):
+        missing -= nesting(token)
         if missing == 0:
-            break
-        if token.start < start:
-            missing -= (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-            if missing == 0:
-                head = _HEAD.search(text[: token.end + 1])
-                return token.start if head is None else head.start()
+            head = _HEAD.search(text[: token.end + 1])
+            return token.start if head is None else head.start()
     return start
 
 
 def _closed(text: str, start: int, end: int) -> int:
     """The end of a part, moved behind brackets and CASEs that it opened: they are not noted."""
     open_ones = 0
-    for token in _tokens(text):
+    for token in tokens_of(text):
         if token.start < start:
             continue
         called = token.token_type == TokenType.L_PAREN and token.start == end
         if token.start >= end and not open_ones and not called:
             break
-        open_ones += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        open_ones += nesting(token)
         if open_ones < 0:
             break
         end = max(end, token.end + 1)
     return end
 
-
-_WRITTEN = (
-    "ABS",
-    "ACOS",
-    "ASIN",
-    "ATAN",
-    "ATAN2",
-    "CBRT",
-    "CEIL",
-    "COALESCE",
-    "CONCAT",
-    "CONCAT_WS",
-    "CONTAINS",
-    "COS",
-    "DATE_ADD",
-    "DATE_DIFF",
-    "DATE_PART",
-    "DATE_SUB",
-    "DATE_TRUNC",
-    "DAY",
-    "DAYNAME",
-    "DAYOFWEEK",
-    "DAYOFYEAR",
-    "DEGREES",
-    "ENDS_WITH",
-    "EPOCH",
-    "EXP",
-    "EXTRACT",
-    "FLOOR",
-    "GREATEST",
-    "HOUR",
-    "IF",
-    "IFNULL",
-    "ISODOW",
-    "LAST_DAY",
-    "LEAST",
-    "LEFT",
-    "LENGTH",
-    "LN",
-    "LOG10",
-    "LOG2",
-    "LOWER",
-    "LPAD",
-    "LTRIM",
-    "MAKE_DATE",
-    "MINUTE",
-    "MOD",
-    "MONTH",
-    "MONTHNAME",
-    "NULLIF",
-    "PI",
-    "POWER",
-    "QUARTER",
-    "RADIANS",
-    "REPLACE",
-    "RIGHT",
-    "ROUND",
-    "RPAD",
-    "RTRIM",
-    "SECOND",
-    "SIGN",
-    "SIN",
-    "SPLIT_PART",
-    "SQRT",
-    "STARTS_WITH",
-    "STRFTIME",
-    "STRPOS",
-    "SUBSTRING",
-    "TAN",
-    "TO_TIMESTAMP",
-    "TRIM",
-    "TRUNC",
-    "TRY_CAST",
-    "TRY_STRPTIME",
-    "UPPER",
-    "WEEK",
-    "YEAR",
-)
-
-FUNCTIONS = tuple(sorted((*_WRITTEN, *DERIVED)))
-"""The names that a refusal offers."""
 
 _LOOKS = "Use operators, CASE, literals and the functions " + ", ".join(FUNCTIONS) + "."
 
@@ -364,6 +286,8 @@ _MENDS: dict[type[object], tuple[str, str]] = {
     exp.ToNumber: ("the function TO_NUMBER", "Write CAST(x AS DOUBLE)."),
     exp.Nvl2: ("the function NVL2", "Write CASE WHEN x IS NULL THEN 0 ELSE 1 END."),
     exp.SafeDivide: ("the function SAFE_DIVIDE", "Write a / NULLIF(b, 0)."),
+    exp.Column: ("a column's name", "Write the name of the column alone."),
+    exp.Literal: ("a number", "Write the number in digits."),
 }
 
 _PRESENT = "Write the day itself, as in DATE '2024-01-31': an expression depends on the row alone."
@@ -393,11 +317,15 @@ _ELSEWHERE: dict[str, str] = {
 
 def too_deep(text: str) -> UnsafeExpression:
     """The refusal of an expression whose parts stand inside each other too many times."""
+    words = tokens_of(text)
+    levels = list(itertools.accumulate(map(nesting, words)))
+    most = max(levels, default=0)
+    deepest = words[levels.index(most)] if most > 0 else None
     return UnsafeExpression(
         text,
         reason="its parts are nested too deeply",
         hint="Write it with fewer brackets, or derive an inner part as a column first.",
-        place=deepest(text),
+        place=(0, len(text)) if deepest is None else (deepest.start, deepest.end + 1),
     )
 
 
@@ -407,7 +335,7 @@ def refusal(
     """The refusal of one node; form: its kind is allowed, but not written in this way."""
     shown = quoted(text, node)
     at = f", at {shown!r}" if shown and len(text) > len(shown) else ""
-    what, remedy = described(node, text)
+    what, remedy = _described(node, text)
     place = of_node(text, node)
     if form:
         return UnsafeExpression(
@@ -419,7 +347,7 @@ def refusal(
     return UnsafeExpression(text, reason=f"it uses {what}{at}", hint=hint or remedy, place=place)
 
 
-def described(node: object, text: str = "") -> tuple[str, str]:
+def _described(node: object, text: str = "") -> tuple[str, str]:
     """What a node of this text is called in a message, and what may stand in its place."""
     if not isinstance(node, exp.Expression):
         return "an incomplete part", _LOOKS
@@ -436,10 +364,6 @@ def described(node: object, text: str = "") -> tuple[str, str]:
             f"the aggregate {_spelling(node, text)}",
             "An expression sees one row only; aggregates stand in agg(...) or after SELECT.",
         )
-    if isinstance(node, exp.Column):
-        return "a column's name", "Write the name of the column alone."
-    if isinstance(node, exp.Literal):
-        return "a number", "Write the number in digits."
     if isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.If):
         return f"the function {_spelling(node, text)}", _LOOKS
     return type(node).__name__.upper(), _LOOKS
@@ -469,28 +393,20 @@ def quoted(text: str, node: object) -> str:
     shown = fragment(node)
     if not isinstance(node, exp.Func) or shown.partition("(")[0].upper() in text.upper():
         return shown
-    place = itself(text, node)
-    return shown if place is None else _cut(text[slice(*place)], 60)
+    place = _itself(text, node)
+    return shown if place is None else _cut(text[slice(*place)])
 
 
-def fragment(node: object, *, most: int = 60) -> str:
-    """The node as text, cut to a length for messages; empty where it can not be written."""
+def fragment(node: object) -> str:
+    """The node as text, cut for messages; empty where it can not be written."""
     if not isinstance(node, exp.Expression):
         return ""
     try:
         text = node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except (
-        SqlglotError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ):
+    except FAULTS:
         return ""
-    return _cut(text, most)
+    return _cut(text)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"

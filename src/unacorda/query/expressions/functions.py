@@ -1,6 +1,6 @@
-"""Functions that are written in the language itself, one a line, and so mean the same everywhere.
+"""The functions of the language, of which some are written in it and so mean the same everywhere.
 
-What they are made of is total, has ranges and is known to every engine. An operand that stands
+What these are made of is total, has ranges and is known to every engine. An operand that stands
 several times in a definition is written out as often.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DERIVED", "FORMATS", "defined"]
+__all__ = ["DERIVED", "FORMATS", "FUNCTIONS", "defined"]
 
 DERIVED: dict[str, tuple[str, str]] = {
     "CLAMP": ("x low high", "CASE WHEN x IS NOT NULL THEN LEAST(GREATEST(x, low), high) END"),
@@ -18,6 +18,21 @@ DERIVED: dict[str, tuple[str, str]] = {
     "SQUARE": ("x", "x * x"),
 }
 """By name, the names of the operands, and what the function means of them."""
+
+_WRITTEN = (
+    *("ABS", "SIGN", "ROUND", "FLOOR", "CEIL", "TRUNC", "MOD", "SQRT", "CBRT", "POWER", "EXP"),
+    *("LN", "LOG2", "LOG10", "PI", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATAN2"),
+    *("DEGREES", "RADIANS", "COALESCE", "IF", "IFNULL", "NULLIF", "LEAST", "GREATEST", "TRY_CAST"),
+    *("LOWER", "UPPER", "LENGTH", "LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART", "STRPOS", "REPLACE"),
+    *("TRIM", "LTRIM", "RTRIM", "LPAD", "RPAD", "CONCAT", "CONCAT_WS", "CONTAINS", "STARTS_WITH"),
+    *("ENDS_WITH", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "ISODOW", "DAYOFYEAR"),
+    *("HOUR", "MINUTE", "SECOND", "EPOCH", "EXTRACT", "DATE_PART", "DATE_TRUNC", "DATE_DIFF"),
+    *("DATE_SUB", "DATE_ADD", "LAST_DAY", "DAYNAME", "MONTHNAME", "MAKE_DATE", "TO_TIMESTAMP"),
+    *("STRFTIME", "TRY_STRPTIME"),
+)
+
+FUNCTIONS = tuple(sorted((*_WRITTEN, *DERIVED)))
+"""The names that a refusal offers."""
 
 FORMATS: dict[str, str] = {
     "%Y": "LPAD(CAST(YEAR(x) AS VARCHAR), 4, '0')",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from unacorda.query.expressions import ranges
@@ -23,183 +23,156 @@ from unacorda.query.expressions.conversions import (
 )
 from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.tree import Literal, Node, Operation, text_of
+from unacorda.query.expressions.tree import Literal, Operation, text_of
 from unacorda.query.expressions.types import Kind
 from unacorda.query.expressions.values import (
     PLAIN,
     KindMismatch,
     Size,
     Value,
-    as_kind,
-    common_kind,
     described,
     number,
     numeric,
     of_kind,
+    of_one_kind,
 )
 
-__all__ = ["CHOICES", "CONVERSIONS", "LONGEST_JOINED", "PREDICATES", "TEXTS"]
+__all__ = ["LOGIC", "LONGEST_JOINED"]
 
 
-def _truth(sql: str, node: Node, *, nullable: bool = True) -> Value:
-    return Value(sql=sql, kind=Kind.BOOLEAN, range=EVERYTHING, node=node, nullable=nullable)
+# ---- conditions --------------------------------------------------------------------------------
+
+
+def _truth(sql: str, *, nullable: bool = True) -> Value:
+    return Value(sql=sql, kind=Kind.BOOLEAN, nullable=nullable)
+
+
+def _any_nullable(values: Iterable[Value]) -> bool:
+    return any(value.nullable for value in values)
 
 
 def _comparable(operands: tuple[Value, ...]) -> tuple[Value, ...]:
     """Operands of one kind. Bare NULLs alone are compared as truth values."""
-    kind = common_kind(operands) or Kind.BOOLEAN
-    return tuple(as_kind(operand, kind) for operand in operands)
+    return of_one_kind(operands, otherwise=Kind.BOOLEAN)
 
 
-def _compare(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _compare(node: Operation, *operands: Value) -> Value:
     a, b = _comparable(operands)
-    return _truth(f"({a.sql} {node.name} {b.sql})", node, nullable=a.nullable or b.nullable)
+    return _truth(f"({a.sql} {node.name} {b.sql})", nullable=a.nullable or b.nullable)
 
 
-def _distinct(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = _comparable(operands)
-    return _truth(f"({a.sql} {node.name} {b.sql})", node, nullable=False)
+def _distinct(node: Operation, *operands: Value) -> Value:
+    return replace(_compare(node, *operands), nullable=False)
 
 
-def _between(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _between(_: Operation, *operands: Value) -> Value:
     a, low, high = _comparable(operands)
-    return _truth(f"({a.sql} BETWEEN {low.sql} AND {high.sql})", node)
+    return _truth(f"({a.sql} BETWEEN {low.sql} AND {high.sql})")
 
 
-def _in(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _in(_: Operation, *operands: Value) -> Value:
     first, *choices = _comparable(operands)
-    return _truth(f"({first.sql} IN ({', '.join(choice.sql for choice in choices)}))", node)
+    return _truth(f"({first.sql} IN ({', '.join(choice.sql for choice in choices)}))")
 
 
-def _is_null(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (operand,) = operands
-    return _truth(f"({operand.sql} IS NULL)", node, nullable=False)
+def _is_null(_: Operation, operand: Value) -> Value:
+    return _truth(f"({operand.sql} IS NULL)", nullable=False)
 
 
-def _logic(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _connected(node: Operation, *operands: Value) -> Value:
     values = [of_kind(operand, Kind.BOOLEAN) for operand in operands]
-    sql = f"({f' {node.name} '.join(value.sql for value in values)})"
-    return _truth(sql, node, nullable=any(value.nullable for value in values))
+    sql = f" {node.name} ".join(value.sql for value in values)
+    return _truth(f"({sql})", nullable=_any_nullable(values))
 
 
-def _not(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = of_kind(operands[0], Kind.BOOLEAN)
-    return _truth(f"(NOT {operand.sql})", node, nullable=operand.nullable)
+def _not(_: Operation, operand: Value) -> Value:
+    truth = of_kind(operand, Kind.BOOLEAN)
+    return _truth(f"(NOT {truth.sql})", nullable=truth.nullable)
 
 
-def _like(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand, pattern = (of_kind(value, Kind.TEXT) for value in operands)
-    return _truth(f"({operand.sql} {node.name} {pattern.sql})", node, nullable=operand.nullable)
+def _like(node: Operation, *operands: Value) -> Value:
+    text, pattern = _texts(operands)
+    return _truth(f"({text.sql} {node.name} {pattern.sql})", nullable=text.nullable)
 
 
-def _text_test(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = (of_kind(value, Kind.TEXT) for value in operands)
-    sql = f"{node.name.lower()}({a.sql}, {b.sql})"
-    return _truth(sql, node, nullable=a.nullable or b.nullable)
+def _text_test(node: Operation, *operands: Value) -> Value:
+    values = _texts(operands)
+    return _truth(_called(node, values), nullable=_any_nullable(values))
 
 
-PREDICATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compare),
-    "IS DISTINCT FROM": _distinct,
-    "IS NOT DISTINCT FROM": _distinct,
-    "BETWEEN": _between,
-    "IN": _in,
-    "IS NULL": _is_null,
-    "AND": _logic,
-    "OR": _logic,
-    "NOT": _not,
-    "LIKE": _like,
-    "ILIKE": _like,
-    "STARTS_WITH": _text_test,
-    "ENDS_WITH": _text_test,
-    "CONTAINS": _text_test,
-}
-
+# ---- choices -----------------------------------------------------------------------------------
 
 _LONGEST_SWITCH = 120
 _LONGEST_CUT = 80
 """What is cut is computed again for every row that stays."""
 
 
-def _united(operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    kind = common_kind(operands)
-    if kind is None:
-        return operands
-    return tuple(as_kind(operand, kind) for operand in operands)
-
-
-def _one_of(sql: str, node: Node, values: tuple[Value, ...], *, nullable: bool) -> Value:
+def _one_of(sql: str, values: Sequence[Value], *, nullable: bool) -> Value:
     sizes = [value.size for value in values if not value.range.empty] or [PLAIN]
     return Value(
         sql=sql,
         kind=values[0].kind,
         range=ranges.hull(*(value.range for value in values)),
-        node=node,
         size=functools.reduce(Size.hull, sizes),
         nullable=nullable,
     )
 
 
-def _case(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _case(_: Operation, *operands: Value) -> Value:
     *pairs, default = operands
     conditions = [of_kind(condition, Kind.BOOLEAN) for condition in pairs[::2]]
-    results = _united((*pairs[1::2], default))
-    return _arms("CASE", [c.sql for c in conditions], node, results)
+    return _arms("CASE", conditions, (*pairs[1::2], default))
 
 
-def _switch(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _switch(_: Operation, *operands: Value) -> Value:
     first, *pairs, default = operands
-    subject, *matches = _united((first, *pairs[::2]))
+    subject, *matches = of_one_kind((first, *pairs[::2]))
     if len(subject.sql) > _LONGEST_SWITCH:  # DuckDB repeats it in every arm
         raise KindMismatch(
             f"a shorter operand than {described(first)} behind CASE; write CASE WHEN, or derive "
             "the operand as a column first"
         )
-    results = _united((*pairs[1::2], default))
-    return _arms(f"CASE {subject.sql}", [match.sql for match in matches], node, results)
+    return _arms(f"CASE {subject.sql}", matches, (*pairs[1::2], default))
 
 
-def _arms(head: str, conditions: list[str], node: Operation, results: tuple[Value, ...]) -> Value:
+def _arms(head: str, conditions: list[Value], results: tuple[Value, ...]) -> Value:
+    values = of_one_kind(results)
     arms = " ".join(
-        f"WHEN {condition} THEN {result.sql}"
-        for condition, result in zip(conditions, results, strict=False)
+        f"WHEN {condition.sql} THEN {value.sql}"
+        for condition, value in zip(conditions, values[:-1], strict=True)
     )
-    sql = f"({head} {arms} ELSE {results[-1].sql} END)"
-    return _one_of(sql, node, results, nullable=any(result.nullable for result in results))
+    sql = f"({head} {arms} ELSE {values[-1].sql} END)"
+    return _one_of(sql, values, nullable=_any_nullable(values))
 
 
-def _coalesce(node: Operation, operands: tuple[Value, ...]) -> Value:
-    values = _united(operands)
+def _coalesce(_: Operation, *operands: Value) -> Value:
+    values = of_one_kind(operands)
     # What stands behind an operand that is never NULL is never reached.
-    reached: list[Value] = []
-    for value in values:
-        reached.append(value)
-        if not value.nullable:
-            break
-    sql = f"coalesce({', '.join(value.sql for value in reached)})"
-    return _one_of(sql, node, tuple(reached), nullable=reached[-1].nullable)
+    certain = next((at for at, value in enumerate(values, 1) if not value.nullable), None)
+    reached = values[:certain]
+    sql = f"coalesce({_listed(reached)})"
+    return _one_of(sql, reached, nullable=certain is None)
 
 
-def _nullif(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b = _united(operands)
-    sql = let_pair(a.sql, b.sql, lambda x, y: f"(CASE WHEN {x} = {y} THEN NULL ELSE {x} END)")
-    return replace(a, sql=sql, node=node, nullable=True)
+def _nullif(_: Operation, *operands: Value) -> Value:
+    a, b = of_one_kind(operands)
+    sql = let_pair(a.sql, b.sql, "(CASE WHEN {0} = {1} THEN NULL ELSE {0} END)".format)
+    return replace(a, sql=sql, nullable=True)
 
 
-def _extreme(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _extreme(node: Operation, *operands: Value) -> Value:
     """LEAST or GREATEST; NULLs are passed over, as in DuckDB, so NULL only where all are NULL."""
-    values = _united(operands)
+    values = of_one_kind(operands)
     certain = [value.range for value in values if not value.nullable]
-    sql = _cut(node.name, values) or f"{node.name.lower()}({', '.join(v.sql for v in values)})"
-    found = _one_of(sql, node, values, nullable=not certain)
-    if node.name == "LEAST" and _cuts(values):
-        found = replace(found, below=(values[0].sql, values[1].range.upper))
+    sql = _cut(node.name, values) or _called(node, values)
+    found = _one_of(sql, values, nullable=not certain)
     least, most = found.range.lower, found.range.upper
-    if node.name == "LEAST":
-        most = min(most, *(one.upper for one in certain), math.inf)
-    else:
+    if node.name == "GREATEST":
         least = max(least, *(one.lower for one in certain), -math.inf)
-    return replace(found, range=Range(least, most))
+        return replace(found, range=Range(least, most))
+    most = min(most, *(one.upper for one in certain), math.inf)
+    below = (values[0].sql, values[1].range.upper) if _cuts(values) else None
+    return replace(found, range=Range(least, most), below=below)
 
 
 def _cut(name: str, values: tuple[Value, ...]) -> str | None:
@@ -229,15 +202,7 @@ def _cuts(values: tuple[Value, ...]) -> bool:
     )
 
 
-CHOICES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
-    "CASE": _case,
-    "SWITCH": _switch,
-    "COALESCE": _coalesce,
-    "NULLIF": _nullif,
-    "LEAST": _extreme,
-    "GREATEST": _extreme,
-}
-
+# ---- conversions -------------------------------------------------------------------------------
 
 _INTEGER_RANGES = {
     "TINYINT": Range(-(2.0**7), 2.0**7 - 1),
@@ -247,85 +212,76 @@ _INTEGER_RANGES = {
 }
 
 
-def _cast(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (operand,) = operands
+def _cast(node: Operation, operand: Value) -> Value:
     target = str(node.option)
     match target:
         case "VARCHAR":
-            return _to_text(node, operand)
+            return _to_text(operand)
         case "BOOLEAN":
-            return _to_boolean(node, operand)
+            return _to_boolean(operand)
         case "DATE" | "TIMESTAMP":
-            return _to_moment(node, operand, Kind[target])
+            return _to_moment(operand, Kind[target])
         case _:
-            return _to_number(node, operand, target)
+            return _to_number(operand, target)
 
 
-def _to_number(node: Operation, operand: Value, target: str) -> Value:
-    if operand.kind in (Kind.DATE, Kind.TIMESTAMP):
-        raise KindMismatch(
-            f"a number, text or boolean where {described(operand)} stands; "
-            "use EXTRACT or DATE_DIFF to get a number"
-        )
+def _no_moment(value: Value, instead: str) -> None:
+    """Raise KindMismatch for a date or an instant, of which there is no number and no truth."""
+    if value.kind in (Kind.DATE, Kind.TIMESTAMP):
+        raise KindMismatch(f"a number, text or boolean where {described(value)} stands; {instead}")
+
+
+def _to_number(operand: Value, target: str) -> Value:
+    _no_moment(operand, "use EXTRACT or DATE_DIFF to get a number")
     if operand.kind == Kind.TEXT:
-        found = number(number_of_text(operand.sql), node=node, range=EVERYTHING)
+        found = number(number_of_text(operand.sql), range=EVERYTHING)
     elif operand.kind is None:
-        found = number("CAST(NULL AS DOUBLE)", node=node, range=EMPTY)
+        found = number("CAST(NULL AS DOUBLE)", range=EMPTY)
     else:
         found = numeric(operand)
     if target == "DOUBLE":
-        return replace(found, kind=Kind.NUMBER, node=node)
+        return replace(found, kind=Kind.NUMBER)
     # What the type can not hold becomes NULL; a tie goes to the even number.
     limit, near = _INTEGER_RANGES[target], ranges.whole(found.range)
     return number(
         f"CAST(TRY_CAST({found.sql} AS {target}) AS DOUBLE)",
-        node=node,
         range=Range(max(limit.lower, near.lower), min(limit.upper, near.upper)),
         integer=True,
     )
 
 
-def _to_text(node: Operation, operand: Value) -> Value:
+def _to_text(operand: Value) -> Value:
+    sql, nullable = operand.sql, operand.nullable
     if operand.kind == Kind.NUMBER:
         raise KindMismatch(
             f"a whole number, date, boolean or text where {described(operand)} stands, which has "
             f"no one text; write CAST(ROUND({text_of(operand.node)[:60]}) AS VARCHAR)"
         )
-    sql = operand.sql
-    if operand.kind == Kind.INTEGER:
-        # 5 rather than 5.0; NULL from 2^63 on.
-        sql = f"TRY_CAST({sql} AS BIGINT)"
-    nullable = operand.nullable or operand.kind == Kind.INTEGER
-    text = f"CAST({sql} AS VARCHAR)"
-    return Value(sql=text, kind=Kind.TEXT, range=EVERYTHING, node=node, nullable=nullable)
+    if operand.kind == Kind.INTEGER:  # 5 rather than 5.0; NULL from 2^63 on
+        sql, nullable = f"TRY_CAST({sql} AS BIGINT)", True
+    return Value(sql=f"CAST({sql} AS VARCHAR)", kind=Kind.TEXT, nullable=nullable)
 
 
-def _to_boolean(node: Operation, operand: Value) -> Value:
-    match operand.kind:
-        case Kind.DATE | Kind.TIMESTAMP:
-            raise KindMismatch(
-                f"a number, text or boolean where {described(operand)} stands; compare it instead"
-            )
-        case Kind.NUMBER | Kind.INTEGER:
-            return _truth(f"({operand.sql} <> 0e0)", node)
-        case Kind.TEXT:
-            return _truth(boolean_of_text(operand.sql), node)
-        case _:
-            return _truth(f"CAST({operand.sql} AS BOOLEAN)", node)
+def _to_boolean(operand: Value) -> Value:
+    _no_moment(operand, "compare it instead")
+    if operand.kind == Kind.TEXT:
+        return _truth(boolean_of_text(operand.sql))
+    if operand.kind in (Kind.NUMBER, Kind.INTEGER):
+        return _truth(f"({operand.sql} <> 0e0)")
+    return _truth(f"CAST({operand.sql} AS BOOLEAN)")
 
 
-def _to_moment(node: Operation, operand: Value, kind: Kind) -> Value:
+def _to_moment(operand: Value, kind: Kind) -> Value:
     if operand.kind not in (Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, None):
         raise KindMismatch(f"a text or date where {described(operand)} stands")
     if operand.kind == Kind.TEXT:
         sql = (date_of_text if kind == Kind.DATE else instant_of_text)(operand.sql)
     else:
         sql = f"CAST({operand.sql} AS {kind.name})"
-    return Value(sql=sql, kind=kind, range=EVERYTHING, node=node)
+    return Value(sql=sql, kind=kind)
 
 
-CONVERSIONS: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {"TRY_CAST": _cast}
-
+# ---- text --------------------------------------------------------------------------------------
 
 LONGEST_JOINED = 10_000
 """How many characters of a text that may have grown are kept."""
@@ -333,8 +289,16 @@ LONGEST_JOINED = 10_000
 _LONGEST_TEXT = 2.0**32
 
 
-def _text(sql: str, node: Node, *, nullable: bool) -> Value:
-    return Value(sql=sql, kind=Kind.TEXT, range=EVERYTHING, node=node, nullable=nullable)
+def _texts(operands: Iterable[Value]) -> list[Value]:
+    return [of_kind(operand, Kind.TEXT) for operand in operands]
+
+
+def _listed(values: Iterable[Value]) -> str:
+    return ", ".join(value.sql for value in values)
+
+
+def _called(node: Operation, values: Iterable[Value]) -> str:
+    return f"{node.name.lower()}({_listed(values)})"
 
 
 def _first(sql: str) -> str:
@@ -347,60 +311,58 @@ def _constant(value: Value) -> str:
     return str(whole) if type(whole) is int else value.sql
 
 
-def _simple(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _edited(node: Operation, text: Value, *constants: Value) -> Value:
     """A function of one text and constants, which is NULL where the text is, and only there."""
-    first, *rest = operands
-    operand = of_kind(first, Kind.TEXT)
-    parts = ", ".join([operand.sql, *map(_constant, rest)])
-    return _text(f"{node.name.lower()}({parts})", node, nullable=operand.nullable)
+    value, grows = of_kind(text, Kind.TEXT), node.name in ("REPLACE", "LPAD", "RPAD")
+    parts = [_first(value.sql) if grows else value.sql, *map(_constant, constants)]
+    sql = f"{node.name.lower()}({', '.join(parts)})"
+    return Value(sql=_first(sql) if grows else sql, kind=Kind.TEXT, nullable=value.nullable)
 
 
-def _growing(node: Operation, operands: tuple[Value, ...]) -> Value:
-    first, *rest = operands
-    operand = of_kind(first, Kind.TEXT)
-    parts = ", ".join([_first(operand.sql), *map(_constant, rest)])
-    return _text(_first(f"{node.name.lower()}({parts})"), node, nullable=operand.nullable)
-
-
-def _length(node: Operation, operands: tuple[Value, ...]) -> Value:
-    operand = of_kind(operands[0], Kind.TEXT)
+def _counted(node: Operation, *operands: Value) -> Value:
+    """A number of characters of a text."""
+    values = _texts(operands)
     return number(
-        f"CAST(length({operand.sql}) AS DOUBLE)",
-        node=node,
+        f"CAST({_called(node, values)} AS DOUBLE)",
         range=Range(0.0, _LONGEST_TEXT),
         integer=True,
-        nullable=operand.nullable,
+        nullable=_any_nullable(values),
     )
 
 
-def _position(node: Operation, operands: tuple[Value, ...]) -> Value:
-    text, part = (of_kind(operand, Kind.TEXT) for operand in operands)
-    return number(
-        f"CAST(strpos({text.sql}, {part.sql}) AS DOUBLE)",
-        node=node,
-        range=Range(0.0, _LONGEST_TEXT),
-        integer=True,
-        nullable=text.nullable or part.nullable,
-    )
-
-
-def _join(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _join(node: Operation, *operands: Value) -> Value:
     """|| gives NULL where an operand is NULL; CONCAT and CONCAT_WS pass over NULLs."""
-    values = [of_kind(operand, Kind.TEXT) for operand in operands]
+    values = _texts(operands)
     parts = [
         value.sql if isinstance(value.node, Literal) else _first(value.sql) for value in values
     ]
-    listed = f"{node.name.lower()}({', '.join(parts)})"
-    joined = " || ".join(parts) if node.name == "||" else listed
-    nullable = node.name == "||" and any(value.nullable for value in values)
-    return _text(_first(joined), node, nullable=nullable)
+    if node.name == "||":
+        sql, nullable = " || ".join(parts), _any_nullable(values)
+    else:
+        sql, nullable = f"{node.name.lower()}({', '.join(parts)})", False
+    return Value(sql=_first(sql), kind=Kind.TEXT, nullable=nullable)
 
 
-TEXTS: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
-    **dict.fromkeys(("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM"), _simple),
-    **dict.fromkeys(("LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART"), _simple),
-    **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _growing),
+LOGIC: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compare),
+    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _distinct),
+    "BETWEEN": _between,
+    "IN": _in,
+    "IS NULL": _is_null,
+    **dict.fromkeys(("AND", "OR"), _connected),
+    "NOT": _not,
+    **dict.fromkeys(("LIKE", "ILIKE"), _like),
+    **dict.fromkeys(("STARTS_WITH", "ENDS_WITH", "CONTAINS"), _text_test),
+    "CASE": _case,
+    "SWITCH": _switch,
+    "COALESCE": _coalesce,
+    "NULLIF": _nullif,
+    **dict.fromkeys(("LEAST", "GREATEST"), _extreme),
+    "TRY_CAST": _cast,
+    **dict.fromkeys(("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM"), _edited),
+    **dict.fromkeys(("LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART"), _edited),
+    **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _edited),
     **dict.fromkeys(("||", "CONCAT", "CONCAT_WS"), _join),
-    "LENGTH": _length,
-    "STRPOS": _position,
+    **dict.fromkeys(("LENGTH", "STRPOS"), _counted),
 }
+"""Conditions, choices, conversions and functions of text, by the operation."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.conversions import held, let, let_pair
@@ -21,28 +23,55 @@ from unacorda.query.expressions.tree import Operation
 from unacorda.query.expressions.types import LARGEST, Kind
 from unacorda.query.expressions.values import PLAIN, Size, Value, kept, number, numeric
 
-__all__ = [
-    "ARITHMETIC",
-    "CURVES",
-]
-
-_Rule = Callable[[Operation, tuple[Value, ...]], Value]
+__all__ = ["NUMBERS"]
 
 _DOUBLES = Size(1e-300, 1e300)
 """Within the normal doubles, with room for what computing them errs."""
 _NEARLY = 1 + 2.0**-40
 
 
-def _fitting(
-    operands: tuple[Value, ...], sized: Callable[[Size, Size], Size]
-) -> tuple[Value, Value, Size]:
-    """Two operands as numbers, and the size of the result, which is one of the doubles."""
-    a, b = map(numeric, operands)
-    size = sized(a.size, b.size)
-    if not size.within(_DOUBLES):
-        a, b = kept(a), kept(b)
-        size = sized(a.size, b.size)
-    return a, b, size
+def _integers(*values: Value) -> bool:
+    return all(value.kind == Kind.INTEGER for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """An operator between two numbers.
+
+    range, size: of the result, from those of the operands; whole: whether that of integers is one;
+    divides: whether there is no result where the second is 0.
+    """
+
+    range: Callable[[Range, Range], Range]
+    size: Callable[[Size, Size], Size]
+    whole: bool = True
+    divides: bool = False
+
+    def __call__(self, node: Operation, *operands: Value) -> Value:
+        a, b = map(numeric, operands)
+        size = self.size(a.size, b.size)
+        if not size.within(_DOUBLES):
+            a, b = kept(a), kept(b)
+            size = self.size(a.size, b.size)
+        divisor = b.sql
+        if self.divides and b.range.contains(0.0):
+            divisor = _guarded(b.sql, "{0} <> 0e0")
+        return number(
+            f"({a.sql} {node.name} {divisor})",
+            range=self.range(a.range, b.range),
+            size=size,
+            integer=self.whole and _integers(a, b),
+            nullable=self.divides or a.nullable or b.nullable,
+        )
+
+
+def _guarded(sql: str, condition: str) -> str:
+    """SQL of a number where a condition on {0} holds, else NULL."""
+    return let(sql, f"(CASE WHEN {condition} THEN {{0}} END)".format)
+
+
+def _difference(a: Range, b: Range) -> Range:
+    return ranges.add(a, ranges.negate(b))
 
 
 def _of_sum(a: Size, b: Size) -> Size:
@@ -63,103 +92,102 @@ def _of_remainder(a: Size, b: Size) -> Size:
     return Size(step, min(a.most, b.most), step)
 
 
-def _may_hold_zero(value: Value) -> bool:
-    return value.range.contains(0.0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Function:
+    """A function of one number.
+
+    sql: with {0} for the number; defined: where it has a value, a condition on {0}; range, size: of
+    the result, from those of the number; whole: whether it is an integer, or as the number is
+    where that is None; plain: whether the number is held to the sizes of numbers first.
+    """
+
+    sql: str
+    range: Callable[[Range], Range]
+    size: Callable[[Size], Size]
+    defined: str | None = None
+    whole: bool | None = False
+    plain: bool = False
+
+    def __call__(self, _: Operation, operand: Value) -> Value:
+        a = kept(numeric(operand)) if self.plain else numeric(operand)
+        return number(
+            self.sql.format(a.sql if self.defined is None else _guarded(a.sql, self.defined)),
+            range=self.range(a.range),
+            size=self.size(a.size),
+            integer=_integers(a) if self.whole is None else self.whole,
+            nullable=a.nullable or self.defined is not None,
+        )
 
 
-def _integers(*values: Value) -> bool:
-    return all(value.kind == Kind.INTEGER for value in values)
+def _same(size: Size) -> Size:
+    return size
 
 
-def _add(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b, size = _fitting(operands, _of_sum)
-    other = ranges.negate(b.range) if node.name == "-" else b.range
+def _within(lower: float, upper: float) -> Callable[[Range], Range]:
+    """The range of a function, whatever its operand."""
+    return lambda _: Range(lower, upper)
+
+
+def _rounding(sql: str) -> _Function:
+    """A rounding to a whole number next to it."""
+    return _Function(
+        sql=sql, range=ranges.whole, size=lambda a: Size(1.0, a.most + 1, 1.0), whole=True
+    )
+
+
+def _root(sql: str, range: Callable[[Range], Range], root: Callable[[float], float]) -> _Function:
+    return _Function(sql=sql, range=range, size=lambda a: Size(root(a.least) / 2, root(a.most) * 2))
+
+
+_FARTHEST = 1_100.0
+"""No logarithm of a double is larger; none but 0 is smaller than 2^-55, the distance from 1."""
+
+
+def _logarithm(sql: str, function: Callable[[float], float]) -> _Function:
+    return _Function(
+        sql=sql,
+        defined="{0} > 0e0",
+        range=partial(ranges.logarithm, function=function),
+        size=lambda _: Size(2.0**-55, _FARTHEST),
+    )
+
+
+_HALF = math.nextafter(math.pi / 2, 2.0)
+_WHOLE = math.nextafter(math.pi, 4.0)
+_LARGEST_TANGENT = 1e18  # no double lies nearer than 6e-17 to an odd multiple of pi / 2
+_NEAREST = 1e-25  # nor nearer to a multiple of pi than this, but 0
+
+
+def _curved(a: Size) -> Size:
+    return Size(min(a.least / 2, _NEAREST), _LARGEST_TANGENT)
+
+
+def _curve(sql: str, lower: float, upper: float, *, defined: str | None = None) -> _Function:
+    return _Function(sql=sql, range=_within(lower, upper), size=_curved, defined=defined)
+
+
+def _angle(factor: float) -> _Function:
+    return _Function(
+        sql=f"({{0}} * {double(factor)})",
+        range=partial(ranges.multiply, Range(factor, factor)),
+        size=partial(_of_product, Size(factor, factor)),
+        plain=True,
+    )
+
+
+def _arc_tangent_of_two(_: Operation, *operands: Value) -> Value:
+    a, b = (kept(numeric(operand)) for operand in operands)
     return number(
-        f"({a.sql} {node.name} {b.sql})",
-        node=node,
-        range=ranges.add(a.range, other),
-        size=size,
-        integer=_integers(a, b),
+        f"atan2({a.sql}, {b.sql})",
+        range=Range(-_WHOLE, _WHOLE),
+        size=Size(_of_quotient(a.size, b.size).least / 2, _WHOLE),
         nullable=a.nullable or b.nullable,
     )
 
 
-def _multiply(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b, size = _fitting(operands, _of_product)
-    return number(
-        f"({a.sql} * {b.sql})",
-        node=node,
-        range=ranges.multiply(a.range, b.range),
-        size=size,
-        integer=_integers(a, b),
-        nullable=a.nullable or b.nullable,
-    )
-
-
-def _divide(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b, size = _fitting(operands, _of_quotient)
-    return number(
-        f"({a.sql} / {_nonzero(b)})", node=node, range=ranges.divide(a.range, b.range), size=size
-    )
-
-
-def _remainder(node: Operation, operands: tuple[Value, ...]) -> Value:
-    a, b, size = _fitting(operands, _of_remainder)
-    return number(
-        f"({a.sql} % {_nonzero(b)})",
-        node=node,
-        range=ranges.remainder(a.range, b.range),
-        size=size,
-        integer=_integers(a, b),
-    )
-
-
-def _nonzero(value: Value) -> str:
-    if not _may_hold_zero(value):
-        return value.sql
-    return let(value.sql, lambda x: f"(CASE WHEN {x} <> 0e0 THEN {x} END)")
-
-
-def _negative(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = map(numeric, operands)
-    return number(
-        f"(- {a.sql})",
-        node=node,
-        range=ranges.negate(a.range),
-        size=a.size,
-        integer=_integers(a),
-        nullable=a.nullable,
-    )
-
-
-def _absolute(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = map(numeric, operands)
-    return number(
-        f"abs({a.sql})",
-        node=node,
-        range=ranges.absolute(a.range),
-        size=a.size,
-        integer=_integers(a),
-        nullable=a.nullable,
-    )
-
-
-def _whole(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = map(numeric, operands)
-    return number(
-        f"{node.name.lower()}({a.sql})",
-        node=node,
-        range=ranges.whole(a.range),
-        size=Size(1.0, a.size.most + 1, 1.0),
-        integer=True,
-        nullable=a.nullable,
-    )
-
-
-def _round(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = (kept(numeric(operand)) for operand in operands)
-    assert isinstance(node.option, int)
-    digits = node.option
+def _round(node: Operation, operand: Value) -> Value:
+    a, digits = kept(numeric(operand)), node.option
+    assert isinstance(digits, int)
     unit = f"1e{abs(digits)}"
     if digits > 0:
         sql = f"(round({a.sql} * {unit}) / {unit})"
@@ -169,7 +197,6 @@ def _round(node: Operation, operands: tuple[Value, ...]) -> Value:
         sql = f"round({a.sql})"
     return number(
         sql,
-        node=node,
         range=ranges.round_to(a.range, digits),
         size=Size(10.0**-digits / 2, a.size.most * _NEARLY + 10.0**-digits),
         integer=digits <= 0 or _integers(a),
@@ -177,67 +204,27 @@ def _round(node: Operation, operands: tuple[Value, ...]) -> Value:
     )
 
 
-def _sign(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = map(numeric, operands)
-    return number(
-        f"CAST(sign({a.sql}) AS DOUBLE)",
-        node=node,
-        range=Range(-1.0, 1.0),
-        integer=True,
-        nullable=a.nullable,
-    )
-
-
-def _root(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (a,) = map(numeric, operands)
-    guarded = let(a.sql, lambda x: f"(CASE WHEN {x} >= 0e0 THEN {x} END)")
-    size = Size(math.sqrt(a.size.least) / 2, math.sqrt(a.size.most) * 2)
-    return number(f"sqrt({guarded})", node=node, range=ranges.root(a.range), size=size)
-
-
-_FARTHEST = 1_100.0
-"""No logarithm of a double is larger; none but 0 is smaller than 2^-55, the distance from 1."""
-
-
-def _logarithm(function: Callable[[float], float]) -> _Rule:
-    def rule(node: Operation, operands: tuple[Value, ...]) -> Value:
-        (a,) = map(numeric, operands)
-        guarded = let(a.sql, lambda x: f"(CASE WHEN {x} > 0e0 THEN {x} END)")
-        return number(
-            f"{node.name.lower()}({guarded})",
-            node=node,
-            range=ranges.logarithm(a.range, function),
-            size=Size(2.0**-55, _FARTHEST),
-        )
-
-    return rule
-
-
 _MOST_EXPONENT = 230.0
 """The exponential of it is a number, and that of its negative."""
 
 
-def _exponential(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _exponential(_: Operation, operand: Value) -> Value:
     """Of a number that is held to what has one."""
-    (a,) = map(numeric, operands)
+    a = numeric(operand)
     sql, least, most = a.sql, a.range.lower, a.range.upper
     if a.size.most > _MOST_EXPONENT:
         sql = held(sql, least=a.size.least, most=_MOST_EXPONENT)
         least = min(max(least, -_MOST_EXPONENT), _MOST_EXPONENT)
         most = most if most == math.inf else max(min(most, _MOST_EXPONENT), -_MOST_EXPONENT)
-    return number(
-        f"exp({sql})",
-        node=node,
-        range=ranges.exponential(Range(least, most)),
-        nullable=a.nullable,
-    )
+    found = ranges.exponential(Range(least, most))
+    return number(f"exp({sql})", range=found, nullable=a.nullable)
 
 
 _MOST_CONSTANT = 1_000.0
 """Up to here a base between 1/2 and 2 gives a double."""
 
 
-def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
+def _power(_: Operation, *operands: Value) -> Value:
     """A base to an exponent; NULL for 0 to a negative one, and for what is not a real number.
 
     A base to a constant is held to what gives a double. Else the logarithm of the result is looked
@@ -255,18 +242,17 @@ def _power(node: Operation, operands: tuple[Value, ...]) -> Value:
         )
         found = Range(0.0 if 0 < lower < PLAIN.least else lower, upper)
     elif y == 0:
-        sql = let(base.sql, lambda x: f"(CASE WHEN {x} IS NOT NULL THEN 1e0 END)")
+        sql = let(base.sql, "(CASE WHEN {0} IS NOT NULL THEN 1e0 END)".format)
         found = Range(1.0, 1.0)
     else:
         power = min(1_000.0 / abs(y), 332.0)
         base = kept(base, Size(2.0 ** -math.floor(power), 2.0**power))
-        real = ">= 0e0" if y != math.floor(y) else "IS NOT NULL"
-        real = real if y > 0 else f"{real} AND {{0}} <> 0e0"
-        within = let(base.sql, lambda v: f"(CASE WHEN {v} {real.format(v)} THEN {v} END)")
+        real = "{0} >= 0e0" if y != math.floor(y) else "{0} IS NOT NULL"
+        within = _guarded(base.sql, real if y > 0 else f"{real} AND {{0}} <> 0e0")
         sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
         ends = sorted(max(one, base.size.least) ** y for one in (base.size.least, base.size.most))
         size = Size(ends[0] / 2, ends[1] * 2)
-    return number(sql, node=node, range=found, size=size)
+    return number(sql, range=found, size=size)
 
 
 def _any_power(x: str, y: str) -> str:
@@ -281,106 +267,36 @@ def _any_power(x: str, y: str) -> str:
     )
 
 
-ARITHMETIC: dict[str, _Rule] = {
-    "+": _add,
-    "-": _add,
-    "*": _multiply,
-    "/": _divide,
-    "%": _remainder,
-    "NEGATIVE": _negative,
-    "ABS": _absolute,
-    "FLOOR": _whole,
-    "CEIL": _whole,
-    "TRUNC": _whole,
+NUMBERS: dict[str, Callable[..., Value]] = {
+    "+": _Arithmetic(ranges.add, _of_sum),
+    "-": _Arithmetic(_difference, _of_sum),
+    "*": _Arithmetic(ranges.multiply, _of_product),
+    "/": _Arithmetic(ranges.divide, _of_quotient, whole=False, divides=True),
+    "%": _Arithmetic(ranges.remainder, _of_remainder, divides=True),
+    "NEGATIVE": _Function(sql="(- {0})", range=ranges.negate, size=_same, whole=None),
+    "ABS": _Function(sql="abs({0})", range=ranges.absolute, size=_same, whole=None),
+    "FLOOR": _rounding("floor({0})"),
+    "CEIL": _rounding("ceil({0})"),
+    "TRUNC": _rounding("trunc({0})"),
     "ROUND": _round,
-    "SIGN": _sign,
-    "SQRT": _root,
-    "LN": _logarithm(math.log),
-    "LOG2": _logarithm(math.log2),
-    "LOG10": _logarithm(math.log10),
+    "SIGN": _Function(
+        sql="CAST(sign({0}) AS DOUBLE)", range=_within(-1.0, 1.0), size=lambda _: PLAIN, whole=True
+    ),
+    "SQRT": replace(_root("sqrt({0})", ranges.root, math.sqrt), defined="{0} >= 0e0"),
+    "CBRT": _root("cbrt({0})", ranges.cube_root, math.cbrt),
+    "LN": _logarithm("ln({0})", math.log),
+    "LOG2": _logarithm("log2({0})", math.log2),
+    "LOG10": _logarithm("log10({0})", math.log10),
     "EXP": _exponential,
     "POWER": _power,
-}
-
-
-_HALF = math.nextafter(math.pi / 2, 2.0)
-_WHOLE = math.nextafter(math.pi, 4.0)
-_LARGEST_TANGENT = 1e18  # no double lies nearer than 6e-17 to an odd multiple of pi / 2
-_NEAREST = 1e-25  # nor nearer to a multiple of pi than this, but 0
-
-
-def _curved(operand: Value) -> Size:
-    return Size(min(operand.size.least / 2, _NEAREST), _LARGEST_TANGENT)
-
-
-def _wave(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (operand,) = map(numeric, operands)
-    most = _LARGEST_TANGENT if node.name == "TAN" else 1.0
-    return number(
-        f"{node.name.lower()}({operand.sql})",
-        node=node,
-        range=Range(-most, most),
-        size=_curved(operand),
-        nullable=operand.nullable,
-    )
-
-
-def _arc(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (operand,) = map(numeric, operands)
-    sql = let(operand.sql, lambda x: f"(CASE WHEN abs({x}) <= 1e0 THEN {x} END)")
-    found = Range(0.0, _WHOLE) if node.name == "ACOS" else Range(-_HALF, _HALF)
-    return number(f"{node.name.lower()}({sql})", node=node, range=found, size=_curved(operand))
-
-
-def _arc_tangent(node: Operation, operands: tuple[Value, ...]) -> Value:
-    values = [kept(numeric(operand)) for operand in operands]
-    most = _HALF if node.name == "ATAN" else _WHOLE
-    least = _of_quotient(values[0].size, values[-1].size).least / 2 if len(values) > 1 else 0.0
-    return number(
-        f"{node.name.lower()}({', '.join(value.sql for value in values)})",
-        node=node,
-        range=Range(-most, most),
-        size=Size(least, _WHOLE) if least else _curved(values[0]),
-        nullable=any(value.nullable for value in values),
-    )
-
-
-def _angle(factor: float) -> _Rule:
-    def rule(node: Operation, operands: tuple[Value, ...]) -> Value:
-        a = kept(numeric(operands[0]))
-        return number(
-            f"({a.sql} * {double(factor)})",
-            node=node,
-            range=ranges.multiply(a.range, Range(factor, factor)),
-            size=_of_product(a.size, Size(factor, factor)),
-            nullable=a.nullable,
-        )
-
-    return rule
-
-
-def _cube_root(node: Operation, operands: tuple[Value, ...]) -> Value:
-    (operand,) = map(numeric, operands)
-    return number(
-        f"cbrt({operand.sql})",
-        node=node,
-        range=ranges.cube_root(operand.range),
-        size=Size(math.cbrt(operand.size.least) / 2, math.cbrt(operand.size.most) * 2),
-        nullable=operand.nullable,
-    )
-
-
-def _pi(node: Operation, operands: tuple[Value, ...]) -> Value:
-    assert not operands
-    return number(double(math.pi), node=node, range=Range(math.pi, math.pi), nullable=False)
-
-
-CURVES: dict[str, _Rule] = {
-    **dict.fromkeys(("SIN", "COS", "TAN"), _wave),
-    **dict.fromkeys(("ASIN", "ACOS"), _arc),
-    **dict.fromkeys(("ATAN", "ATAN2"), _arc_tangent),
+    "SIN": _curve("sin({0})", -1.0, 1.0),
+    "COS": _curve("cos({0})", -1.0, 1.0),
+    "TAN": _curve("tan({0})", -_LARGEST_TANGENT, _LARGEST_TANGENT),
+    "ASIN": _curve("asin({0})", -_HALF, _HALF, defined="abs({0}) <= 1e0"),
+    "ACOS": _curve("acos({0})", 0.0, _WHOLE, defined="abs({0}) <= 1e0"),
+    "ATAN": replace(_curve("atan({0})", -_HALF, _HALF), plain=True),
+    "ATAN2": _arc_tangent_of_two,
     "RADIANS": _angle(math.pi / 180),
     "DEGREES": _angle(180 / math.pi),
-    "CBRT": _cube_root,
-    "PI": _pi,
+    "PI": lambda _: number(double(math.pi), range=Range(math.pi, math.pi), nullable=False),
 }

@@ -11,7 +11,7 @@ with the text and not with the number of combinations.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unacorda import checks
@@ -19,8 +19,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.dates import DATES
 from unacorda.query.expressions.functions import defined
-from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES, TEXTS
-from unacorda.query.expressions.numbers import ARITHMETIC, CURVES
+from unacorda.query.expressions.logic import LOGIC
+from unacorda.query.expressions.numbers import NUMBERS
 from unacorda.query.expressions.quoting import quoted
 from unacorda.query.expressions.ranges import EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader, meaning
@@ -42,7 +42,8 @@ from unacorda.query.expressions.values import (
 
 __all__ = ["parse", "remember", "tree_of"]
 
-_RULES = {**ARITHMETIC, **CURVES, **TEXTS, **DATES, **CHOICES, **CONVERSIONS, **PREDICATES}
+_RULES: dict[str, Callable[..., Value]] = {**NUMBERS, **DATES, **LOGIC}
+"""By operation what it means: of the node and the values of its operands."""
 _MOST_WAYS = 10_000
 _MOST_TREES = 4_096
 
@@ -147,9 +148,9 @@ class _Scope:
             except KindMismatch:
                 continue
         if not found:
-            first = {name: found[:1] for name, found in self.columns.items()}
-            alone = _Scope(columns=first, argument=self.argument, text=self.text)
-            _expected(alone.first(node), expect)
+            named = ((name, self.columns[self.known(name)][0]) for name in names(node))
+            first = {name: _column(Name(name), column) for name, column in named}
+            _expected(_meant(node, first), expect)
             raise KindMismatch("columns that can be read so together; declare what they are")
         _, value, picks = min(found, key=lambda one: one[0])
         picked = dict(picks)
@@ -209,16 +210,6 @@ class _Scope:
         for picks, values in found:
             yield tuple(sorted(picks.items())), values
 
-    def first(self, node: Node) -> Value:
-        """A tree whose columns are all read in the first way."""
-        match node:
-            case Literal():
-                return constant(node)
-            case Name(name):
-                return _column(node, self.columns[self.known(name)][0])
-            case Operation(operands=operands):
-                return _applied(node, tuple(map(self.first, operands)))
-
     def known(self, name: str) -> str:
         """The column that a name means."""
         if name in self.columns:
@@ -241,7 +232,7 @@ class _Scope:
 def _applied(node: Operation, values: tuple[Value, ...]) -> Value:
     """An operation of values whose kinds are known: by its rule, or by what it is defined as."""
     if node.name in _RULES:
-        return _RULES[node.name](node, values)
+        return replace(_RULES[node.name](node, *values), node=node)
     literals = [part.value for part in node.operands if isinstance(part, Literal)]
     operands, definition = defined(node.name, tuple(literals))
     found = dict(zip(operands.split(), values, strict=True))
@@ -249,6 +240,7 @@ def _applied(node: Operation, values: tuple[Value, ...]) -> Value:
 
 
 def _meant(node: Node, found: Mapping[str, Value]) -> Value:
+    """What a tree gives for these values of its names."""
     match node:
         case Literal():
             return constant(node)
@@ -263,7 +255,7 @@ def _column(node: Name, column: Column) -> Value:
     if not column.kind.numeric:
         return Value(sql=sql, kind=column.kind, range=found, node=node)
     whole, size = column.kind is Kind.INTEGER, Size(column.least, column.most, column.step or 0.0)
-    return number(sql, node=node, range=found, size=size, integer=whole)
+    return replace(number(sql, range=found, size=size, integer=whole), node=node)
 
 
 def _expected(value: Value, expect: Kind | None) -> Value:

@@ -160,8 +160,10 @@ def round_to(a: Range, digits: int) -> Range:
     if a.empty or digits == 0:
         return whole(a)
     # Half a step, and the error of scaling by a power of ten and back.
-    low = _finite_step(a.lower, digits)
-    high = _finite_step(a.upper, digits)
+    low, high = (
+        0.0 if math.isinf(end) else 10.0**-digits + abs(end) * _LIBRARY_ERROR
+        for end in (a.lower, a.upper)
+    )
     return Range(a.lower - low, a.upper + high)
 
 
@@ -171,10 +173,7 @@ def root(a: Range) -> Range:
     >>> root(Range(-1.0, 9.0))
     Range(lower=0.0, upper=3.0)
     """
-    if a.upper < 0 or a.empty:
-        return EMPTY
-    (low, _), (_, high) = _square_root(max(a.lower, 0.0)), _square_root(a.upper)
-    return Range(low, high)
+    return _increasing(_square_root, Range(max(a.lower, 0.0), a.upper))
 
 
 def cube_root(a: Range) -> Range:
@@ -183,20 +182,13 @@ def cube_root(a: Range) -> Range:
     >>> cube_root(Range(-1.0, 27.0)).upper > 3
     True
     """
-    if a.empty:
-        return EMPTY
-    ends = [_widen(math.cbrt(x)) if math.isfinite(x) else (x, x) for x in (a.lower, a.upper)]
-    return Range(ends[0][0], ends[1][1])
+    return _increasing(lambda x: _widen(math.cbrt(x)) if math.isfinite(x) else (x, x), a)
 
 
 def logarithm(a: Range, function: Callable[[float], float]) -> Range:
     """The range of a logarithm (math.log, math.log2, math.log10) of x over x > 0."""
-    if a.upper <= 0 or a.empty:
-        return EMPTY
-    return Range(
-        _widen(function(max(a.lower, math.ulp(0.0))))[0],
-        _widen(function(a.upper))[1],
-    )
+    positive = Range(max(a.lower, math.ulp(0.0)), a.upper)
+    return _increasing(lambda x: _widen(function(x)), positive)
 
 
 def exponential(a: Range) -> Range:
@@ -205,10 +197,8 @@ def exponential(a: Range) -> Range:
     >>> exponential(Range(-800.0, 0.0)).upper > 1
     True
     """
-    if a.empty:
-        return EMPTY
-    (low, _), (_, high) = _widen(_exp(a.lower)), _widen(_exp(a.upper))
-    return Range(max(low, 0.0), high)
+    found = _increasing(lambda x: _widen(_limited(math.exp, x)), a)
+    return Range(max(found.lower, 0.0), found.upper)
 
 
 def power(a: Range, b: Range) -> Range:
@@ -226,6 +216,11 @@ def power(a: Range, b: Range) -> Range:
     if a.lower >= 0 or (b.lower == b.upper and b.lower % 2 == 0):
         return Range(low, high)
     return Range(-high, high)  # an odd power of a negative base
+
+
+def _increasing(function: Callable[[float], tuple[float, float]], a: Range) -> Range:
+    """The range of an increasing function, from bounds of its value at a number."""
+    return EMPTY if a.empty else Range(function(a.lower)[0], function(a.upper)[1])
 
 
 def _corners(function: Callable[[float, float], tuple[float, float]], a: Range, b: Range) -> Range:
@@ -273,25 +268,17 @@ def _square_root(x: float) -> tuple[float, float]:
     return _outward(result, exact=exact)
 
 
-def _exp(x: float) -> float:
+def _limited(function: Callable[..., float], *operands: float) -> float:
+    """The value of a function that is infinite where it is too large for a double."""
     try:
-        return math.exp(x)
+        return function(*operands)
     except OverflowError:
         return math.inf
 
 
 def _pow(x: float, y: float) -> float:
     """x^y for x >= 0, with the limit at infinity for 0 to a negative power."""
-    if x == 0 and y < 0:
-        return math.inf
-    try:
-        return math.pow(x, y)
-    except OverflowError:
-        return math.inf
-
-
-def _finite_step(x: float, digits: int) -> float:
-    return 0.0 if math.isinf(x) else 10.0**-digits + abs(x) * _LIBRARY_ERROR
+    return math.inf if x == 0 and y < 0 else _limited(math.pow, x, y)
 
 
 def _outward(x: float, *, exact: bool) -> tuple[float, float]:

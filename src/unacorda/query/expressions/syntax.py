@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import sqlglot
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
@@ -19,9 +21,6 @@ __all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "condition", "refuse_lost", "statem
 
 MOST_CHARACTERS = 10_000
 MOST_LEVELS = 100
-
-_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
-_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
 
 _OTHER_DIALECTS = (
     (re.compile("`"), 'Write names in double quotes, as in "age", or plainly.'),
@@ -35,17 +34,6 @@ _OTHER_DIALECTS = (
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
 
-# What sqlglot raises on text that it does not foresee. A fault of the parser is a refusal.
-_FAULTS = (
-    SqlglotError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
-
 
 def condition(text: str, *, argument: str) -> exp.Expression:
     """The tree sqlglot makes of one expression.
@@ -56,7 +44,7 @@ def condition(text: str, *, argument: str) -> exp.Expression:
     >>> condition("age > 3", argument="where").key
     'gt'
     """
-    _check(text, argument)
+    _checked(text, argument)
     return _parsed(text, into=exp.Condition)
 
 
@@ -67,8 +55,8 @@ def statement(text: str, *, argument: str) -> exp.Expression:
     """
     if isinstance(text, str):
         text = text.rstrip().removesuffix(";")
-    words = _check(text, argument)
-    if words[0] not in (TokenType.SELECT, TokenType.WITH):
+    first, *_ = _checked(text, argument)
+    if first.token_type not in (TokenType.SELECT, TokenType.WITH):
         raise UnsafeExpression(
             text,
             reason="it begins neither with SELECT nor with WITH",
@@ -89,7 +77,7 @@ def refuse_lost(text: str, tree: exp.Expression) -> None:
     kept = Counter(
         word for node in tree.walk() for value in node.args.values() for word in _words(value)
     )
-    tokens = sqlglot.tokenize(text, read="duckdb")
+    tokens = errors.tokens_of(text)
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         called = after is not None and after.token_type == TokenType.L_PAREN
         named = token.token_type == TokenType.VAR and not called
@@ -114,7 +102,8 @@ def _words(value: object) -> list[str]:
     return [word.removeprefix("-") for word in words]
 
 
-def _check(text: str, argument: str) -> list[TokenType]:
+def _checked(text: str, argument: str) -> Sequence[Token]:
+    """The words of a text that may be parsed."""
     if not isinstance(text, str):
         raise InvalidParameter(argument, type(text).__name__, expected="a text (str)")
     if len(text) > MOST_CHARACTERS:
@@ -132,10 +121,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
             hint="Remove it.",
             place=(at, at + 1),
         )
-    try:
-        tokens = sqlglot.tokenize(text, read="duckdb")
-    except _FAULTS:
-        tokens = []
+    tokens = errors.tokens_of(text)
     if not tokens:
         raise UnsafeExpression(
             text,
@@ -143,33 +129,26 @@ def _check(text: str, argument: str) -> list[TokenType]:
             hint="Write an expression, and close every quote.",
             place=errors.unclosed(text),
         )
-    level = 0
     for token in tokens:
-        word = token.token_type
-        level += (word in _OPENING) - (word in _CLOSING)
-        if word == TokenType.SEMICOLON:
+        if token.token_type == TokenType.SEMICOLON:
             raise UnsafeExpression(
                 text,
                 reason="it holds a semicolon",
                 hint="Write one statement only, without ';'.",
                 place=(token.start, token.end + 1),
             )
-        if level > MOST_LEVELS:
-            raise errors.too_deep(text)
-    return [token.token_type for token in tokens]
+    if max(itertools.accumulate(map(errors.nesting, tokens))) > MOST_LEVELS:
+        raise errors.too_deep(text)
+    return tokens
 
 
 def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     place = None
     try:
-        tree = (
-            sqlglot.parse_one(text, read="duckdb")
-            if into is None
-            else sqlglot.parse_one(text, read="duckdb", into=into)
-        )
+        tree = sqlglot.parse_one(text, read="duckdb", into=into)
     except RecursionError:
         raise errors.too_deep(text) from None
-    except _FAULTS as error:
+    except errors.FAULTS as error:
         place = errors.of_error(text, error) if isinstance(error, SqlglotError) else None
     else:
         if isinstance(tree, exp.Expression):

@@ -8,6 +8,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from unacorda.query.expressions.quoting import identifier, literal
+
 __all__ = [
     "Literal",
     "Name",
@@ -124,27 +126,13 @@ def substituted(node: Node, found: Mapping[str, Node]) -> Node:
 def _written(node: Node) -> tuple[str, int]:
     match node:
         case Literal(value):
-            return _constant(value)
+            negative = isinstance(value, int | float) and value < 0
+            text = repr(value) if isinstance(value, float) else literal(value)
+            return text, (_SIGN if negative else _ATOM)
         case Name(name):
-            return '"' + name.replace('"', '""') + '"', _ATOM
+            return identifier(name), _ATOM
         case Operation():
             return _operation(node)
-
-
-def _constant(value: object) -> tuple[str, int]:
-    match value:
-        case None:
-            return "NULL", _ATOM
-        case bool():
-            return ("TRUE" if value else "FALSE"), _ATOM
-        case int() | float():
-            return repr(value), (_ATOM if value >= 0 else _SIGN)
-        case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'", _ATOM
-        case dt.date():
-            return f"DATE '{value.isoformat()}'", _ATOM
-        case _:
-            return "'" + str(value).replace("'", "''") + "'", _ATOM
 
 
 def _operation(node: Operation) -> tuple[str, int]:

@@ -44,6 +44,27 @@ class Kind(enum.Enum):
         self.numeric = name in ("number", "integer")
         """Whether arithmetic applies."""
 
+    @staticmethod
+    def of(value: float | str | dt.date) -> Kind:
+        """The kind of a public value.
+
+        >>> Kind.of(True), Kind.of(1)
+        (<Kind.BOOLEAN: 'boolean'>, <Kind.INTEGER: 'integer'>)
+        """
+        match value:
+            case bool():
+                return Kind.BOOLEAN
+            case int():
+                return Kind.INTEGER
+            case float():
+                return Kind.NUMBER
+            case str():
+                return Kind.TEXT
+            case dt.datetime():
+                return Kind.TIMESTAMP
+            case dt.date():
+                return Kind.DATE
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -163,14 +184,6 @@ def literal_moment(text: str, *, date: bool) -> dt.date | dt.datetime | None:
     if not (_DATE if date else _TIMESTAMP).fullmatch(text):
         return None
     try:
-        if date:
-            return dt.date.fromisoformat(text)
-        return _time(text)
+        return (dt.date if date else dt.datetime).fromisoformat(text)
     except ValueError:
         return None
-
-
-def _time(text: str) -> dt.datetime:
-    whole, _, part = text.partition(".")
-    moment = dt.datetime.fromisoformat(whole)
-    return moment.replace(microsecond=int(part.ljust(6, "0"))) if part else moment

@@ -9,12 +9,11 @@ operands held to the former first.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from dataclasses import dataclass, replace
 
 from unacorda.query.expressions.conversions import held, rounded, stepped
-from unacorda.query.expressions.quoting import double, quoted
+from unacorda.query.expressions.quoting import double, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
 from unacorda.query.expressions.tree import Literal, Node, text_of
 from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, literal_moment
@@ -25,13 +24,13 @@ __all__ = [
     "Size",
     "Value",
     "as_kind",
-    "common_kind",
     "constant",
     "described",
     "kept",
     "number",
     "numeric",
     "of_kind",
+    "of_one_kind",
 ]
 
 _TYPES = {
@@ -86,19 +85,22 @@ FINISHED = Size(2.0**-664, 1e200)
 """What expressions have that have been finished."""
 
 
+_NULL = Literal(None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
     """A part of an expression whose columns are known.
 
     sql: DuckDB text that binds as tightly as an atom; kind: None for a bare NULL; range, size: for
-    numbers; node: what it was read from; nullable: whether it may be NULL; below: of LEAST(x,
-    literal) the SQL of x, and the literal; else nothing.
+    numbers; node: what it was read from, which `parse` notes; nullable: whether it may be NULL;
+    below: of LEAST(x, literal) the SQL of x, and the literal; else nothing.
     """
 
     sql: str
     kind: Kind | None
-    range: Range
-    node: Node
+    range: Range = EVERYTHING
+    node: Node = _NULL
     size: Size = PLAIN
     nullable: bool = True
     below: tuple[str, float] | None = None
@@ -107,7 +109,6 @@ class Value:
 def number(
     sql: str,
     *,
-    node: Node,
     range: Range,
     size: Size = PLAIN,
     integer: bool = False,
@@ -119,14 +120,8 @@ def number(
         least = max(range.lower, -range.upper, 1.0 if integer else 0.0, size.least)
         step = max(size.step, 1.0) if integer else size.step
         size = Size(least, min(size.most, most), step)
-    return Value(
-        sql=sql,
-        kind=Kind.INTEGER if integer else Kind.NUMBER,
-        range=range,
-        node=node,
-        size=size,
-        nullable=nullable,
-    )
+    kind = Kind.INTEGER if integer else Kind.NUMBER
+    return Value(sql=sql, kind=kind, range=range, size=size, nullable=nullable)
 
 
 def kept(value: Value, to: Size = PLAIN) -> Value:
@@ -156,32 +151,32 @@ def constant(node: Literal) -> Value:
     value = node.value
     match value:
         case None:
-            return Value(sql="NULL", kind=None, range=EMPTY, node=node)
-        case bool():
-            return _plain("TRUE" if value else "FALSE", Kind.BOOLEAN, node)
-        case int() | float():
-            exact = Range(float(value), float(value))
-            sql = double(float(value))
-            size, whole = Size(abs(value) or 1.0, abs(float(value))), isinstance(value, int)
-            return number(sql, node=node, range=exact, size=size, integer=whole, nullable=False)
-        case str():
-            return _plain(quoted(value, "'"), Kind.TEXT, node)
-        case dt.datetime():
-            return _plain(f"TIMESTAMP '{value.isoformat(sep=' ')}'", Kind.TIMESTAMP, node)
-        case dt.date():
-            return _plain(f"DATE '{value.isoformat()}'", Kind.DATE, node)
+            return Value(sql="NULL", kind=None, range=EMPTY)
+        case int() | float() if not isinstance(value, bool):
+            exact, size = float(value), Size(abs(value) or 1.0, abs(float(value)))
+            found = number(
+                double(exact),
+                range=Range(exact, exact),
+                size=size,
+                integer=isinstance(value, int),
+                nullable=False,
+            )
+            return replace(found, node=node)
+        case _:
+            return Value(sql=literal(value), kind=Kind.of(value), node=node, nullable=False)
 
 
-def _plain(sql: str, kind: Kind, node: Node) -> Value:
-    return Value(sql=sql, kind=kind, range=EVERYTHING, node=node, nullable=False)
+def of_one_kind(values: tuple[Value, ...], *, otherwise: Kind | None = None) -> tuple[Value, ...]:
+    """The values in the kind that can hold all: numbers with integers, instants with dates.
 
-
-def common_kind(values: tuple[Value, ...]) -> Kind | None:
-    """The kind that can hold all of them: numbers with integers, instants with dates.
-
-    A text literal among dates or instants counts as one of them. None where all are NULL.
-    Raises KindMismatch where there is no such kind.
+    A text literal among dates or instants counts as one of them. otherwise: the kind that they
+    take where all are NULL. Raises KindMismatch where there is no such kind.
     """
+    kind = _common_kind(values) or otherwise
+    return values if kind is None else tuple(as_kind(value, kind) for value in values)
+
+
+def _common_kind(values: tuple[Value, ...]) -> Kind | None:
     kinds = {value.kind for value in values if value.kind is not None}
     moments = kinds & {Kind.DATE, Kind.TIMESTAMP}
     if moments:
@@ -200,7 +195,7 @@ def common_kind(values: tuple[Value, ...]) -> Kind | None:
 
 
 def as_kind(value: Value, kind: Kind) -> Value:
-    """The value as another kind that `common_kind` gave."""
+    """The value as another kind; raises KindMismatch where it can not be one."""
     if value.kind == kind:
         return value
     if value.kind is None:
@@ -239,13 +234,9 @@ def numeric(value: Value) -> Value:
     Raises KindMismatch otherwise.
     """
     if value.kind == Kind.BOOLEAN:
-        return number(
-            f"CAST({value.sql} AS DOUBLE)",
-            node=value.node,
-            range=Range(0.0, 1.0),
-            integer=True,
-            nullable=value.nullable,
-        )
+        sql = f"CAST({value.sql} AS DOUBLE)"
+        truth = number(sql, range=Range(0.0, 1.0), integer=True, nullable=value.nullable)
+        return replace(truth, node=value.node)
     return of_kind(value, Kind.INTEGER, Kind.NUMBER)
 
 
