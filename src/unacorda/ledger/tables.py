@@ -187,7 +187,7 @@ class Statements:
         one = sqlalchemy.text("LIMIT 1")
         self.last = self.entries | {  # of the others there is one at most, or none is asked for
             name: text(which[name].order_by(column.sequence.desc()).suffix_with(one))
-            for name in ("", "sub_account")
+            for name in ("", "sub_account", "search")
         }
 
 
