@@ -26,9 +26,9 @@ from tests.support.seams import (
     Ledger,
     SearchBegun,
     chain,
+    execution,
     ledger_of,
     open_ledger,
-    row_search,
 )
 from tests.support.seams import LedgerSearch as Search
 from tests.tiers import mostly_slow
@@ -201,7 +201,7 @@ def test_a_search_that_dies_is_paid_for_and_found_again(
         assert ledger.spent("d") == PureDP("0.1")
         (entry,) = ledger.entries("d")
         assert (entry.state, entry.found) == ("reserved", None)
-    monkeypatch.setattr(row_search, "_WAIT_SECONDS", 0.3)  # as after a minute
+    monkeypatch.setattr(execution, "_WAIT_SECONDS", 0.3)  # as after a minute
     for _ in range(2):
         with opened(at) as session:
             assert session.spent == PureDP("0.2")
@@ -219,7 +219,7 @@ def test_a_search_that_began_long_ago_is_not_waited_for(
             opened(at)
     # The module's own clock: threads of other services in this process may sleep.
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: pytest.fail("it waited"))
-    monkeypatch.setattr(row_search, "time", clock)
+    monkeypatch.setattr(execution, "time", clock)
     with opened(at) as session:
         assert session.spent == PureDP("0.2")
 

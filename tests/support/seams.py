@@ -22,6 +22,7 @@ from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.event_codec import from_json as event_from_json
 from unacorda.query import (
     aggregates,
+    execution,
 )
 from unacorda.query.aggregates import grid_counts as counted
 from unacorda.query.aggregates import grid_counts as ranks
@@ -172,7 +173,6 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, Relation, SourceTable
-from unacorda.query.results import row_search
 from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import SEVERAL, Verification, question_of, verify, verify_record
@@ -360,6 +360,7 @@ __all__ = [
     "event_of",
     "exact_of",
     "execute",
+    "execution",
     "export_account",
     "finding",
     "folded",
@@ -406,7 +407,6 @@ __all__ = [
     "readings",
     "reprice",
     "rounded",
-    "row_search",
     "rows_of",
     "rows_of_part",
     "salt_from",

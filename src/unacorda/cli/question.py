@@ -143,13 +143,13 @@ def known_rows(
     if getattr(unit, "search", None) is None or ledger is None or dataset is None:
         return None
     from unacorda.accounting.charges import request_price
-    from unacorda.query.results import row_search
+    from unacorda.query import execution
     from unacorda.query.session import check_affordable
 
     wanted: Any = unit
     with file.session(unit=wanted.searched, dataset=dataset, ledger=ledger, **session) as free:
         begun = {name: free.table(name) for name in free.tables}
-        found = row_search.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
+        found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
         if found is None:
             check_affordable(request_price(request, free.budget), free.remaining, dataset)
             return None

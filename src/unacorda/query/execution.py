@@ -15,16 +15,22 @@ closed or a file another one, before a row is read: neither is a function of wha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
 
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
-from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.ledger.entries import Charge, Reservation, RowSearch
+from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
+from unacorda.ledger.entries import Charge, Reservation, RowSearch, SearchBegun, Searched
 from unacorda.ledger.ledger import Ledger, SubAccount
+from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
@@ -48,75 +54,147 @@ from unacorda.query.plan.query import (
     read_together,
 )
 from unacorda.query.results.release import Release
-from unacorda.query.results.row_search import found_in
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
 from unacorda.query.results.words import FoundKeys, provenance
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.postprocess import Select
 from unacorda.query.sql.select import build_query, parse_select
 
-__all__ = ["Request", "check_engine", "execute", "read_request", "reserve", "salt_from"]
+__all__ = [
+    "ExecutionContext",
+    "Request",
+    "check_engine",
+    "execute",
+    "find_rows",
+    "known_rows",
+    "read_request",
+    "salt_from",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A question with all its keys, those included that were found, and its noisy answers."""
+class ExecutionContext:
+    """What a session answers with. admission: of its questions; notes: who asks, and what for.
 
-    query: Query
-    answers: dict[str, Answer]
+    budget: of the account that pays, under the name `dataset` in the ledger.
+    """
+
+    admission: Admission
+    ledger: Ledger | SubAccount
+    dataset: str
+    budget: Guarantee
+    bits: RandomBits
+    notes: Mapping[str, str | None]
+
+    def reserve(
+        self,
+        event: Event,
+        request: Guarantee,
+        *,
+        cost: Guarantee,
+        digest: str,
+        salt: int,
+        unit: Unit,
+        search: RowSearch | None = None,
+    ) -> Reservation:
+        """Reserve a cost; after this the engine may be asked, and nothing comes back.
+
+        Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
+        gone or a file another one: then the charge is given back, since neither is a function of
+        what the rows hold.
+        """
+        charge = Charge(
+            cost=cost,
+            event=event,
+            request=request,
+            reproducible=not self.bits.secure,
+            plan_digest=digest,
+            salt=salt.to_bytes(16, "big"),
+            limits=unit.limits,
+            analyst=self.notes["analyst"],
+            purpose=self.notes["purpose"],
+            search=search,
+        )
+        reservation = self.ledger.reserve(self.dataset, charge)
+        try:
+            check_engine(self.admission.engine)
+        except BaseException:
+            # No row was read, whatever it was, so that the data had no part in it.
+            with suppress(UnacordaError):  # then it stays spent
+                self.ledger.void(reservation)
+            raise
+        return reservation
 
 
 def execute(
-    priced: PricedBatch,
-    admission: Admission,
-    ledger: Ledger | SubAccount,
-    dataset: str,
-    *,
-    bits: RandomBits,
-    notes: Mapping[str, str | None],
-    search: RowSearch | None = None,
+    context: ExecutionContext, priced: PricedBatch, *, search: RowSearch | None = None
 ) -> tuple[Release, ...]:
     """The answers to all questions, or none.
-
-    admission: of the session that is asked; notes: who asks, and what for.
 
     search: that the questions are one, whose answer is kept in the entry that commits its charge:
     it is not known before, and never known without having been paid for.
     Raises as `Session.evaluate` does.
     """
-    engine = admission.engine
+    engine, ledger = context.admission.engine, context.ledger
     check_engine(engine)
-    salt = salt_from(bits)
-    asked = [admitted(admission, scan.query, salt=salt) for scan in priced.scans]
-    charge = Charge(
+    salt = salt_from(context.bits)
+    asked = [admitted(context.admission, scan.query, salt=salt) for scan in priced.scans]
+    reservation = context.reserve(
+        priced.event,
+        priced.request,
         cost=priced.charge,
-        event=priced.event,
-        request=priced.request,
-        reproducible=not bits.secure,
-        plan_digest=priced.together.digest(),
-        salt=salt.to_bytes(16, "big"),
-        limits=priced.together.queries[0].unit.limits,
-        analyst=notes["analyst"],
-        purpose=notes["purpose"],
+        digest=priced.together.digest(),
+        salt=salt,
+        unit=priced.together.queries[0].unit,
         search=search,
     )
-    reservation = reserve(ledger, dataset, engine, charge)
     with ExitStack() as kept:
         counted = [run(one, kept) for one in asked]
         engine.check_sources()
         if search is None:
             ledger.commit(reservation)
-        answers = _answers(priced, asked, counted, bits)
+        answered = _answers(priced, asked, counted, context.bits)
     if search is not None:
-        ledger.commit(reservation, found=found_in(answers))
-    remaining = ledger.remaining(dataset)
-    return _releases(priced, answers, remaining=remaining, salt=salt, reproducible=not bits.secure)
+        rows = _most_rows(answers for _, answers in answered.values())
+        ledger.commit(reservation, found=json.dumps({_ROWS: rows}))
+    remaining = ledger.remaining(context.dataset)
+    several = not priced.together.single
+    releases = []
+    for number, (query, allocation) in enumerate(
+        zip(priced.together.queries, priced.allocations, strict=True)
+    ):
+        keys, answers = answered[number]
+        place = BatchPosition(together=priced.together, number=number) if several else None
+        releases.append(
+            Release(
+                query=query,
+                groups=query.released_groups,
+                keys=keys,
+                answers=answers,
+                request=priced.request,
+                charge=priced.charge,
+                remaining=remaining,
+                event=priced.event,
+                provenance=provenance(query, allocation, priced.charge, place=place),
+                salt=f"{salt:032x}",
+                reproducible=not context.bits.secure,
+                batch=place,
+                found=FoundKeys.of(query, allocation),
+            )
+        )
+    return tuple(releases)
+
+
+_Answered = tuple[tuple[tuple[Key, ...], ...], dict[str, Answer]]
+"""The keys of a release, those included that were found, and its noisy answers."""
 
 
 def _answers(
     priced: PricedBatch, asked: Sequence[Admitted], counted: Sequence[ScanResult], bits: RandomBits
-) -> list[Answered]:
+) -> dict[int, _Answered]:
     """The noisy answers to each question; counted: what the engine gave for each scan."""
-    found: dict[int, Answered] = {}
+    found: dict[int, _Answered] = {}
     for scan, one, result in zip(priced.scans, asked, counted, strict=True):
         rule = priced.allocations[scan.members[0]].rule
         whole, tallies = select_keys(one, result, rule=rule, bits=bits)
@@ -127,48 +205,9 @@ def _answers(
             def exact(name: str, place: int = place, given: Given = given) -> Exact:
                 return given.exact(Scan.name_of(place, name))
 
-            answers = answers_of(query, priced.allocations[place], exact, bits)
-            found[place] = Answered(query=query, answers=answers)
-    return [found[place] for place in range(len(found))]
-
-
-def _releases(
-    priced: PricedBatch,
-    answered: Sequence[Answered],
-    *,
-    remaining: Guarantee,
-    salt: int,
-    reproducible: bool,
-) -> tuple[Release, ...]:
-    """The answers with all that is said of them."""
-    releases = []
-    for number, query in enumerate(priced.together.queries):
-        place = None
-        if not priced.together.single:
-            place = BatchPosition(together=priced.together, number=number)
-        lines = query.lines
-        releases.append(
-            Release(
-                query=query,
-                groups=query.released_groups,
-                keys=tuple(
-                    key for key in answered[number].query.released_keys for _ in range(lines)
-                ),
-                answers=answered[number].answers,
-                request=priced.request,
-                charge=priced.charge,
-                remaining=remaining,
-                event=priced.event,
-                provenance=provenance(
-                    query, priced.allocations[number], priced.charge, place=place
-                ),
-                salt=f"{salt:032x}",
-                reproducible=reproducible,
-                batch=place,
-                found=FoundKeys.of(query, priced.allocations[number]),
-            )
-        )
-    return tuple(releases)
+            keys = tuple(key for key in query.released_keys for _ in range(query.lines))
+            found[place] = keys, answers_of(query, priced.allocations[place], exact, bits)
+    return found
 
 
 def salt_from(bits: RandomBits) -> int:
@@ -176,30 +215,91 @@ def salt_from(bits: RandomBits) -> int:
     return int.from_bytes(bits.words(2).tobytes(), "little")
 
 
-def reserve(
-    ledger: Ledger | SubAccount, dataset: str, engine: Engine, charge: Charge
-) -> Reservation:
-    """What a question costs, reserved; after this the engine may be asked, and nothing comes back.
-
-    Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
-    gone or a file another one: then the charge is given back, since neither is a function of what
-    the rows hold.
-    """
-    reservation = ledger.reserve(dataset, charge)
-    try:
-        check_engine(engine)
-    except BaseException:
-        # No row was read, whatever it was, so that the data had no part in it.
-        with suppress(UnacordaError):  # then it stays spent
-            ledger.void(reservation)
-        raise
-    return reservation
-
-
 def check_engine(engine: Engine) -> None:
     """Raise EngineFailed or SourceChanged where the engine need not be asked. Reads no data."""
     engine.check_open()
     engine.check_sources()
+
+
+_WAIT_SECONDS = 60.0
+_PAUSE_SECONDS = 0.2
+_ROWS = "rows"
+
+
+def find_rows(
+    context: ExecutionContext, wanted: Person, begun: Mapping[str, Query]
+) -> tuple[Person, dict[str, Release]]:
+    """How many rows of a person to keep, found privately and paid for once per account.
+
+    The search is one question about all tables of a session. Its answer stands in the entry of the
+    ledger that commits its charge; who asks the same again, in whatever process, reads it there.
+    Where somebody is searching already, the others wait a while for what they find.
+
+    begun: a question about each table, of the unit of the search. Gives the unit with that number,
+    and by table the answers, if found just now.
+    """
+    ledger, dataset = context.ledger, context.dataset
+    assert wanted.search is not None
+    assert isinstance(ledger, Ledger)
+    together = _search(wanted, begun)
+    digest, deadline = together.digest(), time.monotonic() + _WAIT_SECONDS
+    while True:
+        searched = ledger.searched(dataset, digest)
+        if searched.found is not None:
+            return _known(wanted, searched), {}
+        if _running(searched) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        priced = PricedBatch.of(together, wanted.search.budget, context.budget)
+        search = RowSearch(digest=digest, seen=searched.seen)
+        try:
+            releases = execute(context, priced, search=search)
+        except SearchBegun:
+            continue
+        found = _most_rows(release.answers for release in releases)
+        return wanted.found(found), dict(zip(begun, releases, strict=True))
+
+
+def known_rows(
+    wanted: Person, begun: Mapping[str, Query], *, ledger: Ledger, dataset: str
+) -> Person | None:
+    """The unit where the account knows the number already, else None; free, and reads no data."""
+    searched = ledger.searched(dataset, _search(wanted, begun).digest())
+    return None if searched.found is None else _known(wanted, searched)
+
+
+def _most_rows(answered: Iterable[Mapping[str, Answer]]) -> int:
+    """What a search finds: the most of its tables."""
+    return max(int(answers[_ROWS].values[0]) for answers in answered)
+
+
+def _search(wanted: Person, begun: Mapping[str, Query]) -> QueryBatch:
+    """The search, of all tables: another number for its end, or other tables, are another one."""
+    most = wanted.searched.max_rows
+    assert most is not None
+    queries = tuple(query.agg(**{_ROWS: RowsPerPerson(most=most)}) for query in begun.values())
+    if len(queries) == 1:
+        return QueryBatch.alone(queries[0])
+    weights = (Fraction(1),) * len(queries)
+    return QueryBatch(names=tuple(begun), queries=queries, weights=weights)
+
+
+def _known(wanted: Person, searched: Searched) -> Person:
+    """The unit with the number that the account knows, and what was paid for it."""
+    assert wanted.search is not None
+    assert searched.paid is not None
+    rows = json.loads(searched.found or "{}").get(_ROWS)
+    if type(rows) is not int or not 1 <= rows <= wanted.search.most:
+        raise LedgerMismatch(f"The number of rows that the account knows, {rows!r}, is none.")
+    return wanted.found(rows, paid=searched.paid)
+
+
+def _running(searched: Searched) -> bool:
+    """Whether somebody may still be searching: what began long ago has died."""
+    if searched.begun is None:
+        return False
+    age = datetime.now(UTC) - datetime.fromisoformat(searched.begun)
+    return abs(age.total_seconds()) < _WAIT_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,23 +312,22 @@ class Request:
 
 
 def read_request(
+    context: ExecutionContext,
     query: object,
     budget: Guarantee,
-    weights: object,
-    errors: object,
-    assuming: Assume | None,
     *,
+    weights: object = None,
+    errors: object = None,
+    assuming: Assume | None,
     keys: GivenKeys,
     level_weights: GivenLevelWeights,
-    admission: Admission,
-    account: Guarantee,
 ) -> Request:
     """One question or several, with the split that was asked for; nothing is read or spent.
 
-    admission: of the session that is asked. Of several, a SELECT takes those of the
-    keys that its GROUP BY names, and the level weights where it has levels. account: what a budget
-    is taken from. Raises what is wrong with a question, naming it.
+    Of several, a SELECT takes those of the keys that its GROUP BY names, and the level weights
+    where it has levels. Raises what is wrong with a question, naming it.
     """
+    admission, account = context.admission, context.budget
     several = members_of(query) is not None
 
     def read(one: object) -> tuple[Query, Select | None]:

@@ -21,11 +21,12 @@ import enum
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -33,14 +34,12 @@ import numpy as np
 from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.ledger.entries import Charge, Reservation
-from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
-from unacorda.query.engines.engine import Admission, Admitted, HeldRows, sql_of
+from unacorda.query.engines.engine import Admitted, HeldRows, sql_of
 from unacorda.query.engines.fit_sums import (
     Counted,
     FitRelation,
@@ -50,7 +49,7 @@ from unacorda.query.engines.fit_sums import (
     noise_of,
     size_of,
 )
-from unacorda.query.execution import check_engine, reserve, salt_from
+from unacorda.query.execution import ExecutionContext, check_engine, salt_from
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression
 from unacorda.query.plan.query import Query
@@ -380,50 +379,27 @@ class Fits(Protocol):
 M = TypeVar("M", bound=Fits)
 
 
-def fitted(
-    model: M,
-    rows: FitRows,
-    admission: Admission,
-    ledger: Ledger | SubAccount,
-    dataset: str,
-    *,
-    account: Guarantee,
-    bits: RandomBits,
-    notes: Mapping[str, str | None],
-) -> M:
-    """Fit a model; raises as `Session.fit` does.
-
-    admission: of the session that is asked; notes: who asks, and what for.
-    """
+def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
+    """Fit a model; raises as `Session.fit` does."""
     request = _asks(model)
-    engine = admission.engine
-    check_engine(engine)
-    salt = salt_from(bits)
-    request_price(request, account)  # refuses a budget of another unit
-    admitted = admission.admit(rows.query, salt=salt)
+    check_engine(context.admission.engine)
+    salt = salt_from(context.bits)
+    request_price(request, context.budget)  # refuses a budget of another unit
+    admitted = context.admission.admit(rows.query, salt=salt)
     rehearsal = _Rehearsal(rows=rows, asked=admitted)
     copy.copy(model).fit_table(NoisyTable.of(rows, rehearsal, whole=_FREE))
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
-    asked = Charge(
-        cost=charge(event, request, account),
-        event=event,
-        request=request,
-        reproducible=not bits.secure,
-        plan_digest=_digest(model, rows),
-        salt=salt.to_bytes(16, "big"),
-        limits=rows.query.unit.limits,
-        analyst=notes["analyst"],
-        purpose=notes["purpose"],
+    reservation = context.reserve(
+        event,
+        request,
+        cost=charge(event, request, context.budget),
+        digest=_digest(model, rows),
+        salt=salt,
+        unit=rows.query.unit,
     )
-    reservation = reserve(ledger, dataset, engine, asked)
-    scans = _Scans(
-        rows=rows,
-        asked=admitted,
-        bits=bits,
-        ledger=ledger,
-        reservation=reservation,
-    )
+    commit = partial(context.ledger.commit, reservation)
+    scans = _Scans(rows=rows, asked=admitted, bits=context.bits, commit=commit)
     with closing(scans):
         model.fit_table(NoisyTable.of(rows, scans, whole=whole))
     return model
@@ -473,8 +449,7 @@ class _Scans:
     rows: FitRows
     asked: Admitted
     bits: RandomBits
-    ledger: Ledger | SubAccount
-    reservation: Reservation
+    commit: Callable[[], None]
     _held: HeldRows | None = None
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
@@ -521,7 +496,7 @@ class _Scans:
             exact = self._there.run(select, measures=measures).sums
             self.asked.engine.check_sources()
             if not self._committed:
-                self.ledger.commit(self.reservation)
+                self.commit()
                 self._committed = True
             found += [column[0] if column else 0 for column in exact]
         return found

@@ -23,7 +23,7 @@ from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import RowSearch, SplitPart
+from unacorda.ledger.entries import SplitPart
 from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import find_bounds
@@ -34,7 +34,7 @@ from unacorda.query.engines.engine import Admission, Engine, check_timeout
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
-from unacorda.query.execution import Request, execute, read_request
+from unacorda.query.execution import ExecutionContext, execute, find_rows, read_request
 from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.expressions.types import encodable
 from unacorda.query.noise.key_selection import GivenKeys
@@ -45,7 +45,6 @@ from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
 from unacorda.query.plan.relation import Relation, SourceTable
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Batch, Release
-from unacorda.query.results.row_search import find_rows
 from unacorda.query.results.simulation import Assume, assumed_of
 from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
 from unacorda.query.schema.table import TableSchema, scopes_of
@@ -58,102 +57,7 @@ if TYPE_CHECKING:
     from unacorda.query.fit import M
     from unacorda.query.results.description import Description
 
-__all__ = [
-    "Session",
-    "SubSessions",
-    "account_name",
-    "check_affordable",
-    "check_alive",
-    "check_limit",
-    "check_notes",
-    "check_options",
-    "check_tables",
-    "public_of",
-    "starts_of",
-]
-
-
-def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) -> None:
-    """Raise InvalidParameter unless these are named sources, of which none has two names."""
-    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
-    if not _is_mapping(tables) or len(tables) == 0:
-        raise InvalidParameter("tables", tables, expected=expected)
-    for name in tables:
-        if not checks.is_text(name) or "\x00" in name:
-            raise InvalidParameter("tables", name, expected=expected)
-    _check_names("tables", tables)
-    if public is None:
-        return
-    if not _is_mapping(public) or not all(checks.is_text(n) and "\x00" not in n for n in public):
-        expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
-        raise InvalidParameter("public", public, expected=expected)
-    _check_names("public", public)
-    private = set(map(folded, tables))
-    for name in public:
-        if folded(name) in private:
-            expected = "another name than a private table has (capitals do not tell names apart)"
-            raise InvalidParameter("public", name, expected=expected)
-
-
-def _check_names(argument: str, tables: Mapping[str, Any]) -> None:
-    again = twin(tables)
-    if again is not None:
-        expected = "names of tables that differ by more than capitals"
-        raise InvalidParameter(argument, again, expected=expected)
-
-
-def check_options(
-    unit: object, budget: object, columns: object, ledger: object, bits: object
-) -> None:
-    """Raise InvalidParameter for options of another type."""
-    if not isinstance(unit, Person | Row):
-        raise InvalidParameter(
-            "unit", unit, expected="unacorda.Person('id column', max_rows=...) or unacorda.Row()"
-        )
-    if budget is not None:
-        check_limit(budget)
-    if columns is not None and not isinstance(columns, Mapping):
-        raise InvalidParameter(
-            "columns",
-            columns,
-            expected="facts by column name, such as {'age': unacorda.Bounds(0, 120)}",
-        )
-    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
-        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
-        raise InvalidParameter("ledger", shown(ledger), expected=expected)
-    source_of(bits)
-
-
-def check_limit(budget: object) -> None:
-    """Raise InvalidParameter for what limits nothing."""
-    if not isinstance(budget, Guarantee):
-        raise InvalidParameter(
-            "budget",
-            budget,
-            expected="a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)",
-        )
-
-
-def check_notes(**notes: str | None) -> None:
-    """Raise InvalidParameter for notes that no ledger can keep."""
-    for argument, note in notes.items():
-        if note is not None and not (checks.is_text(note) and encodable(note)):
-            raise InvalidParameter(argument, note, expected="text, or None")
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def check_alive(*, closed: bool, copied: bool) -> None:
-    """Raise unless a session may spend. copied: in a fork, with a budget that lives in memory."""
-    if closed:
-        raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
-    if copied:
-        raise LedgerMismatch(
-            "This process is a copy of the one that opened the session, and the budget lives "
-            "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
-        )
+__all__ = ["Session", "check_affordable"]
 
 
 def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
@@ -162,200 +66,7 @@ def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
         raise BudgetExceeded(asked=price, left=left, account=account)
 
 
-def account_name(dataset: str | None, *, durable: bool) -> str:
-    """The account's name in the ledger; InvalidParameter where there must be one and is none."""
-    if dataset is None and durable:
-        raise InvalidParameter(
-            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
-        )
-    if dataset is not None and not (
-        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
-    ):
-        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
-    return "session" if dataset is None else dataset
-
-
-def public_of(
-    engine: Engine, scopes: Mapping[str, TableSchema], sources: Mapping[str, object]
-) -> dict[str, Public]:
-    """The public tables, by name."""
-    return {
-        name: Looked(
-            scope=scopes[name], source=source, relation=engine.scan(name), look=engine.look
-        )
-        for name, source in sources.items()
-    }
-
-
-def starts_of(
-    engine: Engine, scopes: Mapping[str, TableSchema], public: Mapping[str, object]
-) -> dict[str, Relation]:
-    """By name the rows of every private table, with all public tables beside them.
-
-    public: their sources, by name.
-    """
-    beside = public_of(engine, scopes, public)
-    return {
-        name: Relation(source=SourceTable(name=name, scope=scope), scope=scope, public=beside)
-        for name, scope in scopes.items()
-        if name not in beside
-    }
-
-
-class SubSessions:
-    """What a session can be divided into, and until when it is open.
-
-    Each part is a session over the same engine: it closes with the one it came from, and what it
-    spends is debited there too.
-    """
-
-    unit: Unit
-    searches: Mapping[str, Release] = MappingProxyType({})
-    """By table the answers by which `max_rows` was found, of the session that found it alone."""
-    _bits: RandomBits
-    _budget: Guarantee
-    _dataset: str
-    _engine: Engine
-    _ledger: Ledger | SubAccount
-    _notes: Mapping[str, str | None]
-    _owns_ledger: bool
-    _starts: Mapping[str, Relation]
-    _above: tuple[SubSessions, ...] = ()  # those it came from
-    _closed: bool
-    _process: int
-
-    @property
-    def _admission(self) -> Admission:
-        return Admission(engine=self._engine, starts=self._starts, unit=self.unit)
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    def close(self) -> None:
-        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
-        self._closed = True
-        if not self._above:
-            self._engine.close()
-        if self._owns_ledger:
-            self._ledger.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
-
-    def split(
-        self,
-        column: str,
-        *,
-        keys: Iterable[Key],
-        budget: Guarantee,
-        max_parts: int = 1,
-        name: str | None = None,
-    ) -> dict[Key, Self]:
-        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
-
-        Every person is bound, once for all questions, to at most `max_parts` of the parts that they
-        have rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
-        together are debited as they grow. name: of a split that the ledger shall know again: any
-        session that gives it goes on with the same parts and with what they have spent, for the
-        same data alone (a file that changed is refused; what a frame holds no one can tell).
-        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
-        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
-        """
-        self._may_spend()
-        check_limit(budget)
-        Filter(self._budget).admits(budget)  # refuses one of another unit
-        asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
-        unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
-        self._engine.check_sources()
-        split = self._ledger.open_split(
-            self._dataset,
-            limit=budget,
-            max_parts=max_parts,
-            digest=digest_of(unsalted, self._engine, self.unit, max_parts),
-            salt=self._bits.words(2).tobytes(),
-            name=name,
-        )
-        found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
-        ledger, unit = self._ledger, self.unit.in_part
-        children = {}
-        for key, starts in found.items():
-            part = SplitPart(split=split.sequence, key=json.dumps(encode(key)))
-            children[key] = self._child(ledger.scoped(part=part), budget, unit=unit, _starts=starts)
-        return children
-
-    def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
-        """A sub-session whose spending is debited here too, and ends at a limit of its own.
-
-        name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
-        ledger for good: later left out or equal. Nothing is set aside: together the limits may be
-        more than there is. Raises InvalidParameter (also below a part or another analyst),
-        LedgerMismatch, WrongUnit.
-        """
-        self._may_spend()
-        if budget is not None:
-            check_limit(budget)
-        ledger = self._ledger
-        if not isinstance(ledger, Ledger):
-            raise InvalidParameter(
-                "name",
-                name,
-                expected="a session that is no part and no analyst's: begin with "
-                "session.for_analyst(...), which can be split",
-            )
-        if budget is None:
-            budget = ledger.sub_accounts(self._dataset).get(name)
-            if budget is None:
-                raise InvalidParameter(
-                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
-                )
-        ledger.open_sub_account(self._dataset, name, budget)
-        notes = {**self._notes, "analyst": name}
-        return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
-
-    def _child(self, ledger: SubAccount, budget: Guarantee, **changes: Any) -> Self:
-        child, above = object.__new__(type(self)), (*self._above, self)
-        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
-        vars(child).update(vars(self), **rest, **changes)
-        child._ledger, child._budget = ledger, budget
-        return child
-
-    def _may_spend(self) -> None:
-        closed = self._closed or any(above.closed for above in self._above)
-        copied = not self._ledger.durable and os.getpid() != self._process
-        check_alive(closed=closed, copied=copied)
-
-
-def digest_of(
-    found: Mapping[Key, Mapping[str, Relation]], engine: Engine, unit: Unit, max_parts: int
-) -> str:
-    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
-
-    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
-    the software that runs it, and what tells files from others: another of these draws other parts.
-    """
-    first = next(iter(found.values()))
-    stated = {
-        "tables": {
-            name: relation(rows, (), SqlContext(unit=unit, scan=engine.scan, salt=0))
-            for name, rows in first.items()
-        },
-        "keys": [encode(key) for key in found],
-        "max_parts": max_parts,
-        "terms": unit.terms,
-        "engine": list(engine.identity),
-    }
-    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
-
-
-class Session(SubSessions):
+class Session:
     """Private answers about tables of people, within one budget.
 
     tables: names to sources: a path to .csv or .tsv (also .gz), .parquet (globs too) or
@@ -389,6 +100,9 @@ class Session(SubSessions):
     PureDP(epsilon=0.5)
     """
 
+    searches: Mapping[str, Release] = MappingProxyType({})
+    """By table the answers by which `max_rows` was found, of the session that found it alone."""
+
     def __init__(
         self,
         tables: Mapping[str, Any],
@@ -407,11 +121,12 @@ class Session(SubSessions):
         threads: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        check_tables(tables, public)
-        check_options(unit, budget, columns, ledger, bits)
-        check_notes(analyst=analyst, purpose=purpose)
+        _check_tables(tables, public)
+        _check_options(unit, budget, columns, ledger, bits)
+        _check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
+        self._above: tuple[Session, ...] = ()  # those it came from
         self._bits = source_of(bits)
         self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
@@ -430,18 +145,17 @@ class Session(SubSessions):
                 public=public,
                 read_public=read_public_table,
             )
-            self._starts = starts_of(self._engine, known, public)
+            self._starts = _starts_of(self._engine, known, public)
             self._owns_ledger = ledger is None or isinstance(ledger, str)
-            self._ledger = (
+            self._ledger: Ledger | SubAccount = (
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
             )
-            self._dataset = account_name(dataset, durable=self._ledger.durable)
+            self._dataset = _account_name(dataset, durable=self._ledger.durable)
             self._budget = self._ledger.open_account(self._dataset, budget, unit.terms).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
                 begun = {name: self.table(name) for name in self.tables}
-                rest: Any = {"ledger": self._ledger, "dataset": self._dataset}
-                self.unit, self.searches = find_rows(unit, begun, ask=self._answered, **rest)
+                self.unit, self.searches = find_rows(self._context, unit, begun)
         except BaseException:
             self._engine.close()
             raise
@@ -470,6 +184,11 @@ class Session(SubSessions):
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
         return tuple(self._starts)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     def table(self, name: str) -> Query:
         """Begin a question about one table."""
@@ -515,7 +234,16 @@ class Session(SubSessions):
         `Assume.from_table(...)` of a public table with these columns, on which the question is
         tried out with and without the limits on a person's rows. The rest as in `evaluate`.
         """
-        asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
+        asked = read_request(
+            self._context,
+            query,
+            budget,
+            weights=weights,
+            errors=errors,
+            assuming=assuming,
+            keys=keys,
+            level_weights=level_weights,
+        )
         priced = PricedBatch.of(asked.together, asked.budget, self._budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming)
 
@@ -570,7 +298,16 @@ class Session(SubSessions):
         """
         if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
-        asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
+        asked = read_request(
+            self._context,
+            query,
+            budget,
+            weights=weights,
+            errors=errors,
+            assuming=assuming,
+            keys=keys,
+            level_weights=level_weights,
+        )
         together = asked.together
         releases = tuple(
             release if select is None else arranged(release, select)
@@ -605,7 +342,9 @@ class Session(SubSessions):
         make = budgets_of(kind, delta, account=self._budget)
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
-        asked = self._asked((query, some, None, None, assuming), keys, level_weights)
+        asked = read_request(
+            self._context, query, some, assuming=assuming, keys=keys, level_weights=level_weights
+        )
         (one,) = asked.together.queries
         (assumed,) = assumed_of([one], assuming, account=self._budget)
         return least_budget(one, make, targets_of(error, one), assumed)
@@ -668,9 +407,8 @@ class Session(SubSessions):
 
         query = self._admission.begun(table)
         rows = rows_of(query, features=features, target=target, weight=weight)
-        self._may_spend()
-        rest: Any = {"account": self._budget, "bits": self._bits, "notes": self._notes}
-        return fitted(model, rows, self._admission, self._ledger, self._dataset, **rest)
+        self._check_alive()
+        return fitted(self._context, model, rows)
 
     def sql(
         self,
@@ -699,19 +437,246 @@ class Session(SubSessions):
         select = parse_select(text, start=self.table)
         return build_query(select, keys=keys, level_weights=level_weights), select
 
+    def split(
+        self,
+        column: str,
+        *,
+        keys: Iterable[Key],
+        budget: Guarantee,
+        max_parts: int = 1,
+        name: str | None = None,
+    ) -> dict[Key, Self]:
+        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
+
+        Every person is bound, once for all questions, to at most `max_parts` of the parts that they
+        have rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
+        together are debited as they grow. name: of a split that the ledger shall know again: any
+        session that gives it goes on with the same parts and with what they have spent, for the
+        same data alone (a file that changed is refused; what a frame holds no one can tell).
+        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
+        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
+        """
+        self._check_alive()
+        _check_limit(budget)
+        Filter(self._budget).admits(budget)  # refuses one of another unit
+        asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
+        unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
+        self._engine.check_sources()
+        split = self._ledger.open_split(
+            self._dataset,
+            limit=budget,
+            max_parts=max_parts,
+            digest=_digest_of(unsalted, self._engine, self.unit, max_parts),
+            salt=self._bits.words(2).tobytes(),
+            name=name,
+        )
+        found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
+        ledger, unit = self._ledger, self.unit.in_part
+        children = {}
+        for key, starts in found.items():
+            part = SplitPart(split=split.sequence, key=json.dumps(encode(key)))
+            children[key] = self._child(ledger.scoped(part=part), budget, unit=unit, _starts=starts)
+        return children
+
+    def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
+        """A sub-session whose spending is debited here too, and ends at a limit of its own.
+
+        name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
+        ledger for good: later left out or equal. Nothing is set aside: together the limits may be
+        more than there is. Raises InvalidParameter (also below a part or another analyst),
+        LedgerMismatch, WrongUnit.
+        """
+        self._check_alive()
+        if budget is not None:
+            _check_limit(budget)
+        ledger = self._ledger
+        if not isinstance(ledger, Ledger):
+            raise InvalidParameter(
+                "name",
+                name,
+                expected="a session that is no part and no analyst's: begin with "
+                "session.for_analyst(...), which can be split",
+            )
+        if budget is None:
+            budget = ledger.sub_accounts(self._dataset).get(name)
+            if budget is None:
+                raise InvalidParameter(
+                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
+                )
+        ledger.open_sub_account(self._dataset, name, budget)
+        notes = {**self._notes, "analyst": name}
+        return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
+
+    def close(self) -> None:
+        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        self._closed = True
+        if not self._above:
+            self._engine.close()
+        if self._owns_ledger:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
+
     def __repr__(self) -> str:
         return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"
 
-    def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Request:
-        rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}
-        return read_request(*given, admission=self._admission, **rest)
+    @property
+    def _admission(self) -> Admission:
+        return Admission(engine=self._engine, starts=self._starts, unit=self.unit)
 
-    def _answered(
-        self, together: QueryBatch, budget: Guarantee, search: RowSearch | None = None
-    ) -> tuple[Release, ...]:
-        """The answers to all questions, or none; search: that they are one."""
+    @property
+    def _context(self) -> ExecutionContext:
+        return ExecutionContext(
+            admission=self._admission,
+            ledger=self._ledger,
+            dataset=self._dataset,
+            budget=self._budget,
+            bits=self._bits,
+            notes=self._notes,
+        )
+
+    def _child(self, ledger: SubAccount, budget: Guarantee, **changes: Any) -> Self:
+        """A session over the same engine, which closes with this one and debits it too."""
+        child, above = object.__new__(type(self)), (*self._above, self)
+        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
+        vars(child).update(vars(self), **rest, _ledger=ledger, _budget=budget, **changes)
+        return child
+
+    def _check_alive(self) -> None:
+        """Raise unless the session may spend."""
+        if self._closed or any(above.closed for above in self._above):
+            raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
+        if not self._ledger.durable and os.getpid() != self._process:
+            raise LedgerMismatch(
+                "This process is a copy of the one that opened the session, and the budget lives "
+                "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
+            )
+
+    def _answered(self, together: QueryBatch, budget: Guarantee) -> tuple[Release, ...]:
+        """The answers to all questions, or none."""
         priced = PricedBatch.of(together, budget, self._budget)
-        self._may_spend()
-        ledger, dataset, notes = self._ledger, self._dataset, self._notes
-        rest: Any = {"bits": self._bits, "notes": notes, "search": search}
-        return execute(priced, self._admission, ledger, dataset, **rest)
+        self._check_alive()
+        return execute(self._context, priced)
+
+
+def _check_tables(tables: object, public: object) -> None:
+    """Raise InvalidParameter unless these are named sources, of which none has two names."""
+    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
+    private = _names_of("tables", tables, expected=expected)
+    if not private:
+        raise InvalidParameter("tables", tables, expected=expected)
+    if public is None:
+        return
+    expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
+    for name in _names_of("public", public, expected=expected):
+        if folded(name) in map(folded, private):
+            expected = "another name than a private table has (capitals do not tell names apart)"
+            raise InvalidParameter("public", name, expected=expected)
+
+
+def _names_of(argument: str, tables: object, *, expected: str) -> list[str]:
+    """The names in a mapping; InvalidParameter where one is none, or two differ by capitals."""
+    if not isinstance(tables, Mapping):
+        raise InvalidParameter(argument, tables, expected=expected)
+    for name in tables:
+        if not checks.is_text(name) or "\x00" in name:
+            raise InvalidParameter(argument, name, expected=expected)
+    again = twin(tables)
+    if again is not None:
+        expected = "names of tables that differ by more than capitals"
+        raise InvalidParameter(argument, again, expected=expected)
+    return list(tables)
+
+
+def _check_options(
+    unit: object, budget: object, columns: object, ledger: object, bits: object
+) -> None:
+    """Raise InvalidParameter for options of another type."""
+    if not isinstance(unit, Person | Row):
+        expected = "unacorda.Person('id column', max_rows=...) or unacorda.Row()"
+        raise InvalidParameter("unit", unit, expected=expected)
+    if budget is not None:
+        _check_limit(budget)
+    if columns is not None and not isinstance(columns, Mapping):
+        expected = "facts by column name, such as {'age': unacorda.Bounds(0, 120)}"
+        raise InvalidParameter("columns", columns, expected=expected)
+    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
+        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
+        raise InvalidParameter("ledger", shown(ledger), expected=expected)
+    source_of(bits)
+
+
+def _check_limit(budget: object) -> None:
+    """Raise InvalidParameter for what limits nothing."""
+    if not isinstance(budget, Guarantee):
+        expected = "a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)"
+        raise InvalidParameter("budget", budget, expected=expected)
+
+
+def _check_notes(**notes: str | None) -> None:
+    """Raise InvalidParameter for notes that no ledger can keep."""
+    for argument, note in notes.items():
+        if note is not None and not (checks.is_text(note) and encodable(note)):
+            raise InvalidParameter(argument, note, expected="text, or None")
+
+
+def _account_name(dataset: str | None, *, durable: bool) -> str:
+    """The account's name in the ledger; InvalidParameter where there must be one and is none."""
+    if dataset is None and durable:
+        raise InvalidParameter(
+            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
+        )
+    if dataset is None:
+        return "session"
+    if not (checks.is_text(dataset) and dataset.strip() and encodable(dataset)):
+        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
+    return dataset
+
+
+def _starts_of(
+    engine: Engine, scopes: Mapping[str, TableSchema], public: Mapping[str, object]
+) -> dict[str, Relation]:
+    """By name the rows of every private table, with all public tables beside them.
+
+    public: their sources, by name.
+    """
+    beside: dict[str, Public] = {
+        name: Looked(
+            scope=scopes[name], source=source, relation=engine.scan(name), look=engine.look
+        )
+        for name, source in public.items()
+    }
+    return {
+        name: Relation(source=SourceTable(name=name, scope=scope), scope=scope, public=beside)
+        for name, scope in scopes.items()
+        if name not in beside
+    }
+
+
+def _digest_of(
+    found: Mapping[Key, Mapping[str, Relation]], engine: Engine, unit: Unit, max_parts: int
+) -> str:
+    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
+
+    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
+    the software that runs it, and what tells files from others: another of these draws other parts.
+    """
+    first = next(iter(found.values()))
+    stated = {
+        "tables": {
+            name: relation(rows, (), SqlContext(unit=unit, scan=engine.scan, salt=0))
+            for name, rows in first.items()
+        },
+        "keys": [encode(key) for key in found],
+        "max_parts": max_parts,
+        "terms": unit.terms,
+        "engine": list(engine.identity),
+    }
+    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
