@@ -127,20 +127,26 @@ def _arms(hint: Any) -> tuple[Any, ...]:
 
 def _read(plain: object, hint: Any, at: str) -> Any:
     """The value if it is of this single type, else _NO."""
+    origin, parts = get_origin(hint), get_args(hint)
     if hint in _WORDS:
         return _read_plain(plain, hint)
-    origin = get_origin(hint)
-    if origin is Literal:
-        fits = any(type(plain) is type(one) and plain == one for one in get_args(hint))
-        return plain if fits else _NO
-    if origin is tuple:
-        return _read_tuple(plain, get_args(hint), at)
-    if origin in {collections.abc.Mapping, dict}:
-        return _read_mapping(plain, get_args(hint)[1], at)
     if hint in _GUARANTEES:
         return _read_guarantee(plain, hint)
     if dataclasses.is_dataclass(hint):
         return _read_fields(plain, hint, at)
+    if origin is Literal:
+        fits = any(type(plain) is type(one) and plain == one for one in parts)
+        return plain if fits else _NO
+    if origin is tuple and isinstance(plain, list):
+        hints = (parts[0],) * len(plain) if parts[1:] == (Ellipsis,) else parts
+        if len(hints) == len(plain):
+            pairs = zip(plain, hints, strict=True)
+            return tuple(decode(one, part, at=f"{at}[...]") for one, part in pairs)
+    mapped = origin in {collections.abc.Mapping, dict}
+    if mapped and isinstance(plain, dict) and all(map(encodable, plain)):
+        return {n: decode(one, parts[1], at=f"{at}[{n!r}]") for n, one in plain.items()}
+    if origin is not None:
+        return _NO
     return next((one for one in hint if type(plain) is str and one.value == plain), _NO)
 
 
@@ -170,23 +176,6 @@ def _same(plain: object, read: Callable[[], object]) -> Any:
         found = read()
         return found if encode(found) == plain else _NO
     return _NO
-
-
-def _read_tuple(plain: object, hints: tuple[Any, ...], at: str) -> Any:
-    if not isinstance(plain, list):
-        return _NO
-    if len(hints) == 2 and hints[1] is Ellipsis:
-        hints = (hints[0],) * len(plain)
-    if len(plain) != len(hints):
-        return _NO
-    part = f"{at}[...]"
-    return tuple(decode(one, hint, at=part) for one, hint in zip(plain, hints, strict=True))
-
-
-def _read_mapping(plain: object, hint: Any, at: str) -> Any:
-    if not isinstance(plain, dict) or not all(map(encodable, plain)):
-        return _NO
-    return {name: decode(one, hint, at=f"{at}[{name!r}]") for name, one in plain.items()}
 
 
 def _read_guarantee(plain: object, hint: type) -> Any:

@@ -32,7 +32,6 @@ from unacorda.query.schema.table import TableSchema
 __all__ = [
     "Group",
     "grouped",
-    "keys_of_table",
     "public_column",
     "typed_keys",
     "without_tables",
@@ -41,13 +40,16 @@ __all__ = [
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
-def without_tables(scope: TableSchema, columns: Sequence[str], keys: Any) -> Any:
-    """The keys of `group_by`, where public tables stand replaced by the lists that they hold."""
+def without_tables(scope: TableSchema, columns: Mapping[str, str], keys: Any) -> Any:
+    """The keys of `group_by`, where public tables stand replaced by the lists that they hold.
+
+    columns: by its name in a table the column to group by.
+    """
     if is_table(keys):
-        return keys_of_table(scope, dict(zip(columns, columns, strict=True)), keys)
+        return _keys_of_table(scope, columns, keys)
     if isinstance(keys, Mapping) and any(is_table(values) for values in keys.values()):
         return {
-            name: keys_of_table(scope, {name: name}, values, argument=f"keys[{name!r}]")
+            name: _keys_of_table(scope, {name: columns[name]}, values, argument=f"keys[{name!r}]")
             if is_table(values) and name in columns
             else values
             for name, values in keys.items()
@@ -55,7 +57,7 @@ def without_tables(scope: TableSchema, columns: Sequence[str], keys: Any) -> Any
     return keys
 
 
-def keys_of_table(
+def _keys_of_table(
     scope: TableSchema, columns: Mapping[str, str], source: object, *, argument: str = "keys"
 ) -> list[Any]:
     """The lines of a public table as keys: tuples, or single values where there is one column.
@@ -206,7 +208,7 @@ def grouped(
 
     keys: as `group_by` takes them. Raises InvalidParameter, naming the hint.
     """
-    keys = without_tables(scope, columns, keys)
+    keys = without_tables(scope, {name: name for name in columns}, keys)
     if isinstance(keys, PrivateKeys):
         keys = {name: _declared(scope, name) or keys for name in columns}
     if isinstance(keys, Mapping) and not set(keys) <= set(columns):

@@ -66,7 +66,13 @@ def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns)
         raise InvalidParameter("on", on, expected=f"columns to compare with those of {table!r}")
     pairs = tuple(_pair(rows.scope, scope, left, right) for left, right in named.items())
     names = _names(rows.scope, scope, columns, skip=set(named.values()))
-    leaves = {new: _renamed(new, public.leaves(old)) for new, old in names.items()}
+    leaves = {
+        new: tuple(
+            dataclasses.replace(leaf, column=_column(new, leaf.column), label=new)
+            for leaf in public.leaves(old)
+        )
+        for new, old in names.items()
+    }
     facts = {new: _missing(fact, how) for new, old in names.items() if (fact := public.fact(old))}
     keys = [
         join_key(pair.right.kind, f"({leaf.sql})")
@@ -391,14 +397,6 @@ def _readings(scope: TableSchema, label: str) -> tuple[Column, ...]:
     if label in scope.derived:
         return (scope.derived[label],)
     return tuple(leaf.column for leaf in scope.leaves[label])
-
-
-def _renamed(label: str, leaves: Sequence[ColumnReading]) -> tuple[ColumnReading, ...]:
-    """The readings of a column of another table, under another name."""
-    return tuple(
-        dataclasses.replace(leaf, column=_column(label, leaf.column), label=label)
-        for leaf in leaves
-    )
 
 
 def _passed(label: str, column: Column) -> ColumnReading:

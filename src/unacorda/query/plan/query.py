@@ -104,7 +104,11 @@ class Query:
         if self.groups:
             names = ", ".join(repr(group.label) for group in self.groups)
             levels = "" if self.margins is None else f"; {self.margins}"
-            parts.append(f"group_by({names}; {self._keys_in_words()}{levels})")
+            keys = f"{len(self.keys):,} keys"
+            if self.private is not None:
+                beside = f", beside {len(self.keys):,} public ones" if self.public_groups else ""
+                keys = f"private keys{beside}"
+            parts.append(f"group_by({names}; {keys}{levels})")
         if self.aggregates:
             parts.append(f"agg({', '.join(self.aggregates)})")
         return ".".join(parts)
@@ -164,9 +168,8 @@ class Query:
         row becomes at most 1,000 by all steps and joins of a question together.
         """
         self._before_groups("explode")
-        return dataclasses.replace(
-            self, rows=self.rows.explode(column, separator=separator, most=most, into=into)
-        )
+        rows = self.rows.explode(column, separator=separator, most=most, into=into)
+        return dataclasses.replace(self, rows=rows)
 
     def join(
         self,
@@ -194,19 +197,13 @@ class Query:
         """
         self._before_groups("join")
         if isinstance(other, Query):
-            rows = matched(
-                self.rows,
-                self._beside("join", other),
-                on=on,
-                how=how,
-                columns=columns,
-                max_rows=max_rows,
-            )
-        else:
-            if max_rows is not None:
-                expected = "it for private tables alone: of a public one all rows may be met"
-                raise InvalidParameter("max_rows", max_rows, expected=expected)
+            beside = self._beside("join", other)
+            rows = matched(self.rows, beside, on=on, how=how, columns=columns, max_rows=max_rows)
+        elif max_rows is None:
             rows = looked_up(self.rows, other, on=on, how=how, columns=columns)
+        else:
+            expected = "it for private tables alone: of a public one all rows may be met"
+            raise InvalidParameter("max_rows", max_rows, expected=expected)
         return dataclasses.replace(self, rows=rows)
 
     def union(self, other: Query) -> Query:
@@ -308,7 +305,15 @@ class Query:
                     f"{aggregate.lines:,} lines for each key",
                     expected="it alone in its agg(): ask the others in a question of their own",
                 )
-        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates)).checked()
+        for name, aggregate in bound.items():  # all of them are held at once
+            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
+                raise InvalidParameter(
+                    name,
+                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins "
+                    "or values",
+                )
+        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
 
     @property
     def begun(self) -> bool:
@@ -432,18 +437,6 @@ class Query:
             self, groups=groups, keys=keys, private=None, aggregates=aggregates
         )
 
-    def checked(self) -> Query:
-        """The same, if all its integers can be held at once."""
-        for name, aggregate in self.aggregates.items():
-            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
-                raise InvalidParameter(
-                    name,
-                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
-                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins "
-                    "or values",
-                )
-        return self
-
     def weighted(self, weights: Mapping[str, Fraction]) -> Query:
         """The same question with these weights of its aggregates, by name."""
         aggregates, asked = (
@@ -465,12 +458,6 @@ class Query:
     def _weight(self) -> Fraction:
         found = Fraction(0) if self.private is None else self.private.weight
         return sum((a.weight for a in self.aggregates.values()), found)
-
-    def _keys_in_words(self) -> str:
-        if self.private is None:
-            return f"{len(self.keys):,} keys"
-        beside = f", beside {len(self.keys):,} public ones" if self.public_groups else ""
-        return f"private keys{beside}"
 
     def digest(self) -> str:
         """SHA-256 of what is asked, a function of the question alone."""
@@ -727,24 +714,19 @@ def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
     """The fewest scans that answer all questions, in the order of their first ones."""
     together: list[list[int]] = []
     for place, query in enumerate(queries):
-        for members in together:
-            if _alike(queries[members[0]], query):
-                members.append(place)
-                break
-        else:
+        alike = (members for members in together if _alike(queries[members[0]], query))
+        members = next(alike, None)
+        if members is None:
             together.append([place])
+        else:
+            members.append(place)
     return tuple(_scan(queries, members) for members in together)
 
 
 def _alike(one: Query, other: Query) -> bool:
-    return (
-        one.rows == other.rows
-        and one.unit == other.unit
-        and one.groups == other.groups
-        and one.keys == other.keys
-        and one.private is other.private is None
-        and one.margins == other.margins
-    )
+    """Whether all but the aggregates is the same, and no keys are to be found."""
+    rest = {name: getattr(one, name) for name in ("aggregates", "asked", "level_weights")}
+    return one.private is None and one == dataclasses.replace(other, **rest)
 
 
 def _scan(queries: Sequence[Query], members: Sequence[int]) -> Scan:

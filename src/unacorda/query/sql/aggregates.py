@@ -173,7 +173,7 @@ class Aggregates:
                 parts = node.expressions
             case exp.Expression() if given(node) <= {"this", "expression"}:
                 head = type(node)
-                parts = [part for part in (node.this, node.args.get("expression")) if part]
+                parts = [node.args[key] for key in ("this", "expression") if key in given(node)]
             case _:
                 return None
         if head in ("HISTOGRAM", "HISTOGRAM_NUMERIC") and len(parts) == 2:

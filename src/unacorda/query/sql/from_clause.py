@@ -471,15 +471,16 @@ class _Sources:
     public: dict[str, Public] = field(default_factory=dict)
     level: int = 0
 
-    def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
-        return fault(self.text, reason, hint, at)
-
     def listed(self, clause: exp.Expression) -> list[exp.CTE]:
         """The entries of WITH."""
         if given(clause) != {"expressions"}:
-            raise self.fault("it uses WITH RECURSIVE", "Write WITH name AS (SELECT ...).", clause)
+            raise fault(
+                self.text, "it uses WITH RECURSIVE", "Write WITH name AS (SELECT ...).", clause
+            )
         if len(clause.expressions) > _MOST_SELECTS:
-            raise self.fault(f"WITH has more than {_MOST_SELECTS} entries", "Write fewer.", clause)
+            raise fault(
+                self.text, f"WITH has more than {_MOST_SELECTS} entries", "Write fewer.", clause
+            )
         for common in clause.expressions:
             alias = common.args.get("alias")
             plain = isinstance(common, exp.CTE) and given(common) <= {
@@ -488,7 +489,8 @@ class _Sources:
                 "materialized",
             }
             if not plain or alias is None or given(alias) != {"this"}:
-                raise self.fault(
+                raise fault(
+                    self.text,
                     f"an entry of WITH has an unknown form, at {errors.fragment(common)!r}",
                     "Write WITH name AS (SELECT a, b AS c FROM table WHERE ...).",
                     common,
@@ -499,11 +501,11 @@ class _Sources:
         """What the FROM of a SELECT offers, with all that is joined to it."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if not isinstance(clause, exp.From):
-            raise self.fault("it has no FROM", _PLAIN, tree)
+            raise fault(self.text, "it has no FROM", _PLAIN, tree)
         found = self.relation(clause.this)
         joins = tree.args.get("joins") or ()
         if len(joins) > _MOST_SELECTS:
-            raise self.fault(f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
+            raise fault(self.text, f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
         if found.query is None and (joins or self.level == 0):
             self.begun(found.table, clause.this)  # which refuses a public table
         for join in joins:
@@ -519,7 +521,7 @@ class _Sources:
         else:
             self.public.update(query.rows.public)
             return query
-        raise self.fault(f"{table[:60]!r} is none of the tables of people", hint, at)
+        raise fault(self.text, f"{table[:60]!r} is none of the tables of people", hint, at)
 
     def relation(self, relation: exp.Expression) -> Source:
         """What a table, an entry of WITH or a sub-select offers."""
@@ -532,7 +534,7 @@ class _Sources:
                 qualifier = alias.name if alias else name
             case _:
                 reason = f"it reads more than a plain table, at {errors.fragment(relation)!r}"
-                raise self.fault(reason, _PLAIN, relation)
+                raise fault(self.text, reason, _PLAIN, relation)
         if name.casefold() in self.entries:
             return replace(self.entries[name.casefold()], qualifier=qualifier)
         query = None if name in self.public else self.begun(name, relation)
@@ -555,7 +557,7 @@ class _Sources:
             return self.together(tree, name)
         if not isinstance(tree, exp.Select):
             shown = errors.fragment(tree)
-            raise self.fault(f"a sub-select is none, at {shown!r}", ROW_WISE, tree)
+            raise fault(self.text, f"a sub-select is none, at {shown!r}", ROW_WISE, tree)
         if self.level > _MOST_SELECTS:
             raise errors.too_deep(self.text)
         clauses(self.text, tree, _CLAUSES)
@@ -568,30 +570,40 @@ class _Sources:
             node = projection.this if isinstance(projection, exp.Alias) else projection
             if isinstance(node, exp.Star) and not given(node):
                 if set(columns) & set(source.columns):
-                    raise self.fault("it selects a column twice", "Select it once.", node)
+                    raise fault(self.text, "it selects a column twice", "Select it once.", node)
                 columns |= source.columns
                 continue
-            self.refuse_aggregates(node)
-            found, shown = source.read(node), shown_name(projection)
+            found = node.find(exp.AggFunc, exp.Window)
+            if found is not None:
+                raise fault(
+                    self.text,
+                    f"a sub-select aggregates, at {errors.fragment(found)!r}",
+                    "Aggregate in the outer SELECT only; ORDER BY, LIMIT and HAVING stand there "
+                    "too.",
+                    found,
+                )
+            meant, shown = source.read(node), shown_name(projection)
             if not shown:
-                raise self.fault(
+                raise fault(
+                    self.text,
                     f"{errors.fragment(node)!r} has no name in a sub-select",
                     "Name it with AS: SELECT FLOOR(age / 10) AS decade.",
                     node,
                 )
             if shown.casefold() in columns:
-                raise self.fault(
+                raise fault(
+                    self.text,
                     f"two columns of a sub-select are named {shown[:60]!r}",
                     "Name them apart with AS.",
                     projection,
                 )
-            if not isinstance(found, Name):
+            if not isinstance(meant, Name):
                 if source.query is not None and len(source.query.steps) >= _MOST_STEPS:
                     reason = f"it takes more than {_MOST_STEPS} steps"
-                    raise self.fault(reason, "Derive fewer columns.", tree)
+                    raise fault(self.text, reason, "Derive fewer columns.", tree)
                 label = free_name(shown, source.taken)
-                source, found = source.derive(label, found, node), Name(label)
-            columns[shown.casefold()] = (shown, found.name)
+                source, meant = source.derive(label, meant, node), Name(label)
+            columns[shown.casefold()] = (shown, meant.name)
         return replace(
             source,
             name=name or "the sub-select",
@@ -616,12 +628,3 @@ class _Sources:
         inner = replace(self, level=self.level + 1)
         left, right = (inner.selected(part, name) for part in (tree.this, tree.expression))
         return united(left, right, tree)
-
-    def refuse_aggregates(self, node: object) -> None:
-        found = node.find(exp.AggFunc, exp.Window) if isinstance(node, exp.Expression) else None
-        if found is not None:
-            raise self.fault(
-                f"a sub-select aggregates, at {errors.fragment(found)!r}",
-                "Aggregate in the outer SELECT only; ORDER BY, LIMIT and HAVING stand there too.",
-                found,
-            )

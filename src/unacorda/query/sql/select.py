@@ -24,9 +24,8 @@ from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.plan.groups import keys_of_table
+from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
-from unacorda.query.schema.sources import is_table
 from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
 from unacorda.query.sql.from_clause import (
     Place,
@@ -51,6 +50,7 @@ _HAVING = (
     "COUNT(*) AS n FROM visits GROUP BY county HAVING n >= 50."
 )
 _ORDER = "Order by a column of the SELECT list, or compute with such columns."
+_ORDERED = {"this", "desc", "nulls_first"}
 _SELECTED = "Put it behind GROUP BY, or inside an aggregate such as AVG(x)."
 
 
@@ -76,23 +76,13 @@ class _Outputs:
         place = errors.of_node(self.source.text, entry.tree)
         return Computed(alias=entry.alias, expression=expression, place=place)
 
-    def having(self, clause: exp.Expression | None) -> str | None:
-        """The condition on released rows."""
-        if clause is None:
-            return None
-        return self.expression(clause.this, clause="HAVING", hint=_HAVING)
-
     def orderings(self, clause: exp.Expression | None, order: list[str]) -> Iterator[Ordering]:
         """The sort keys; order: the released columns by position."""
         for ordered in clause.expressions if clause is not None else ():
-            if not isinstance(ordered, exp.Ordered) or not given(ordered) <= {
-                "this",
-                "desc",
-                "nulls_first",
-            }:
-                raise self.source.fault(
-                    "it orders in an unknown way", "Write ORDER BY n DESC.", ordered
-                )
+            known = isinstance(ordered, exp.Ordered) and given(ordered) <= _ORDERED
+            if not known:
+                reason = "it orders in an unknown way"
+                raise self.source.fault(reason, "Write ORDER BY n DESC.", ordered)
             place = ordered.this
             number = int(place.name) if isinstance(place, exp.Literal) and place.is_int else 0
             if 1 <= number <= len(order):
@@ -110,15 +100,12 @@ class _Outputs:
         """The literal whole number of LIMIT or OFFSET."""
         if clause is None:
             return None
-        found: Node | None = None
         if given(clause) == {"expression"}:
-            found = Reader(text=self.source.text).read(clause.expression)
-        value = found.value if isinstance(found, Literal) else None
-        if type(value) is not int or value < 0:
-            raise self.source.fault(
-                f"its {word} is no literal whole number", f"Write {word} 10.", clause
-            )
-        return value
+            match Reader(text=self.source.text).read(clause.expression):
+                case Literal(value) if type(value) is int and value >= 0:
+                    return value
+        reason = f"its {word} is no literal whole number"
+        raise self.source.fault(reason, f"Write {word} 10.", clause)
 
     def expression(self, node: object, *, clause: str, hint: str) -> str:
         """An expression over released columns, in the input language."""
@@ -357,7 +344,9 @@ class _SelectReading:
                 for entry in named
                 if not isinstance(entry, _Key)
             ),
-            having=outputs.having(having),
+            having=None
+            if having is None
+            else outputs.expression(having.this, clause="HAVING", hint=_HAVING),
             having_place=errors.of_node(text, having),
             order_by=tuple(
                 outputs.orderings(tree.args.get("order"), [entry.alias for entry in named])
@@ -655,12 +644,10 @@ def _check_names(select: Select) -> None:
 
 def _keys(select: Select, keys: Any) -> GivenKeys:
     """The keys by the names of the columns; tables are read by the names in the SELECT."""
-    scope = select.rows.scope
-    if is_table(keys):
-        columns = dict(zip(select.shown, select.groups, strict=True))
-        return keys_of_table(scope, columns, keys)
-    if keys is None or not isinstance(keys, Mapping):
-        return keys  # which group_by checks
+    scope, columns = select.rows.scope, dict(zip(select.shown, select.groups, strict=True))
+    if not isinstance(keys, Mapping):
+        listed: GivenKeys = without_tables(scope, columns, keys)
+        return listed  # which group_by checks
     names = select.group_names
     unknown = [key for key in keys if key not in names]
     if unknown:
@@ -669,12 +656,7 @@ def _keys(select: Select, keys: Any) -> GivenKeys:
             sorted(map(str, unknown)),
             expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
         )
-    found = {
-        names[key]: keys_of_table(scope, {key: names[key]}, values, argument=f"keys[{key!r}]")
-        if is_table(values)
-        else values
-        for key, values in keys.items()
-    }
+    found = {names[key]: values for key, values in without_tables(scope, names, keys).items()}
     if len(found) < len(keys):
         raise InvalidParameter("keys", list(keys), expected="each group column once")
     return found
