@@ -147,11 +147,10 @@ def test_coverage_and_width_at_five_thousand_people(kind: str, name: str) -> Non
 def test_counts_are_covered_from_means_of_one_on(name: str, mean: float) -> None:
     # 100 fits; the mean over coefficients as above, 0.95 -+ 0.07.
     found = of_design("poisson", name, n=5000, fits=100, mean=mean, size=0.3)
-    if found.fits < 20:  # it may say that it cannot, on categories that few counts stand behind
-        assert mean == 1.0
-        return
+    assert found.finite >= 0.9
     assert found.covered.mean() >= 0.88
-    assert np.median(found.widths) <= 1.7
+    # Half of what is known of the slope of income lies in a few people of the largest incomes.
+    assert found.widths.max() <= (1.95 if name == "income, loose" else 1.32)
 
 
 @pytest.mark.slow
@@ -184,9 +183,9 @@ def test_no_family_of_finite_fits_covers_too_seldom(name: str, more: dict[str, f
 @pytest.mark.statistical
 @pytest.mark.parametrize("n", [500, 1000])
 @pytest.mark.parametrize("name", ["AR .9, p 4", "3 dummies 10 %", "exponential", "t3"])
-@pytest.mark.parametrize("kind", ["linear", "logistic", "median"])
+@pytest.mark.parametrize("kind", ["linear", "logistic", "median", "poisson"])
 def test_few_people_are_covered_or_told_apart(kind: str, name: str, n: int) -> None:
-    found = of_design(kind, name, n=n, fits=100)
+    found = of_design(kind, name, n=n, fits=100, size=0.3 if kind == "poisson" else 0.5)
     if found.fits >= 5:
         assert found.covered.mean() * found.fits >= binom.ppf(1e-6, found.fits, 0.93)
 

@@ -139,6 +139,52 @@ def test_every_matrix_of_a_fit_is_of_the_same_rows(monkeypatch: pytest.MonkeyPat
     assert gram == inside
 
 
+def test_the_curvature_of_counts_is_the_derivative_of_cut_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of few people, where many gradients are cut; by differences, and not without the cut."""
+    found: list[Floats] = []
+    gradients: list[Gradient] = []
+    ask = arrays.ArrayRows.ask
+
+    def noting(self: Any, *releases: Any, theta: Any = None) -> Any:
+        gradients.extend(one for one in releases if isinstance(one, Gradient))
+        if isinstance(releases[0], Matrix) and theta is not None:
+            found.extend(_both_ways(self, releases[0], gradients[-1], theta))
+        return ask(self, *releases, theta=theta)
+
+    monkeypatch.setattr(arrays.ArrayRows, "ask", noting)
+    design = DESIGNS["3 dummies 10 %"]
+    drawn = np.random.default_rng(3)
+    x = design.draw(drawn, 1000)
+    y = drawn.poisson(np.exp(2 + x @ [0.3, -0.2, 0.1])).astype(np.float64)
+    inference.PoissonRegression(
+        budget=GDP(1), feature_bounds=design.bounds, largest=100, bits=SeededBits(3)
+    ).fit(x, y)
+    told, by_differences, of_all = found
+    np.testing.assert_allclose(told, by_differences, atol=2e-3)
+    assert np.abs(of_all - told).max() > 0.05
+
+
+def _both_ways(rows: Any, matrix: Matrix, gradient: Gradient, theta: Floats) -> list[Floats]:
+    """M as it is asked, without noise and cap; the derivative of gradients, cut and whole."""
+    everybody, a = slice(0, len(rows.rows)), rows.rows
+
+    def mean(theta: Floats, bound: float) -> Floats:
+        values = rows._of(gradient.of, everybody, theta)
+        length = np.abs(values) * np.linalg.norm(a, axis=1)
+        values = values * np.minimum(1.0, bound / np.maximum(length, 1e-300))
+        return np.asarray(values @ a / len(a))
+
+    def derivative(bound: float) -> Floats:
+        steps = 1e-6 * np.eye(len(theta))
+        columns = [mean(theta + step, bound) - mean(theta - step, bound) for step in steps]
+        return np.array(columns).T / 2e-6
+
+    told = (a * rows._of(matrix.of, everybody, theta)[:, None]).T @ a / len(a)
+    return [np.asarray(told), derivative(gradient.bound), derivative(np.inf)]
+
+
 def _matrices_felt_as_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(noisy_sums, "ROOT_TWO", Fraction(1))
 

@@ -88,7 +88,13 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
         # Of rare events each has a score of about 1, and few may stand behind a feature.
         uncut = 1 + math.sqrt(mean) if mean < 1 else 0.0
         found = fit_rare(
-            rows, loss, prediction=math.log(mean), curvature=mean, loose=True, cut=uncut
+            rows,
+            loss,
+            prediction=math.log(mean),
+            curvature=mean,
+            loose=True,
+            cut=uncut,
+            heavy=mean >= 1,
         )
         parameters = self._tell(rows, found, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]

@@ -73,14 +73,17 @@ def fit_rare(
     stretch: Callable[[float], float] | None = None,
     loose: bool = False,
     cut: float | None = None,
+    heavy: bool = False,
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
 
+    heavy: few rows may hold much of the curvature, so that matrices get more of the budget, and
+    end as far out as their noise allows. The others are of `Newton`.
     Source: docs/proofs/regression.md, section 4.
     """
     metric = whiten(rows)
     d, thrifty = rows.size, thrift(rows)
-    f = max(0.25, thrifty)
+    f = max(0.75 if heavy else 0.25, thrifty)
     shares = _FEW if f == 1 else _MANY
     if f < 1:
         shares = dataclasses.replace(
@@ -103,6 +106,8 @@ def fit_rare(
         stretch=stretch,
         loose=loose,
         cut=cut,
+        heavy=heavy,
+        inside=cut is not None and thrifty > 0.25,
     )
     found = newton.run()
     pooled = found.curvature

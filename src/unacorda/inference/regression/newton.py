@@ -150,7 +150,9 @@ class Newton:
     is so small that rows stay in a metric far from that of the curvature, and that the last phase
     takes one curvature for its steps; loose: the bounds that the loss states may be far too large,
     so that counts say where scores and curvatures end; cut: also cut gradients where counts of
-    their lengths end, at no less than so many radii; stretch: by what a first step
+    their lengths end, at no less than so many radii; heavy: cap curvatures only where noise asks
+    for it, as those of few rows are much of M; inside: M is that of rows whose gradient is not cut,
+    which matters where many are; stretch: by what a first step
     of this squared length is multiplied; penalty: a matrix, in the coefficients of the whitened
     rows.
     """
@@ -165,6 +167,8 @@ class Newton:
     ample: bool = False
     loose: bool = False
     cut: float | None = None
+    heavy: bool = False
+    inside: bool = False
     stretch: Callable[[float], float] | None = None
     penalty: Floats | None = None
 
@@ -235,7 +239,7 @@ class Newton:
             if step == 0:
                 moment = Moment(matrix=np.eye(d) - penalty, deviation=0.0)
             elif step <= phase or not self.ample:
-                asked.append(self._curvature(theta, self.shares.curvature))
+                asked.append(self._curvature(theta, self.shares.curvature, last=step >= phase))
             gradient, *told = rows.ask(*asked, theta=theta)
             if told:
                 (moment,) = told
@@ -302,7 +306,7 @@ class Newton:
         if self.cut is not None:
             joint = lengths_below(
                 self._longest,
-                of=lambda row: np.abs(self._score(row)) * np.sqrt(row.square),
+                of=self._length,
                 share=2 * self.shares.cap,
                 bins=40,
             )
@@ -331,20 +335,28 @@ class Newton:
     def _score(self, row: Row) -> Any:
         return _weighted_score(self.loss, self._square, row)
 
-    def _bending(self, row: Row, *, signed: bool = False) -> Any:
+    def _bending(self, row: Row, *, signed: bool, last: bool) -> Any:
         top = self.loss.curvature_bound
         least = -top if signed else 0.0
-        found = np.clip(self.loss.curvature(row.prediction, row.target), least, top)
-        return row.weight(self._square) * found
+        found = row.weight(self._square) * np.clip(
+            self.loss.curvature(row.prediction, row.target), least, top
+        )
+        if not (self.inside and last):
+            return found
+        # A gradient that is cut does not change with the coefficients.
+        return np.where(self._length(row) <= self._longest, found, 0.0)
 
-    def _cap(self, theta: Floats, share: float, *, signed: bool) -> float:
+    def _length(self, row: Row) -> Any:
+        return np.abs(self._score(row)) * np.sqrt(row.square)
+
+    def _cap(self, theta: Floats, share: float, *, signed: bool, last: bool) -> float:
         """Where counts of w v |a|^2 end, if that matters beside what bounds it anyhow."""
         top, size = self._square * self._curvature_end, self.rows.size
         if norm_of(self.rows.noise(MATRIX, top, share), size) <= _NO_NOISE:
             return top
         asked = lengths_below(
             top,
-            of=lambda row: np.abs(self._bending(row, signed=signed)) * row.square,
+            of=lambda row: np.abs(self._bending(row, signed=signed, last=last)) * row.square,
             share=self.shares.cap,
             bins=30,
         )
@@ -352,15 +364,17 @@ class Newton:
         noise = self.rows.noise(MATRIX, 1.0, self.shares.curvature)
         affordable = min(_NOISE_OF_MATRICES / norm_of(noise, size), top)
         # Below a part of that, noise is no reason to cut curvatures that counts may have missed.
-        least = affordable / (3 if self.cut is None else 2)
+        least = affordable / (1 if self.heavy else 3 if self.cut is None else 2)
         return max(
             cap_of(found, top, affordable=math.inf if self.cut is None else affordable), least
         )
 
-    def _curvature(self, theta: Floats, share: float, *, signed: bool = False) -> Matrix:
+    def _curvature(
+        self, theta: Floats, share: float, *, last: bool, signed: bool = False
+    ) -> Matrix:
         return Matrix(
-            of=lambda row: self._bending(row, signed=signed),
-            bound=self._cap(theta, share, signed=signed),
+            of=lambda row: self._bending(row, signed=signed, last=last),
+            bound=self._cap(theta, share, signed=signed, last=last),
             share=share_of(share),
             signed=signed,
         )
@@ -386,7 +400,7 @@ class Newton:
     def _end(self, theta: Floats, *, signed: bool) -> tuple[Moment, Moment, float]:
         """M, Q and the trace of Q where the steps ended; M takes all that counts have left."""
         most, shares = self._longest**2, self.shares
-        asked = self._curvature(theta, shares.last, signed=signed)
+        asked = self._curvature(theta, shares.last, last=True, signed=signed)
         over = self.rows.left * (1 - 1e-6) - shares.scores - shares.level
         end, scores, (level, noise) = self.rows.ask(
             dataclasses.replace(asked, share=max(asked.share, share_of(over))),
