@@ -107,7 +107,7 @@ def fit_rare(
         loose=loose,
         cut=cut,
         heavy=heavy,
-        inside=cut is not None and thrifty > 0.25,
+        inside=cut is not None and thrifty > 0.3,
     )
     found = newton.run()
     pooled = found.curvature

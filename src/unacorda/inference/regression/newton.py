@@ -151,10 +151,9 @@ class Newton:
     takes one curvature for its steps; loose: the bounds that the loss states may be far too large,
     so that counts say where scores and curvatures end; cut: also cut gradients where counts of
     their lengths end, at no less than so many radii; heavy: cap curvatures only where noise asks
-    for it, as those of few rows are much of M; inside: M is that of rows whose gradient is not cut,
-    which matters where many are; stretch: by what a first step
-    of this squared length is multiplied; penalty: a matrix, in the coefficients of the whitened
-    rows.
+    for it, as those of few rows may be much of M; inside: M is that of rows whose gradient is not
+    cut, which matters where many are; stretch: by what a first step of this squared length is
+    multiplied; penalty: a matrix, in the coefficients of the whitened rows.
     """
 
     rows: Rows
@@ -364,7 +363,7 @@ class Newton:
         noise = self.rows.noise(MATRIX, 1.0, self.shares.curvature)
         affordable = min(_NOISE_OF_MATRICES / norm_of(noise, size), top)
         # Below a part of that, noise is no reason to cut curvatures that counts may have missed.
-        least = affordable / (1 if self.heavy else 3 if self.cut is None else 2)
+        least = affordable / (1.5 if self.heavy else 3 if self.cut is None else 2)
         return max(
             cap_of(found, top, affordable=math.inf if self.cut is None else affordable), least
         )
