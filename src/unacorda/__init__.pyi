@@ -26,6 +26,7 @@ from unacorda.query.aggregates.automatic import find_bounds as find_bounds
 from unacorda.query.aggregates.extremes import max as max
 from unacorda.query.aggregates.extremes import min as min
 from unacorda.query.aggregates.histograms import histogram as histogram
+from unacorda.query.aggregates.histograms import top as top
 from unacorda.query.aggregates.linear import count as count
 from unacorda.query.aggregates.linear import count_distinct as count_distinct
 from unacorda.query.aggregates.linear import count_if as count_if
@@ -35,12 +36,11 @@ from unacorda.query.aggregates.linear import vector_sum as vector_sum
 from unacorda.query.aggregates.means import mean as mean
 from unacorda.query.aggregates.means import proportion as proportion
 from unacorda.query.aggregates.means import weighted_mean as weighted_mean
-from unacorda.query.aggregates.multi_quantiles import iqr as iqr
-from unacorda.query.aggregates.multi_quantiles import quantiles as quantiles
+from unacorda.query.aggregates.quantiles import iqr as iqr
 from unacorda.query.aggregates.quantiles import median as median
 from unacorda.query.aggregates.quantiles import quantile as quantile
+from unacorda.query.aggregates.quantiles import quantiles as quantiles
 from unacorda.query.aggregates.ratios import ratio as ratio
-from unacorda.query.aggregates.top_k import top as top
 from unacorda.query.aggregates.variances import correlation as correlation
 from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev

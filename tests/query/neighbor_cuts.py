@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.support.seams import Chain, Cutting, TreeCut
+from tests.support.seams import Chain, Cutting, QuantileDraws, TreeCut
 
 __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]
 
@@ -31,13 +31,14 @@ def losses_of(counts: NDArray[Any], split: TreeCut, *, low: int, high: int) -> N
     return losses
 
 
-def cut_losses(counts: NDArray[Any], noise: Cutting | Chain) -> list[NDArray[Any]]:
+def cut_losses(counts: NDArray[Any], noise: QuantileDraws) -> list[NDArray[Any]]:
     """Of every split the losses, cells by places, earlier cuts held fixed; or those of chains.
 
     The fixed cuts lie where they would if every point had as many rows as any other.
     """
     if isinstance(noise, Chain):
         return [_chain_losses(counts, noise)]
+    assert isinstance(noise, Cutting)
     length = counts.shape[1] * _PLACES
     return [
         losses_of(counts, split, low=round(split.low * length), high=round(split.high * length))
@@ -81,15 +82,14 @@ def counts_of(counts: NDArray[Any]) -> NDArray[Any]:
     return np.add.reduceat(counts.astype(object), range(0, counts.shape[1], 3), axis=1)
 
 
-def cut_moves(
-    before: list[Any], after: list[Any], noise: Cutting | Chain, *, pairs: int
-) -> Fraction:
+def cut_moves(before: list[Any], after: list[Any], noise: QuantileDraws, *, pairs: int) -> Fraction:
     """The largest sum over cells and parts of the largest change, or of half the range of changes.
 
     As a share of what the mechanisms of that level were told.
     """
     if isinstance(noise, Chain):
         return _chain_moved(before[0], after[0], noise, pairs=pairs)
+    assert isinstance(noise, Cutting)
     worst, moved = Fraction(0), iter(zip(before, after, strict=True))
     for level, moves in zip(noise.plan.levels, noise.plan.moves, strict=True):
         totals: Any = np.zeros((2, pairs), dtype=object)

@@ -28,11 +28,9 @@ from tests.query.neighbor_tables import (
 from tests.support.seams import (
     AdditiveNoise,
     Aggregate,
-    Chain,
     ClampingSearch,
-    Cutting,
-    ExtremeSelection,
     FoundBins,
+    QuantileDraws,
     Query,
     Selection,
     ThresholdSearch,
@@ -144,9 +142,8 @@ def moves_of(
     before, after = (vectors(session, query, pure, salt=salt) for query in (left, right))
     found: Moves = {}
     for name, noise in pure.items():
-        if isinstance(noise, Selection | ExtremeSelection):
-            end = noise.end if isinstance(noise, Selection) else None
-            told = [sensitivity_of(draw) for draw in (noise.point, end or noise.point)]
+        if isinstance(noise, Selection):
+            told = [sensitivity_of(draw) for draw in (noise.point, noise.end or noise.point)]
             found[name, "range"] = max(
                 _range(x, y, pairs=pairs or 1) / told[draw > 0]
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
@@ -167,7 +164,7 @@ def moves_of(
                 most = sensitivity_of(bins.counts.mechanism)
                 found[name, norm] = moved / (most**2 if norm == "l2" else most)
             continue
-        if isinstance(noise, Cutting | Chain):
+        if isinstance(noise, QuantileDraws):
             share = cut_moves(before[name], after[name], noise, pairs=pairs or 1)
             found[name, "range"] = share
             continue
@@ -187,7 +184,7 @@ def moves_of(
 
 def _squares(noise: Any, pieces: list[tuple[Any, Any]], *, pairs: int) -> Fraction:
     """The zCDP of draws whose log-probabilities move within these ranges, of what was paid for."""
-    end = getattr(noise, "end", None) or noise.point
+    end = noise.end or noise.point
     spent: Any = np.zeros(pairs)
     for draw, (x, y) in enumerate(pieces):
         delta = (x - y).reshape(pairs, -1, x.shape[-1])

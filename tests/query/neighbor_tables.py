@@ -24,7 +24,6 @@ from tests.query.neighbor_cuts import counts_of, cut_losses
 from tests.support.seams import (
     AdditiveNoise,
     Aggregate,
-    Chain,
     ClampingSearch,
     Correlation,
     Count,
@@ -32,11 +31,9 @@ from tests.support.seams import (
     CountIf,
     CountPeople,
     Covariance,
-    Cutting,
     EqualBins,
     Exact,
     Extreme,
-    ExtremeSelection,
     FoundBins,
     FoundBounds,
     Histogram,
@@ -44,6 +41,7 @@ from tests.support.seams import (
     Person,
     Proportion,
     Quantile,
+    QuantileDraws,
     Quantiles,
     QuartileRange,
     Query,
@@ -423,7 +421,7 @@ def vectors(
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = [*cut_losses(counted.counts, noise.cutting), counts_of(counted.counts)]
             continue
-        if isinstance(noise, Cutting | Chain):
+        if isinstance(noise, QuantileDraws):
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = cut_losses(counted.counts, noise)
             continue
@@ -431,7 +429,7 @@ def vectors(
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
         exact = exact_of(query, name, tallies)
-        if isinstance(noise, Selection | ExtremeSelection):
+        if isinstance(noise, Selection):
             found[name] = _drawn_from(exact, aggregate, noise)
             continue
         for laplace in (True, False) if isinstance(noise, AdditiveNoise) else (True,):
@@ -457,15 +455,12 @@ def _climbs(exact: Exact, aggregate: Aggregate) -> list[NDArray[Any]]:
     return found
 
 
-def _drawn_from(
-    exact: Exact, aggregate: Aggregate, noise: Selection | ExtremeSelection
-) -> list[NDArray[Any]]:
+def _drawn_from(exact: Exact, aggregate: Aggregate, noise: Selection) -> list[NDArray[Any]]:
     """The losses of every draw, of all points of the grid."""
     (counted,) = exact.rankings
-    if isinstance(noise, ExtremeSelection):
-        assert isinstance(aggregate, Extreme)
-        greatest = aggregate.side == "max"
-        shift = -noise.beyond if greatest else noise.beyond
+    if isinstance(aggregate, Extreme):
+        greatest, beyond = aggregate.side == "max", aggregate.beyond(noise.point)
+        shift = -beyond if greatest else beyond
         return [ranks.rank_losses(counted.counts, Fraction(int(greatest)), shift=shift)]
     assert isinstance(aggregate, Quantile)
     shifts = [0]

@@ -298,18 +298,18 @@ def test_errors_of_chains_are_as_promised(budget: Any) -> None:
 
 
 def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
-    deciles = finding(unacorda.PureDP(1), ONE, DECILES)
-    cuts = Cutting.within(unacorda.PureDP(1), ONE, DECILES)
+    deciles = finding(unacorda.PureDP(1), ONE, tuple(DECILES))
+    cuts = Cutting.within(unacorda.PureDP(1), ONE, DECILES, {})
     assert isinstance(deciles, Chain)
     assert deciles.log_scale < cuts.log_scale - 0.5  # by two fifths
-    assert isinstance(finding(unacorda.ZCDP("0.1"), ONE, DECILES), Cutting)
+    assert isinstance(finding(unacorda.ZCDP("0.1"), ONE, tuple(DECILES)), Cutting)
     many = Reach.within(max_rows=1, cells=10_000, replaced=False)
-    assert isinstance(finding(unacorda.PureDP(1), many, DECILES), Cutting)
-    assert isinstance(finding(unacorda.PureDP(1), ONE, [Fraction(0), *DECILES]), Cutting)
+    assert isinstance(finding(unacorda.PureDP(1), many, tuple(DECILES)), Cutting)
+    assert isinstance(finding(unacorda.PureDP(1), ONE, (Fraction(0), *DECILES)), Cutting)
     for share in (unacorda.PureDP(1), unacorda.ZCDP("0.1"), unacorda.GDP(1)):
         for wanted in (QUARTILES, DECILES, UNEVEN, [Fraction(9, 10), Fraction(99, 100)]):
-            best = finding(share, ONE, wanted)
-            assert best.log_scale <= Cutting.within(share, ONE, wanted).log_scale
+            best = finding(share, ONE, tuple(wanted))
+            assert best.log_scale <= Cutting.within(share, ONE, wanted, {}).log_scale
 
 
 @pytest.mark.parametrize("resolution", [None, 1e-9])

@@ -32,10 +32,10 @@ def test_bins_of_batches_are_the_counts(entries: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(reading, "_MOST_ENTRIES", entries)
     for counts in tables():
         seen, last = [], counts.shape[1] - 1
-        for batch in counted_cells(counts).batches():
-            for number, cell in enumerate(batch.cells.tolist()):
+        for cells, batch in counted_cells(counts).batches():
+            for number, cell in enumerate(cells.tolist()):
                 seen.append(cell)
-                bins = batch.bins.of(number)
+                bins = batch.of(number)
                 there = bins.sizes > 0
                 lows, sizes, weights = bins.lows[there], bins.sizes[there], bins.weights[there]
                 # A partition of the grid, its ends by themselves, empty neighbors put together.
@@ -75,8 +75,8 @@ def test_lines_may_come_in_any_order_and_in_pieces() -> None:
     order = np.random.default_rng(1).permutation(len(cells))
     counted = GridCounts.of(3, 2, tuple(column[order] for column in lines))  # type: ignore[arg-type]
     assert (counted.counts == 2 * counts).all()
-    (batch,) = counted.batches()
-    assert batch.bins.weights.sum() == 2 * counts.sum()
+    ((_, bins),) = counted.batches()
+    assert bins.weights.sum() == 2 * counts.sum()
 
 
 def test_no_number_of_groups_is_too_large_for_the_default_grid() -> None:

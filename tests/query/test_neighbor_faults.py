@@ -175,7 +175,7 @@ def _nine_tenths(right: Callable[..., Sensitivity]) -> Callable[[pytest.MonkeyPa
 
 
 def _forget() -> None:
-    for remembered in (Clamp.of, cutting._found, cutting._within):
+    for remembered in (Clamp.of, cutting.finding):
         remembered.cache_clear()
 
 

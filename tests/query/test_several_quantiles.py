@@ -115,8 +115,8 @@ def neighbours(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any
 def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: str) -> None:
     """By enumeration: the largest log-ratio, and Renyi divergences."""
     epsilon, rho = 1.5, 0.3
-    pure = Cutting.within(unacorda.PureDP(Fraction(epsilon)), reach, WANTED[wanted])
-    concentrated = Cutting.within(unacorda.ZCDP("3/10"), reach, WANTED[wanted])
+    pure = Cutting.within(unacorda.PureDP(Fraction(epsilon)), reach, WANTED[wanted], {})
+    concentrated = Cutting.within(unacorda.ZCDP("3/10"), reach, WANTED[wanted], {})
     known: dict[Any, NDArray[Any]] = {}
 
     def law(noise: Cutting, row: Any) -> NDArray[Any]:
@@ -144,7 +144,7 @@ def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: s
 
 
 def test_half_the_rows_would_be_found() -> None:
-    told = Cutting.within(unacorda.PureDP("3/2"), ONE, WANTED["quartiles"])
+    told = Cutting.within(unacorda.PureDP("3/2"), ONE, WANTED["quartiles"], {})
     worst = 0.0
     for left, right in neighbours(Reach.within(max_rows=2, cells=1, replaced=False), most=4):
         for one, other in itertools.product(left, right):
@@ -157,11 +157,9 @@ def test_half_the_rows_would_be_found() -> None:
 @pytest.fixture
 def _forgetting() -> Iterator[None]:
     """Ways of cutting are remembered, and those of other places would be taken by other tests."""
-    cutting._within.cache_clear()
-    cutting._found.cache_clear()
+    cutting.finding.cache_clear()
     yield
-    cutting._within.cache_clear()
-    cutting._found.cache_clear()
+    cutting.finding.cache_clear()
 
 
 @pytest.mark.statistical
@@ -189,16 +187,13 @@ def test_points_with_more_slots_are_drawn_by_them(monkeypatch: pytest.MonkeyPatc
     """4,000 cells; chi-square over the points of all cuts, false alarm 1e-8."""
     monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
     counts, slots = [2, 0, 3, 1, 1], [2, 1, 4, 1, 2]
-    cutting._within.cache_clear()
-    noise = Cutting.within(unacorda.PureDP(3), ONE, WANTED["quartiles"])
+    noise = Cutting.within(unacorda.PureDP(3), ONE, WANTED["quartiles"], {})
     drawn = cut_places(
         counted_cells(np.array([counts] * 4_000)),
         np.concatenate([[0], np.cumsum(slots)]),
-        plan=noise.plan,
         mechanisms=noise.mechanisms,
         bits=SeededBits(8),
     )
-    cutting._within.cache_clear()
     order = [split.at for level in noise.plan.levels for split in level]
     shape = (len(counts),) * len(order)
     seen = np.bincount(
@@ -254,7 +249,7 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
     def pvalue() -> float:
         rows = [np.tile(column, (lines, 1)) for column in (lows, sizes, weights, before)]
         drawn = trials.draw_spread(
-            counted.PlaceBins(lows=rows[0], sizes=rows[1], weights=rows[2], before=rows[3]),
+            counted.PlaceBins(*rows),
             np.full(lines, aim),
             denominator=1,
             factor=factor,
@@ -298,7 +293,7 @@ def test_the_expected_error_is_a_fifth_less_than_one_by_one(
 ) -> None:
     quantiles = [Fraction(str(q)) for q in wanted]
     plan = plan_for(quantiles, ONE, squares=squares)
-    assert plan.variance(squares=squares) < 0.8**2 * _alone(quantiles, squares=squares)
+    assert plan.variance < 0.8**2 * _alone(quantiles, squares=squares)
     assert sum(plan.parts) == 1
     assert min(plan.parts) > 0
 
@@ -308,7 +303,7 @@ def test_no_plan_is_worse_than_one_by_one(*, squares: bool) -> None:
     for wanted in (["1/2", "0.51"], ["0.9", "0.99"], ["0", "1/2", "1"], ["0.01", "0.02"], ["1/3"]):
         quantiles = [Fraction(q) for q in wanted]
         plan = plan_for(quantiles, ONE, squares=squares)
-        assert plan.variance(squares=squares) <= 1.0001 * _alone(quantiles, squares=squares)
+        assert plan.variance <= 1.0001 * _alone(quantiles, squares=squares)
 
 
 @pytest.mark.long
@@ -344,12 +339,10 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     counts = np.zeros((1, 11), dtype=np.int64)
     counts[0, 3] = counts[0, 7] = 2**39
     wanted = [Fraction(123_457, 10**6), Fraction(1, 2), Fraction(987_653, 10**6)]
-    plan = plan_for(wanted, ONE, squares=False)
-    noise = Cutting.within(unacorda.PureDP(1), ONE, wanted)
+    noise = Cutting.within(unacorda.PureDP(1), ONE, wanted, {})
     found = cut_places(
         counted_cells(counts),
         np.arange(12),
-        plan=plan,
         mechanisms=noise.mechanisms,
         bits=SeededBits(2),
     )
@@ -482,14 +475,14 @@ def test_where_groups_share_people_cuts_are_paid_for_group_by_group(share: Any) 
     spread = Reach.within(max_groups=100, max_rows_per_group=1, cells=100, replaced=False)
     together = Reach.within(max_rows=100, cells=1, replaced=False)
     wanted = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-    apart, alone = (Cutting.within(share, reach, wanted) for reach in (spread, together))
+    apart, alone = (Cutting.within(share, reach, wanted, {}) for reach in (spread, together))
     for q in wanted:
         assert apart.deviations[q] < 0.13 * alone.deviations[q]
     unit = type(share)(10**3)
     assert charge(apart.event, share, unit) <= share
     once = Reach.within(max_rows=1, cells=1, replaced=False)
-    assert Cutting.within(share, once, wanted).event == events.compose(
-        [events.Exponential(epsilon=e) for e in Cutting.within(share, once, wanted).epsilons]
+    assert Cutting.within(share, once, wanted, {}).event == events.compose(
+        [events.Exponential(epsilon=e) for e in Cutting.within(share, once, wanted, {}).epsilons]
     )
 
 

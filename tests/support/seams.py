@@ -31,14 +31,14 @@ from unacorda.query.aggregates import joint_quantiles as chain_draws
 from unacorda.query.aggregates import joint_quantiles as chains
 from unacorda.query.aggregates import linear as distinct
 from unacorda.query.aggregates import means as moments
-from unacorda.query.aggregates import multi_quantiles as cutting
 from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
+from unacorda.query.aggregates import quantiles as cutting
 from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
 from unacorda.query.aggregates.every import EVERY
-from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
+from unacorda.query.aggregates.extremes import Extreme
 from unacorda.query.aggregates.grid import PublicGrid
 from unacorda.query.aggregates.grid_counts import (
     GridCounts,
@@ -48,7 +48,14 @@ from unacorda.query.aggregates.grid_counts import (
     rank_losses,
 )
 from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise, Margins, level_shares
-from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
+from unacorda.query.aggregates.histograms import (
+    EqualBins,
+    FoundBins,
+    Histogram,
+    Top,
+    place_among,
+    place_between,
+)
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.linear import (
     Count,
@@ -77,22 +84,24 @@ from unacorda.query.aggregates.moment_strategies import (
     SQUARED,
     Strategy,
 )
-from unacorda.query.aggregates.multi_quantiles import (
-    Cutting,
-    Quantiles,
-    QuartileRange,
-    finding,
-)
 from unacorda.query.aggregates.quantile_tree import (
+    Cutting,
+    QuantileDraws,
     QuantileTree,
     TreeCut,
     cut_places,
     moves_of,
     plan_for,
 )
-from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
+from unacorda.query.aggregates.quantiles import (
+    Quantile,
+    Quantiles,
+    QuartileRange,
+    Selection,
+    finding,
+    rank_error,
+)
 from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.top_k import Top, place_among, place_between
 from unacorda.query.aggregates.variances import (
     Correlation,
     Covariance,
@@ -240,7 +249,6 @@ __all__ = [
     "Explanation",
     "Expression",
     "Extreme",
-    "ExtremeSelection",
     "Fact",
     "FoundBins",
     "FoundBounds",
@@ -271,6 +279,7 @@ __all__ = [
     "PublicGrid",
     "PublicSelect",
     "Quantile",
+    "QuantileDraws",
     "QuantileTree",
     "Quantiles",
     "QuartileRange",

@@ -22,7 +22,7 @@ from unacorda.query.aggregates.automatic import WIDEST, find_bounds
 from unacorda.query.aggregates.base import Aggregate, Answer
 from unacorda.query.aggregates.linear import count, count_people
 from unacorda.query.aggregates.means import mean
-from unacorda.query.aggregates.multi_quantiles import quantiles
+from unacorda.query.aggregates.quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys

@@ -35,35 +35,17 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
-from unacorda.privacy import events
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.grid_counts import draw_places
-from unacorda.query.aggregates.quantiles import GridAggregate, given, without_errors
+from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals
 from unacorda.query.schema.units import Reach
 
-__all__ = ["Extreme", "ExtremeSelection", "max", "min"]
+__all__ = ["Extreme", "max", "min"]
 
 _MOST_PEOPLE = 2**40  # to leave out; more than there are
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtremeSelection:
-    """The draw of one extreme, and how many people it is aimed to leave beyond.
-
-    event: what the draws of all cells together cost.
-    """
-
-    point: Exponential
-    beyond: int
-    event: events.Event
-
-    @property
-    def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
-        return -math.log(float(self.point.factor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,48 +61,53 @@ class Extreme(GridAggregate, Single):
         """People are ranked by their own extreme."""
         return self.side
 
-    def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
-        """The draws within the share, and the rank that this allows to aim at."""
-        draws = draws_for(share, reach, of_totals)
-        point = draws.mechanism
-        odds = math.log(int(self.grid.slots[-1]) / (1 - float(CONFIDENCE)))
-        beyond = math.ceil(odds / float(point.factor))
-        if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
-            raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
-        return ExtremeSelection(point=point, beyond=beyond, event=draws.event)
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Nothing: how far beyond the answer people lie is not foretold."""
+        return ()
 
-    def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
+    def beyond(self, point: Exponential) -> int:
+        """How many people a draw is aimed to leave beyond it."""
+        odds = math.log(int(self.grid.slots[-1]) / (1 - float(CONFIDENCE)))
+        return math.ceil(odds / float(point.factor))
+
+    def noise(self, share: Share, reach: Reach) -> Selection:
+        """The draws within the share, if it allows to aim at a rank."""
+        draws = draws_for(share, reach, of_totals)
+        if self.beyond(draws.mechanism) > _MOST_PEOPLE:  # `allocate` says so of the budget
+            raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
+        return Selection(point=draws.mechanism, event=draws.event)
+
+    def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell."""
         (counted,) = exact.rankings
-        greatest = self.side == "max"
+        greatest, beyond = self.side == "max", self.beyond(noise.point)
         places = draw_places(
             counted,
             self.grid.slots,
             q=Fraction(int(greatest)),
-            shift=-noise.beyond if greatest else noise.beyond,
+            shift=-beyond if greatest else beyond,
             mechanism=noise.point,
             bits=bits,
         )
-        return without_errors(self.grid.values(places).tolist(), limits=self.limits)
+        return drawn(self.grid.values(places).tolist(), limits=self.limits)
 
-    def forecast(
-        self, noise: ExtremeSelection, reach: Reach, assume: Assumption | None
-    ) -> Forecast:
+    def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""
         del assume
-        clamping, points = self.notes
+        (clamping, points), beyond = self.notes, self.beyond(noise.point)
         names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
         return Forecast(
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}, aimed "
-            f"at the value that {noise.beyond:,} people {names[1]}",
+            f"at the value that {beyond:,} people {names[1]}",
             sensitivity=of_totals(reach).reason,
-            people_error=2 * noise.beyond - 1,
+            people_error=2 * beyond - 1,
             notes=(
                 clamping,
                 f"95% of answers reach the {names[0]} value of somebody",
                 "a coarser resolution leaves out fewer people",
                 points,
-                f"where a cell has no more than {noise.beyond:,} people, the answer tells nothing",
+                f"where a cell has no more than {beyond:,} people, the answer tells nothing",
             ),
         )
 

@@ -23,20 +23,26 @@ given, which says what values there are, each point has one slot.
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda.query.expressions.quoting import double
 
-__all__ = ["LEAST_RESOLUTION_LOG2", "SLOTS_LOG2", "PublicGrid"]
+__all__ = ["LEAST_RESOLUTION_LOG2", "SLOTS_LOG2", "PublicGrid", "bisection"]
 
 LEAST_RESOLUTION_LOG2 = -60
 """The logarithm of the least unit, as a share of the larger bound."""
+SLOTS_LOG2 = 6
+"""The logarithm of the most slots that a point has."""
 
 _MOST_STEPS = 2**20
 _FLOOR_LOG2 = -40  # below so much of the larger bound the distance of points stays the same
@@ -47,8 +53,16 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-SLOTS_LOG2 = 6
-"""The logarithm of the most slots that a point has."""
+def bisection(
+    first: int, last: int, *, before: Callable[[int], str], leaf: Callable[[int], str]
+) -> str:
+    """SQL that picks one of the leaves `first` to `last`; before: that it is this or an earlier."""
+    if first == last:
+        return leaf(first)
+    middle = (first + last) // 2
+    earlier = bisection(first, middle, before=before, leaf=leaf)
+    later = bisection(middle + 1, last, before=before, leaf=leaf)
+    return f"CASE WHEN {before(middle)} THEN {earlier} ELSE {later} END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +98,9 @@ class PublicGrid:
         >>> grid.steps < 2**20, grid.fraction
         (True, 14)
         """
-        low, high = float(lower), float(upper)
-        coarse, fine = 0, _FINEST
-        while coarse < fine:
-            middle = (coarse + fine + 1) // 2
-            coarse, fine = (
-                (middle, fine)
-                if _grid(low, high, resolution, middle).steps <= _MOST_STEPS
-                else (coarse, middle - 1)
-            )
-        return _grid(low, high, resolution, coarse)
+        grid = functools.partial(_grid, float(lower), float(upper), resolution)
+        digits = range(1, _FINEST + 1)
+        return grid(bisect.bisect_right(digits, _MOST_STEPS, key=lambda b: grid(b).steps))
 
     def places(self, values: ArrayLike) -> Integers:
         """The numbers of the points next to some values, 0 to `steps`; as `sql` counts them."""
@@ -137,15 +144,10 @@ class PublicGrid:
         return _slots(self)
 
     @property
-    def even(self) -> bool:
-        """Whether all points are a unit apart."""
-        return max(abs(self.lower), abs(self.upper)) <= self._starts[0]
-
-    @property
     def words(self) -> str:
         """What answers there are."""
         least = 1 / self.unit if self.per_unit else self.unit
-        if self.even:
+        if len(self._starts) == 1:  # all points are a unit apart
             return (
                 f"answers are the bounds and multiples of {least:g}; a value counts as the nearest"
             )
@@ -159,13 +161,13 @@ class PublicGrid:
     def _starts(self) -> list[float]:
         """Where points begin to be 2, 4, 8, ... units apart, as far as a bound reaches."""
         largest = max(abs(self.lower), abs(self.upper))
-        starts, number = [self._scaled(2.0 ** (self.fraction + 1))], 1
+        starts = [self._scaled(2.0 ** (self.fraction + 1))]
         while starts[-1] < largest:
-            starts.append(self._scaled(2.0 ** (self.fraction + 1 + number)))
-            number += 1
+            starts.append(self._scaled(2.0 ** (self.fraction + 1 + len(starts))))
         return starts
 
-    def _scaled(self, units: float) -> float:
+    def _scaled(self, units: Any) -> Any:
+        """Units as numbers."""
         return units / self.unit if self.per_unit else units * self.unit
 
     def _rate(self, j: int) -> float:
@@ -186,9 +188,8 @@ class PublicGrid:
         size = np.abs(numbers)
         j = np.maximum((size >> self.fraction) - 1, 0)
         units = np.ldexp((size - (j << self.fraction)).astype(np.float64), j.astype(np.int64))
-        points = units / self.unit if self.per_unit else units * self.unit
-        found: Floats = np.where(numbers < 0, -points, points)
-        return found
+        points: Floats = self._scaled(units)
+        return np.where(numbers < 0, -points, points)
 
     def _sides(self, value: str) -> str:
         """SQL for `numbers`, of a value between the bounds."""
@@ -205,12 +206,15 @@ class PublicGrid:
 
     def _cases(self, value: str, first: int, last: int) -> str:
         """SQL for the number of a value of at least 0, of which j is between these."""
-        if first == last:
-            steps = f"floor({value} * {double(self._rate(first))} + 0.5e0)"
-            return f"({steps} + {double(first * 2.0**self.fraction)})" if first else steps
-        middle = (first + last) // 2
-        below, above = self._cases(value, first, middle), self._cases(value, middle + 1, last)
-        return f"CASE WHEN {value} < {double(self._starts[middle])} THEN {below} ELSE {above} END"
+        starts = self._starts
+
+        def number(j: int) -> str:
+            steps = f"floor({value} * {double(self._rate(j))} + 0.5e0)"
+            return f"({steps} + {double(j * 2.0**self.fraction)})" if j else steps
+
+        return bisection(
+            first, last, before=lambda j: f"{value} < {double(starts[j])}", leaf=number
+        )
 
 
 def _grid(lower: float, upper: float, resolution: Fraction | None, fraction: int) -> PublicGrid:
@@ -233,16 +237,7 @@ def _grid(lower: float, upper: float, resolution: Fraction | None, fraction: int
     # The bounds stand for the points next to them on the far side.
     first -= int(whole.points(np.array(first)) > lower)
     last += int(whole.points(np.array(last)) < upper)
-    return PublicGrid(
-        lower=lower,
-        upper=upper,
-        unit=whole.unit,
-        per_unit=per_unit,
-        fraction=fraction,
-        first=first,
-        steps=max(last - first, 1),
-        alike=alike,
-    )
+    return dataclasses.replace(whole, first=first, steps=max(last - first, 1))
 
 
 @functools.lru_cache(maxsize=16)

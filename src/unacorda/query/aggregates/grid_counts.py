@@ -39,11 +39,11 @@ sensitivity); von Neumann 1951 (rejection); proof above.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,22 +54,21 @@ from unacorda.mechanisms.selection.exponential import Exponential, choose
 from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
-    "CellBatch",
     "GridCounts",
     "Lines",
     "PlaceBins",
-    "PlaceRuns",
     "Ranking",
     "SpreadDraws",
     "accepts",
     "below_each",
-    "counted_up",
     "draw_places",
     "draw_spread",
+    "is_below",
     "rank_losses",
 ]
 
 
+Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 Lines = tuple[Integers, Integers, Integers]
@@ -78,6 +77,8 @@ Lines = tuple[Integers, Integers, Integers]
 _MOST_ENTRIES = 1_000_000  # cells times bins, padded, that are drawn from at once
 _MANY = 4_096  # bins of a cell that is drawn from by itself
 _BITS = 63
+_SLACK = 2.0**-46  # far above the error of an exponential in float64
+_PIECES = 64  # at most, that a bin is cut into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +94,19 @@ class Ranking:
 
     def sql(self, unit: Unit) -> str:
         """SELECT (cell, bin, n): rows or people by place, over `bounded`."""
-        placed = f"SELECT cell, {self.place} AS bin FROM bounded"
+        place, grouped = self.place, ""
         if self.people is not None and isinstance(unit, Person):
-            ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
-            placed = (
-                f"SELECT cell, {self.people}({self.place}) AS bin FROM bounded GROUP BY cell, {ids}"
-            )
+            place = f"{self.people}({place})"
+            grouped = f" GROUP BY cell, {', '.join(f'u{index}' for index in range(len(unit.id)))}"
         return (
-            f"SELECT cell, bin, count(*) AS n FROM ({placed}) AS placed WHERE bin IS NOT NULL "
+            "SELECT cell, bin, count(*) AS n FROM (SELECT cell, "
+            f"{place} AS bin FROM bounded{grouped}) AS placed WHERE bin IS NOT NULL "
             "GROUP BY cell, bin"
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceBins:
-    """Bins, lines by bins: first place, places, weight of rows, and weight of all below.
+class PlaceBins(NamedTuple):
+    """Bins, lines by bins: first place, places, weight of rows, and weight of all below. Private.
 
     Weights are whole numbers, of any size where they are objects. Bins need not be in order, and
     some may have no places: where a line has fewer than others, and where they were replaced.
@@ -120,105 +119,13 @@ class PlaceBins:
 
     def of(self, lines: Any) -> PlaceBins:
         """The bins of some lines."""
-        return PlaceBins(
-            lows=self.lows[lines],
-            sizes=self.sizes[lines],
-            weights=self.weights[lines],
-            before=self.before[lines],
-        )
-
-    def replaced(self, columns: Integers, by: PlaceBins) -> PlaceBins:
-        """Others in place of one bin of each line."""
-        gone = np.arange(len(columns)), columns
-        sizes, weights = self.sizes.copy(), self.weights.copy()
-        sizes[gone], weights[gone] = 0, 0
-        return PlaceBins(
-            lows=np.concatenate([self.lows, by.lows], axis=1),
-            sizes=np.concatenate([sizes, by.sizes], axis=1),
-            weights=np.concatenate([weights, by.weights], axis=1),
-            before=np.concatenate([self.before, by.before], axis=1),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRuns:
-    """Bins of many lines one after the other, in order; lines: which each is of, rising."""
-
-    lines: Integers
-    lows: Integers
-    sizes: Integers
-    weights: Any
-    before: Any
-
-    def padded(self, count: int, *, end: int = 0) -> PlaceBins:
-        """The same as so many lines side by side; end: the place where missing ones stand.
-
-        These follow the others of their line, and have what the last of those ends with below.
-        """
-        lengths = np.bincount(self.lines, minlength=count)
-        columns = counted_up(lengths)
-        shape = (count, int(lengths.max(initial=0)))
-        lows, sizes = np.full(shape, end, np.int64), np.zeros(shape, np.int64)
-        weights, before = (np.zeros(shape, self.weights.dtype) for _ in range(2))
-        some = np.flatnonzero(lengths)
-        last = np.cumsum(lengths)[some] - 1
-        before[some] = (self.before[last] + self.weights[last])[:, None]
-        at = self.lines, columns
-        lows[at], sizes[at], weights[at], before[at] = (
-            self.lows,
-            self.sizes,
-            self.weights,
-            self.before,
-        )
-        return PlaceBins(lows=lows, sizes=sizes, weights=weights, before=before)
-
-    def alone(self, start: int, end: int) -> PlaceBins:
-        """Those of one line, by itself."""
-        part = slice(start, end)
-        return PlaceBins(
-            lows=self.lows[None, part],
-            sizes=self.sizes[None, part],
-            weights=self.weights[None, part],
-            before=self.before[None, part],
-        )
-
-    def of(self, lines: Integers) -> PlaceRuns:
-        """Those of some lines, which are numbered from 0 on."""
-        lengths = np.bincount(self.lines, minlength=int(lines.max(initial=-1)) + 1)
-        own = lengths[lines]
-        starts = (np.cumsum(lengths) - lengths)[lines]
-        at = np.repeat(starts, own) + counted_up(own)
-        return PlaceRuns(
-            lines=np.repeat(np.arange(len(lines)), own),
-            lows=self.lows[at],
-            sizes=self.sizes[at],
-            weights=self.weights[at],
-            before=self.before[at],
-        )
-
-
-def counted_up(lengths: Integers) -> Integers:
-    """0, 1, ... for each length up to below it, one after the other."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CellBatch:
-    """Some cells, and their bins side by side. Private.
-
-    Between the ends of the grid, which are bins by themselves, empty places that are neighbors are
-    one bin. Where a cell has fewer bins than others, those that it lacks follow, without places.
-    """
-
-    cells: Integers
-    bins: PlaceBins
+        return PlaceBins(*(column[lines] for column in self))
 
     def __repr__(self) -> str:
-        return "CellBatch(...)"
+        return "PlaceBins(...)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GridCounts:
     """One ranking: rows or people by cell and place. Private.
 
@@ -230,7 +137,6 @@ class GridCounts:
     cells: int
     keys: Integers
     rows: Integers
-    _known: dict[str, PlaceRuns] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(steps: int, cells: int, lines: Lines) -> GridCounts:
@@ -249,33 +155,44 @@ class GridCounts:
             keys, rows = keys[begins], np.add.reduceat(rows, begins)
         return GridCounts(steps=steps, cells=cells, keys=keys, rows=rows)
 
-    def batches(self, slots: Integers | None = None) -> Iterator[CellBatch]:
+    def batches(self, slots: Integers | None = None) -> Iterator[tuple[Integers, PlaceBins]]:
         """All cells: those with many bins one by one, others with about as many bins together.
 
-        slots: the first of each place, and how many there are in all, in which bins are
+        Between the ends of the grid, which are bins by themselves, empty places that are neighbors
+        are one bin. Where a cell has fewer bins than others, those that it lacks follow, without
+        places. slots: the first of each place, and how many there are in all, in which bins are
         counted instead of in places.
         """
-        if "runs" not in self._known:
-            self._known["runs"] = self._runs()
-        runs, end = self._known["runs"], self.steps + 1
+        lines, bins = self._bins
+        end = self.steps + 1
         if slots is not None:
-            lows, end = slots[runs.lows], int(slots[-1])
-            runs = dataclasses.replace(runs, lows=lows, sizes=slots[runs.lows + runs.sizes] - lows)
-        lengths = np.bincount(runs.lines, minlength=self.cells)
-        ends = np.cumsum(lengths)
-        for cell in np.flatnonzero(lengths >= _MANY).tolist():
-            yield CellBatch(
-                cells=np.array([cell]), bins=runs.alone(ends[cell] - lengths[cell], ends[cell])
+            lows, end = slots[bins.lows], int(slots[-1])
+            bins = bins._replace(lows=lows, sizes=slots[bins.lows + bins.sizes] - lows)
+        lengths = np.bincount(lines, minlength=self.cells)
+        starts, few = np.cumsum(lengths) - lengths, np.flatnonzero(lengths < _MANY)
+        few = few[np.argsort(lengths[few], kind="stable")[::-1]]
+        batches = list(np.flatnonzero(lengths >= _MANY)[:, None])
+        while len(few):
+            count = max(_MOST_ENTRIES // int(lengths[few[0]]), 1)
+            batches.append(np.sort(few[:count]))
+            few = few[count:]
+        for cells in batches:
+            last = lengths[cells][:, None] - 1
+            columns = np.arange(last.max() + 1)
+            there = columns <= last
+            own = bins.of(starts[cells][:, None] + np.minimum(columns, last))
+            yield (
+                cells,
+                PlaceBins(
+                    lows=np.where(there, own.lows, end),
+                    sizes=own.sizes * there,
+                    weights=own.weights * there,
+                    before=own.before + own.weights * ~there,
+                ),
             )
-        few = np.flatnonzero(lengths < _MANY)
-        order, done = few[np.argsort(lengths[few], kind="stable")[::-1]], 0
-        while done < len(order):
-            count = max(_MOST_ENTRIES // int(lengths[order[done]]), 1)
-            cells = np.sort(order[done : done + count])
-            done += count
-            yield CellBatch(cells=cells, bins=runs.of(cells).padded(len(cells), end=end))
 
-    def _runs(self) -> PlaceRuns:
+    @cached_property
+    def _bins(self) -> tuple[Integers, PlaceBins]:
         """Bins that fill every cell: each place with rows, each end, and what lies between."""
         starts = np.arange(self.cells + 1) * (self.steps + 1)
         # The ends of the grid are bins by themselves, with rows or without.
@@ -296,7 +213,7 @@ class GridCounts:
         lines, lows = np.divmod(marks, self.steps + 1)
         before = np.cumsum(counts) - counts
         before -= before[np.searchsorted(lines, np.arange(self.cells))][lines]
-        return PlaceRuns(lines=lines, lows=lows, sizes=sizes, weights=counts, before=before)
+        return lines, PlaceBins(lows, sizes, counts, before)
 
     def below(self, places: Integers) -> Integers:
         """Rows below some places of every cell; places: cells by any number of them."""
@@ -325,12 +242,6 @@ class GridCounts:
         return "GridCounts(...)"
 
 
-Flags = NDArray[np.bool_]
-
-_SLACK = 2.0**-46  # far above the error of an exponential in float64
-_PIECES = 64  # at most, that a bin is cut into
-
-
 def below_each(bounds: Integers, bits: RandomBits) -> Integers:
     """Whole numbers that are uniform on {0, ..., bound - 1}, one for each bound."""
     limits = bounds.astype(np.uint64)
@@ -355,18 +266,20 @@ def accepts(excess: Any, factor: Fraction, bits: RandomBits) -> Flags:
     heads[tossed] = uniform < chances
     for place in np.flatnonzero(np.abs(uniform - chances) < _SLACK).tolist():
         number = LazyUniform(int(words[place]), length=64, bits=bits)
-        heads[tossed[place]] = _decided(number, -factor * int(excess[tossed[place]]))
+        heads[tossed[place]] = is_below(number, -factor * int(excess[tossed[place]]))
     return heads
 
 
-def _decided(uniform: LazyUniform, exponent: Fraction) -> bool:
-    """Whether a uniform number is below e^exponent."""
+def is_below(uniform: LazyUniform, exponent: Fraction, *, chance: Fraction = Fraction(1)) -> bool:
+    """Whether a uniform number is below chance e^exponent."""
+    top, bottom = chance.numerator, chance.denominator
     while True:
-        low, high = exp_bounds(exponent, uniform.places)
-        spare = uniform.places - uniform.length
-        if uniform.value + 1 << spare <= low:
+        places = uniform.places + top.bit_length()
+        low, high = exp_bounds(exponent, places)
+        spare = places - uniform.length
+        if (uniform.value + 1) * bottom << spare <= top * low:
             return True
-        if uniform.value << spare >= high:
+        if uniform.value * bottom << spare >= top * high:
             return False
         uniform.extend()
 
@@ -386,18 +299,14 @@ def draw_places(
     all ranks beyond 0 and n.
     """
     places = np.empty(counted.cells, dtype=np.int64)
-    for batch in counted.batches(slots):
-        bins = batch.bins
+    for cells, bins in counted.batches(slots):
         below = bins.before * q.denominator
         aims = (bins.before + bins.weights)[:, -1] * q.numerator + shift * q.denominator
         ends = (bins.lows == 0) & (shift != 0), (bins.lows == slots[-2]) & (shift != 0)
         losses = _rank_losses(below, below + bins.weights * q.denominator, aims[:, None], ends)
-        # What has no places is not to be the best.
-        losses = np.where(bins.sizes > 0, losses, losses.max(axis=1, keepdims=True))
-        at = choose(-losses, bins.sizes, factor=mechanism.factor, bits=bits)
-        drawn = np.arange(len(at)), at
+        drawn = _chosen(bins, losses, factor=mechanism.factor, bits=bits)
         found = bins.lows[drawn] + below_each(bins.sizes[drawn], bits)
-        places[batch.cells] = np.searchsorted(slots, found, side="right") - 1
+        places[cells] = np.searchsorted(slots, found, side="right") - 1
     return places
 
 
@@ -425,8 +334,7 @@ def _rank_losses(
     return losses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpreadDraws:
+class SpreadDraws(NamedTuple):
     """Places that were drawn, one a line; the weight of rows below, and that of each place."""
 
     places: Integers
@@ -443,56 +351,47 @@ def draw_spread(
     below, times the denominator; factor: what a unit of loss is worth in the exponent, where a
     loss is the distance from the aim of the weight below, times the denominator.
     """
-    lines = len(aims)
-    found = SpreadDraws(
-        places=np.empty(lines, np.int64),
-        below=np.zeros(lines, bins.weights.dtype),
-        level=np.zeros(lines, bins.weights.dtype),
-    )
+    lines, kind = len(aims), bins.weights.dtype
+    found = SpreadDraws(np.empty(lines, np.int64), np.zeros(lines, kind), np.zeros(lines, kind))
     open_ = np.arange(lines)
     while len(open_):
         losses = _least_losses(bins, aims, denominator)
-        at = choose(-losses, bins.sizes, factor=factor, bits=bits)
-        chosen = np.arange(len(at)), at
-        low, size = bins.lows[chosen], bins.sizes[chosen]
-        weight, before = bins.weights[chosen], bins.before[chosen]
+        chosen = _chosen(bins, losses, factor=factor, bits=bits)
+        low, size, weight, before = bins.of(chosen)
         steps = below_each(size, bits)
         level = weight // size
         reached = before + level * steps
         excess = np.abs(reached * denominator - aims) - losses[chosen]
         taken = accepts(excess, factor, bits)
-        found.places[open_[taken]] = (low + steps)[taken]
-        found.below[open_[taken]] = reached[taken]
-        found.level[open_[taken]] = level[taken]
+        for column, drawn in zip(found, (low + steps, reached, level), strict=True):
+            column[open_[taken]] = drawn[taken]
         again = np.flatnonzero(~taken)
-        pieces = _pieces(low[again], size[again], level[again], before[again])
-        bins = bins.of(again).replaced(at[again], pieces)
+        bins, refused = bins.of(again), (np.arange(len(again)), chosen[1][again])
+        pieces = _pieces(bins.of(refused))
+        bins.sizes[refused] = bins.weights[refused] = 0
+        bins = PlaceBins(*(np.concatenate(both, axis=1) for both in zip(bins, pieces, strict=True)))
         open_, aims = open_[again], aims[again]
     return found
+
+
+def _chosen(bins: PlaceBins, losses: Any, *, factor: Fraction, bits: RandomBits) -> Any:
+    """The index of a bin of each line, drawn by its places and its loss."""
+    # What has no places is not to be the best.
+    losses = np.where(bins.sizes > 0, losses, losses.max(axis=1, keepdims=True))
+    return np.arange(len(losses)), choose(-losses, bins.sizes, factor=factor, bits=bits)
 
 
 def _least_losses(bins: PlaceBins, aims: Any, denominator: int) -> Any:
     """The least loss in every bin; its last place has all of the bin below it but its own rows."""
     first = bins.before * denominator - aims[:, None]
     last = first + (bins.weights - bins.weights // np.maximum(bins.sizes, 1)) * denominator
-    losses = np.maximum(np.maximum(first, -last), 0)
-    # What has no places is not to be the best.
-    there = bins.sizes > 0
-    most = np.where(there, losses, 0).max(axis=1, keepdims=True)
-    return np.where(there, losses, most)
+    return np.maximum(np.maximum(first, -last), 0)
 
 
-def _pieces(low: Integers, size: Integers, level: Any, before: Any) -> PlaceBins:
+def _pieces(bins: PlaceBins) -> PlaceBins:
     """Smaller bins in place of one of each line."""
-    step = -(-size // _PIECES)
-    lengths = -(-size // np.maximum(step, 1))
-    lines, skipped = np.repeat(np.arange(len(low)), lengths), counted_up(lengths)
-    skipped = skipped * step[lines]
-    sizes = np.minimum(step[lines], size[lines] - skipped)
-    return PlaceRuns(
-        lines=lines,
-        lows=low[lines] + skipped,
-        sizes=sizes,
-        weights=level[lines] * sizes,
-        before=before[lines] + level[lines] * skipped,
-    ).padded(len(low))
+    low, size, weight, before = bins.of((slice(None), None))
+    level, step = weight // size, -(-size // _PIECES)
+    skipped = np.minimum(step * np.arange(_PIECES), size)
+    sizes = np.minimum(step, size - skipped)
+    return PlaceBins(low + skipped, sizes, level * sizes, before + level * skipped)

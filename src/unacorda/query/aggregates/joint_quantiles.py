@@ -61,17 +61,17 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.refine import LazyUniform, exp_bounds
+from unacorda.mechanisms.refine import LazyUniform
 from unacorda.privacy import events
-from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, counted_up
-from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, row_weight
+from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, is_below
+from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
@@ -98,17 +98,12 @@ _GROWING = 4.0  # bins further away hold a fourth of the distance
 class _ChainCell:
     """The places of one cell, and the bins that its cuts are proposed from.
 
-    lows, sizes, weights, before: stretches of places among which rows are spread evenly; the first
-    place, places, weight of rows, and that of the rows below. starts: the stretches that bins
-    begin with.
+    stretches: of places among which rows are spread evenly; starts: those that bins begin with.
     """
 
     cell: int
     total: int
-    lows: Integers
-    sizes: Integers
-    weights: Integers
-    before: Integers
+    stretches: PlaceBins
     starts: Integers
 
     @staticmethod
@@ -116,23 +111,23 @@ class _ChainCell:
         cell: int, bins: PlaceBins, total: int, wanted: Sequence[Fraction], rate: Fraction
     ) -> _ChainCell:
         """Bins that are the finer, the nearer they are to where a cut is sought."""
-        there = bins.sizes > 0
-        lows, sizes = (column[there] << PLACES_LOG2 for column in (bins.lows, bins.sizes))
-        weights, before = (column[there] * row_weight() for column in (bins.weights, bins.before))
+        lows, sizes, weights, before = bins.of(bins.sizes > 0)
         line = _ChainCell(
             cell=cell,
             total=total,
-            lows=lows,
-            sizes=sizes,
-            weights=weights,
-            before=before,
+            stretches=PlaceBins(
+                lows << PLACES_LOG2,
+                sizes << PLACES_LOG2,
+                weights * row_weight(),
+                before * row_weight(),
+            ),
             starts=np.arange(len(lows)),
         )
         for _ in range(_ROUNDS):
             low, high = (_fineness(ranks, line, wanted, float(rate)) for ranks in line.ranks())
             pieces = np.ceil(np.minimum(high - low, _PIECES)).astype(np.int64)
-            line.cut(np.clip(pieces, 1, line.sizes))
-            line.starts = np.arange(len(line.lows))
+            line.cut(np.clip(pieces, 1, line.stretches.sizes))
+            line.starts = np.arange(len(line.stretches.lows))
         steps = np.floor(_fineness(line.ranks()[0], line, wanted, float(rate)))
         line.starts = np.flatnonzero(np.diff(steps, prepend=-np.inf) > 0)
         return line
@@ -141,53 +136,61 @@ class _ChainCell:
         """Stretches in so many pieces each, every one a bin."""
         if (pieces == 1).all():
             return
-        first, of, number = np.cumsum(pieces) - pieces, *_numbered(pieces)
-        starts = self.sizes[of] * number // pieces[of]
-        ends = self.sizes[of] * (number + 1) // pieces[of]
-        level = (self.weights // self.sizes)[of]
+        first, of = np.cumsum(pieces) - pieces, np.repeat(np.arange(len(pieces)), pieces)
+        number = np.arange(len(of)) - first[of]
         cut = np.flatnonzero(pieces[of] > 1)
         # What follows the pieces is another bin.
         after = first[np.flatnonzero(pieces[:-1] > 1) + 1]
         self.starts = np.unique(np.concatenate([first[self.starts], cut, after]))
-        self.lows, self.sizes = self.lows[of] + starts, ends - starts
-        self.weights, self.before = level * self.sizes, self.before[of] + level * starts
+        lows, sizes, weights, before = self.stretches.of(of)
+        starts, ends = (sizes * count // pieces[of] for count in (number, number + 1))
+        level = weights // sizes
+        self.stretches = PlaceBins(
+            lows + starts, ends - starts, level * (ends - starts), before + level * starts
+        )
 
     def refine(self, chosen: Iterable[int]) -> None:
         """Smaller bins in place of some that were refused."""
-        ends = np.append(self.starts[1:], len(self.lows))
-        pieces, starts = np.ones(len(self.lows), dtype=np.int64), [self.starts]
-        for number in sorted(set(chosen)):
+        sizes, starts = self.stretches.sizes, [self.starts]
+        ends, pieces = np.append(self.starts[1:], len(sizes)), np.ones_like(sizes)
+        for number in set(chosen):
             start, end = int(self.starts[number]), int(ends[number])
             if end - start > 1:
                 starts.append(start + (end - start) * np.arange(1, _PIECES) // _PIECES)
             else:
-                pieces[start] = min(_PIECES, int(self.sizes[start]))
+                pieces[start] = min(_PIECES, int(sizes[start]))
         self.starts = np.unique(np.concatenate(starts))
         self.cut(pieces)
 
     def ranks(self) -> tuple[Floats, Floats]:
         """The least and the greatest number of rows below a place of each bin."""
         unit = 1 / row_weight()
-        last = np.append(self.starts[1:], len(self.lows)) - 1
-        most = self.before[last] + self.weights[last] - self.weights[last] // self.sizes[last]
-        return np.asarray(self.before[self.starts] * unit), np.asarray(most * unit)
+        _, sizes, weights, before = self.stretches
+        last = np.append(self.starts[1:], len(sizes)) - 1
+        most = before[last] + weights[last] - weights[last] // sizes[last]
+        return np.asarray(before[self.starts] * unit), np.asarray(most * unit)
 
     def rank(self, place: int) -> int:
         """The weight of the rows below a place."""
-        at = int(np.searchsorted(self.lows, place, side="right")) - 1
-        level = int(self.weights[at]) // int(self.sizes[at])
-        return int(self.before[at]) + level * (place - int(self.lows[at]))
+        at = int(np.searchsorted(self.stretches.lows, place, side="right")) - 1
+        low, size, weight, before = map(int, self.stretches.of(at))
+        return before + weight // size * (place - low)
 
     @property
     def places(self) -> Integers:
         """How many each bin has."""
-        end = self.lows[-1] + self.sizes[-1]
-        return np.diff(np.append(self.lows[self.starts], end))
+        lows, sizes, _, _ = self.stretches
+        return np.diff(np.append(lows[self.starts], lows[-1] + sizes[-1]))
+
+    @property
+    def weight(self) -> int:
+        """Of all rows."""
+        return int(self.stretches.before[-1] + self.stretches.weights[-1])
 
     @property
     def rows(self) -> float:
         """How many there are."""
-        return float(self.before[-1] + self.weights[-1]) / row_weight()
+        return float(self.weight) / row_weight()
 
 
 def _fineness(ranks: Floats, line: _ChainCell, wanted: Sequence[Fraction], rate: float) -> Floats:
@@ -221,11 +224,6 @@ def _fineness(ranks: Floats, line: _ChainCell, wanted: Sequence[Fraction], rate:
     return np.where(at < 0, -beyond(np.maximum(first[0] - x, 0.0)), found)
 
 
-def _numbered(pieces: Integers) -> tuple[Integers, Integers]:
-    """Of every piece what it is of, and its number."""
-    return np.repeat(np.arange(len(pieces)), pieces), counted_up(pieces)
-
-
 @dataclass(slots=True, kw_only=True)
 class _Chain:
     """A proposal: the bins and places of a cell, and what it takes to accept them.
@@ -255,9 +253,9 @@ def chain_places(
     """
     shares = [b - a for a, b in zip([Fraction(0), *wanted], [*wanted, Fraction(1)], strict=True)]
     open_ = [
-        _ChainCell.of(cell, batch.bins.of(number), max(totals[cell], 0), wanted, rate)
-        for batch in counted.batches(slots)
-        for number, cell in enumerate(batch.cells.tolist())
+        _ChainCell.of(cell, bins.of(number), max(totals[cell], 0), wanted, rate)
+        for cells, bins in counted.batches(slots)
+        for number, cell in enumerate(cells.tolist())
     ]
     found = np.empty((len(wanted), counted.cells), dtype=np.int64)
     while open_:
@@ -350,7 +348,7 @@ def _proposed(
         at += chosen
         size = int(places[at])
         chain.bins.append(at)
-        chain.places.append(int(line.lows[line.starts[at]]) + bits.below(size))
+        chain.places.append(int(line.stretches.lows[line.starts[at]]) + bits.below(size))
         chain.chance *= Fraction(size * whole, int(weights[chosen]))
         rank_low, rank_high = float(low[at]), float(high[at])
     return chain
@@ -360,16 +358,10 @@ def _loss(chain: _Chain, line: _ChainCell, shares: Sequence[Fraction]) -> Fracti
     """In rows; None where the places do not rise."""
     if any(a > b for a, b in itertools.pairwise(chain.places)):
         return None
-    ranks = [line.rank(place) for place in chain.places]
-    ends = [0, *ranks, int(line.before[-1] + line.weights[-1])]
-    parts = [b - a for a, b in itertools.pairwise(ends)]
-    return sum(
-        (
-            abs(Fraction(part, row_weight()) - share * line.total)
-            for part, share in zip(parts, shares, strict=True)
-        ),
-        Fraction(0),
-    )
+    ends = [0, *(line.rank(place) for place in chain.places), line.weight]
+    parts = (Fraction(b - a, row_weight()) for a, b in itertools.pairwise(ends))
+    pairs = zip(parts, shares, strict=True)
+    return sum((abs(part - share * line.total) for part, share in pairs), Fraction(0))
 
 
 def _accepted(chain: _Chain, loss: Fraction | None, rate: Fraction, bits: RandomBits) -> bool:
@@ -377,21 +369,12 @@ def _accepted(chain: _Chain, loss: Fraction | None, rate: Fraction, bits: Random
     if loss is None:
         return False
     exponent = -rate * loss - chain.normaliser
-    top, bottom = chain.chance.numerator, chain.chance.denominator
+    log = float(exponent) + math.log(chain.chance.numerator) - math.log(chain.chance.denominator)
     word = int(bits.words(1)[0])
-    near = math.exp(min(float(exponent) + math.log(top) - math.log(bottom), 0.0))
+    near = math.exp(min(log, 0.0))
     if abs(word * 2.0**-64 - near) > 2.0**-40 * (64 - float(exponent)):
         return word * 2.0**-64 < near
-    uniform = LazyUniform(word, length=64, bits=bits)
-    while True:
-        places = uniform.places + top.bit_length()
-        low, high = exp_bounds(exponent, places)
-        spare = places - uniform.length
-        if (uniform.value + 1) * bottom << spare <= top * low:
-            return True
-        if uniform.value * bottom << spare >= top * high:
-            return False
-        uniform.extend()
+    return is_below(LazyUniform(word, length=64, bits=bits), exponent, chance=chain.chance)
 
 
 _MOST_CELLS = 256  # each takes some ten milliseconds, with very many rows some forty
@@ -409,16 +392,11 @@ def chain_moves(reach: Reach) -> Sensitivity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """The draws of all quantiles at once, the count before them, and the ends of intervals.
+class Chain(QuantileDraws):
+    """The draws of all quantiles at once, and the count before them."""
 
-    wanted: rising; ends: of each wanted quantile, of either end, where bought.
-    """
-
-    wanted: tuple[Fraction, ...]
     count: AdditiveNoise
     draws: Draws
-    ends: Mapping[Fraction, Draws] = field(default_factory=dict)
 
     @staticmethod
     def options(
@@ -440,15 +418,9 @@ class Chain:
         return self.draws.mechanism.factor
 
     @property
-    def event(self) -> events.Event:
-        """What the counts and all draws of all cells together cost."""
-        both = [draws.event for draws in self.ends.values() for _ in range(2)]
-        return events.compose([self.count.event, self.draws.event, *both])
-
-    @property
-    def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
-        return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
+    def costs(self) -> Sequence[events.Event]:
+        """What the counts cost, and what all draws."""
+        return [self.count.event, self.draws.event]
 
     @property
     def deviations(self) -> dict[Fraction, float]:

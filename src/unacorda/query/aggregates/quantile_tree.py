@@ -62,35 +62,47 @@ Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.grid import SLOTS_LOG2
 from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, SpreadDraws, draw_spread
+from unacorda.query.noise.additive import CONFIDENCE, Share
+from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 
 __all__ = [
     "PLACES_LOG2",
+    "Cutting",
+    "QuantileDraws",
     "QuantileTree",
     "TreeCut",
     "cut_places",
-    "mechanism_of",
     "moves_of",
     "plan_for",
     "row_weight",
 ]
 
+Integers = NDArray[np.int64]
+
+PLACES_LOG2 = 16
+"""The logarithm of how many places a slot of the public grid has."""
 _PARTS_LOG2 = 20  # a level's part of the budget is a multiple of 2^-20
 _LEAST = Fraction(1, 4)  # of an even share, that every level gets: errors are small only then
+_WIDEST = 62  # bits of a loss in int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +133,14 @@ class QuantileTree:
 
     parts: of the budget, by level; they add up to 1. moves: by level, how many rows of steepness 1
     one unit comes to. errors: by wanted quantile, the coefficients of the draws in its rank error.
+    variance: of all rank errors together, for epsilon 1 in all levels, or for its square.
     """
 
     levels: Levels
     parts: tuple[Fraction, ...]
     moves: tuple[Fraction, ...]
     errors: Mapping[Fraction, Mapping[Fraction, float]]
-
-    def variance(self, *, squares: bool) -> float:
-        """Of all rank errors together, for epsilon 1 (squares: or its square) in all levels."""
-        weights = _weights(self.levels, self.moves, self.errors)
-        spent = [float(part) if squares else float(part) ** 2 for part in self.parts]
-        return math.fsum(weight / part for weight, part in zip(weights, spent, strict=True))
+    variance: float
 
 
 def plan_for(wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> QuantileTree:
@@ -147,35 +155,27 @@ def plan_for(wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> Quan
     [['1/2'], ['1/4', '3/4']]
     """
     plans = [_planned(levels, wanted, reach, squares=squares) for levels in _trees(wanted)]
-    return min(plans, key=lambda plan: (plan.variance(squares=squares), len(plan.levels)))
+    return min(plans, key=lambda plan: (plan.variance, len(plan.levels)))
 
 
-def _trees(wanted: Sequence[Fraction]) -> Iterator[Levels]:
-    deepest = len(wanted).bit_length()
-    seen = set()
-    yield tuple((TreeCut(at=at, low=Fraction(0), high=Fraction(1)),) for at in wanted)
-    for choose in (_middle_of_list, _nearest_to_middle):
-        for helped in range(deepest + 1):
-            levels = _tree(wanted, helped=helped, choose=choose)
-            if levels not in seen:
-                seen.add(levels)
-                yield levels
+def _trees(wanted: Sequence[Fraction]) -> Iterable[Levels]:
+    """One cut after the other in all rows, and trees with more and more cuts not asked for."""
+    trees: list[Levels] = [
+        tuple((TreeCut(at=at, low=Fraction(0), high=Fraction(1)),) for at in wanted)
+    ]
+    for halved in (True, False):
+        trees += [
+            _tree(wanted, helped=helped, halved=halved)
+            for helped in range(len(wanted).bit_length() + 1)
+        ]
+    return dict.fromkeys(trees)
 
 
-_Choice = Callable[[Sequence[Fraction], Fraction, Fraction], Fraction]
+def _tree(wanted: Sequence[Fraction], *, helped: int, halved: bool) -> Levels:
+    """The tree whose first `helped` levels may be cut where nothing is wanted.
 
-
-def _middle_of_list(inside: Sequence[Fraction], low: Fraction, high: Fraction) -> Fraction:
-    del low, high
-    return inside[len(inside) // 2]
-
-
-def _nearest_to_middle(inside: Sequence[Fraction], low: Fraction, high: Fraction) -> Fraction:
-    return min(inside, key=lambda at: abs(2 * at - low - high))
-
-
-def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels:
-    """The tree whose first `helped` levels may be cut where nothing is wanted."""
+    halved: whether cuts halve the list of what is wanted, otherwise the ranks, as nearly as may be.
+    """
     levels: list[tuple[TreeCut, ...]] = []
     open_parts = [(list(wanted), Fraction(0), Fraction(1))]
     while open_parts:
@@ -184,8 +184,10 @@ def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels
             middle = (low + high) / 2
             if len(levels) < helped and inside[0] < middle < inside[-1]:
                 at = middle
+            elif halved:
+                at = inside[len(inside) // 2]
             else:
-                at = choose(inside, low, high)
+                at = min((abs(one - middle), one) for one in inside)[1]
             splits.append(TreeCut(at=at, low=low, high=high))
             below, above = [q for q in inside if q < at], [q for q in inside if q > at]
             further += [(below, low, at)] if below else []
@@ -201,8 +203,11 @@ def _planned(
     moves = tuple(moves_of(level, reach.split(len(level))).l1 for level in levels)
     inherited = _inherited(levels)
     errors = {q: inherited[q] for q in wanted}
-    parts = _parts(_weights(levels, moves, errors), power=1 / 2 if squares else 1 / 3)
-    return QuantileTree(levels=levels, parts=parts, moves=moves, errors=errors)
+    weights = _weights(levels, moves, errors)
+    parts = _parts(weights, power=1 / 2 if squares else 1 / 3)
+    spent = [float(part) if squares else float(part) ** 2 for part in parts]
+    variance = math.fsum(weight / part for weight, part in zip(weights, spent, strict=True))
+    return QuantileTree(levels=levels, parts=parts, moves=moves, errors=errors, variance=variance)
 
 
 def _weights(
@@ -267,10 +272,152 @@ def moves_of(level: Sequence[TreeCut], reach: Reach) -> Sensitivity:
     )
 
 
-Integers = NDArray[np.int64]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantileDraws(ABC):
+    """The draws of several quantiles, and where bought those of the ends of their intervals.
 
-PLACES_LOG2 = 16
-"""The logarithm of how many places a slot of the public grid has."""
+    wanted: rising; ends: of each wanted quantile, of either end.
+    """
+
+    wanted: tuple[Fraction, ...]
+    ends: Mapping[Fraction, Draws]
+
+    @property
+    @abstractmethod
+    def costs(self) -> Sequence[events.Event]:
+        """What it costs to find the quantiles, in all cells together."""
+
+    @property
+    @abstractmethod
+    def deviations(self) -> dict[Fraction, float]:
+        """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What is done."""
+
+    @abstractmethod
+    def rank_error(self, *, slots: int) -> float:
+        """By so many ranks at most every wanted quantile is off, with 95% probability."""
+
+    @abstractmethod
+    def places(
+        self, counted: GridCounts, slots: Integers, bits: RandomBits
+    ) -> Mapping[Fraction, Integers]:
+        """By quantile the places of the grid that its cut falls on, in every cell."""
+
+    def rising(self, counted: GridCounts, slots: Integers, bits: RandomBits) -> Integers:
+        """The places of the wanted quantiles, quantiles by cells; in every cell they rise."""
+        found = self.places(counted, slots, bits)
+        # Those of one tree do not cross; draws by themselves may, and are nearer in order.
+        return np.sort(np.array([found[q] for q in self.wanted], dtype=np.int64), axis=0)
+
+    @property
+    def event(self) -> events.Event:
+        """What all draws of all cells together cost."""
+        both = [draws.event for draws in self.ends.values() for _ in range(2)]
+        return events.compose([*self.costs, *both])
+
+    @property
+    def log_scale(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutting(QuantileDraws):
+    """The cuts of all levels.
+
+    levels: what draws of each level are made by, for splits of steepness 1, and what those of all
+    cells cost; mechanisms: of each split, level by level, for losses by weight, times the
+    denominator of its share.
+    """
+
+    plan: QuantileTree
+    levels: tuple[Draws, ...]
+    mechanisms: Mapping[TreeCut, Exponential]
+
+    @staticmethod
+    def within(
+        share: Share, reach: Reach, wanted: Sequence[Fraction], ends: Mapping[Fraction, Draws]
+    ) -> Cutting:
+        """The cuts of the least expected error within a share."""
+        plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
+        levels, mechanisms = [], {}
+        for level, part in zip(plan.levels, plan.parts, strict=True):
+            moves = functools.partial(moves_of, level)
+            draws = draws_for(share * part, reach.split(len(level)), moves)
+            levels.append(draws)
+            for split in level:
+                unit = split.steepness * split.share.denominator * row_weight()
+                mechanisms[split] = Exponential(
+                    epsilon=draws.mechanism.epsilon,
+                    sensitivity=Fraction(draws.mechanism.sensitivity) * unit,
+                )
+        return Cutting(
+            wanted=tuple(wanted),
+            ends=ends,
+            plan=plan,
+            levels=tuple(levels),
+            mechanisms=mechanisms,
+        )
+
+    @property
+    def epsilons(self) -> tuple[Fraction, ...]:
+        """Of the draws of each level."""
+        return tuple(Fraction(draws.mechanism.epsilon) for draws in self.levels)
+
+    @property
+    def costs(self) -> Sequence[events.Event]:
+        """What the draws of each level cost."""
+        return [draws.event for draws in self.levels]
+
+    @property
+    def deviations(self) -> dict[Fraction, float]:
+        """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
+        rates = self._rates
+        return {
+            q: math.sqrt(2 * math.fsum((c / rates[at]) ** 2 for at, c in shares.items()))
+            for q, shares in self.plan.errors.items()
+        }
+
+    def rank_error(self, *, slots: int) -> float:
+        """By so many ranks at most every wanted quantile is off, with 95% probability.
+
+        A cut's loss passes t with probability at most (places) exp(-f t), since some place has
+        loss 0 but for a share of 2^-16 of one point's rows: McSherry and Talwar 2007, Theorem 6.
+        """
+        misses = len(self.mechanisms) / (1 - float(CONFIDENCE))
+        reach = math.log(slots * misses) + PLACES_LOG2 * math.log(2)
+        rates = self._rates
+        return max(
+            math.fsum(c * reach / rates[at] for at, c in shares.items())
+            for shares in self.plan.errors.values()
+        )
+
+    @property
+    def words(self) -> str:
+        """What is done."""
+        levels = ", ".join(f"{float(epsilon):.6g}" for epsilon in self.epsilons)
+        return (
+            f"exponential mechanism with epsilon = {levels} in {len(self.levels)} rounds of cuts, "
+            f"{len(self.mechanisms)} in all"
+        )
+
+    def places(
+        self, counted: GridCounts, slots: Integers, bits: RandomBits
+    ) -> Mapping[Fraction, Integers]:
+        """By quantile the places of the grid that its cut falls on, in every cell."""
+        return cut_places(counted, slots, mechanisms=self.mechanisms, bits=bits)
+
+    @property
+    def _rates(self) -> dict[Fraction, float]:
+        """By cut, the exponent that a rank is worth."""
+        return {
+            split.at: float(mechanism.factor * (split.share.denominator * row_weight()))
+            for split, mechanism in self.mechanisms.items()
+        }
 
 
 def row_weight() -> int:
@@ -278,85 +425,51 @@ def row_weight() -> int:
     return 1 << PLACES_LOG2 + SLOTS_LOG2
 
 
-_WIDEST = 62  # bits of a loss in int64
-
-
-def mechanism_of(split: TreeCut, even: Exponential) -> Exponential:
-    """The mechanism of a split, for losses by weight, times the denominator of its share.
-
-    even: that of a split of steepness 1, for losses in rows.
-    """
-    unit = split.share.denominator * row_weight()
-    sensitivity = Fraction(even.sensitivity) * split.steepness * unit
-    return Exponential(epsilon=even.epsilon, sensitivity=sensitivity)
-
-
 def cut_places(
     counted: GridCounts,
     slots: Integers,
     *,
-    plan: QuantileTree,
     mechanisms: Mapping[TreeCut, Exponential],
     bits: RandomBits,
 ) -> dict[Fraction, Integers]:
     """By quantile, wanted or not, the place of the grid that its cut falls on in every cell.
 
-    slots: those of a grid; mechanisms: of every split, as `mechanism_of` makes them.
+    slots: those of a grid; mechanisms: of every split, as `Cutting` has them.
     """
     found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in mechanisms}
-    for batch in counted.batches(slots):
-        drawn = _cut(batch.bins, plan=plan, mechanisms=mechanisms, bits=bits)
-        for at, places in drawn.items():
-            found[at][batch.cells] = np.searchsorted(slots, places, side="right") - 1
+    unit = max(split.share.denominator for split in mechanisms) * row_weight()
+    for cells, bins in counted.batches(slots):
+        base = _all_places(bins, unit=unit)
+        edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
+        for split, mechanism in mechanisms.items():
+            start, share = edges[split.low], split.share
+            part = _part(base, start, edges[split.high])
+            # A part of no places has nothing to be drawn: the cut is where it begins.
+            lines = np.flatnonzero((part.sizes > 0).any(axis=1))
+            total = part.weights[lines].sum(axis=1)
+            drawn = draw_spread(
+                part.of(lines),
+                start.weight[lines] * share.denominator + total * share.numerator,
+                denominator=share.denominator,
+                factor=mechanism.factor,
+                bits=bits,
+            )
+            edges[split.at] = start.moved(lines, drawn)
+            places = edges[split.at].place >> PLACES_LOG2
+            found[split.at][cells] = np.searchsorted(slots, places, side="right") - 1
     return found
 
 
-def _cut(
-    bins: PlaceBins,
-    *,
-    plan: QuantileTree,
-    mechanisms: Mapping[TreeCut, Exponential],
-    bits: RandomBits,
-) -> dict[Fraction, Integers]:
-    """The same for some cells."""
-    base = _all_places(bins, plan)
-    edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
-    found: dict[Fraction, Integers] = {}
-    for split in (split for level in plan.levels for split in level):
-        start, share = edges[split.low], split.share
-        part = _part(base, start, edges[split.high])
-        # A part of no places has nothing to be drawn: the cut is where it begins.
-        lines = np.flatnonzero((part.sizes > 0).any(axis=1))
-        total = part.weights[lines].sum(axis=1)
-        drawn = draw_spread(
-            part.of(lines),
-            start.weight[lines] * share.denominator + total * share.numerator,
-            denominator=share.denominator,
-            factor=mechanisms[split].factor,
-            bits=bits,
-        )
-        edges[split.at] = start.moved(lines, drawn)
-        found[split.at] = edges[split.at].place >> PLACES_LOG2
-    return found
+def _all_places(bins: PlaceBins, *, unit: int) -> PlaceBins:
+    """All places of every cell; in 64 bits where losses by weight, in such units, fit."""
+    most = int((bins.before + bins.weights).max(initial=0))
+    kind = object if (most * unit).bit_length() > _WIDEST else np.int64
+    lows, sizes = bins.lows << PLACES_LOG2, bins.sizes << PLACES_LOG2
+    weights, before = (rows.astype(kind) * row_weight() for rows in (bins.weights, bins.before))
+    return PlaceBins(lows, sizes, weights, before)
 
 
-def _all_places(bins: PlaceBins, plan: QuantileTree) -> PlaceBins:
-    """All places of every cell; in 64 bits where losses by weight fit."""
-    weights: Any = bins.weights
-    before: Any = bins.before
-    unit = max(split.share.denominator for level in plan.levels for split in level) * row_weight()
-    if (int((before + weights).max(initial=0)) * unit).bit_length() > _WIDEST:
-        weights, before = weights.astype(object), before.astype(object)
-    return PlaceBins(
-        lows=bins.lows << PLACES_LOG2,
-        sizes=bins.sizes << PLACES_LOG2,
-        weights=weights * row_weight(),
-        before=before * row_weight(),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Edge:
+class _Edge(NamedTuple):
     """Where every cell is cut, and the point around the cut; with the weights below all three.
 
     place: of the cut; begin, end: the first place of its point, and the first one after it.
@@ -374,32 +487,24 @@ class _Edge:
         """The first (0) or the last (-1) end of the grid."""
         place = bins.lows[:, side] - side * bins.sizes[:, side]
         weight = bins.before[:, side] - side * bins.weights[:, side]
-        return _Edge(
-            place=place,
-            begin=place,
-            end=place,
-            weight=weight,
-            begin_weight=weight,
-            end_weight=weight,
-        )
+        return _Edge(place, place, place, weight, weight, weight)
 
     def moved(self, lines: Integers, drawn: SpreadDraws) -> _Edge:
         """The same in arrays of its own, but for some lines, whose cuts were drawn."""
         begin = drawn.places >> PLACES_LOG2 << PLACES_LOG2
         end = begin + (1 << PLACES_LOG2)
-        known = {
-            "place": drawn.places,
-            "begin": begin,
-            "end": end,
-            "weight": drawn.below,
-            "begin_weight": drawn.below - drawn.level * (drawn.places - begin),
-            "end_weight": drawn.below + drawn.level * (end - drawn.places),
-        }
-        found = {}
-        for name, values in known.items():
-            found[name] = getattr(self, name).copy()
-            found[name][lines] = values
-        return _Edge(**found)
+        cuts = _Edge(
+            place=drawn.places,
+            begin=begin,
+            end=end,
+            weight=drawn.below,
+            begin_weight=drawn.below - drawn.level * (drawn.places - begin),
+            end_weight=drawn.below + drawn.level * (end - drawn.places),
+        )
+        found = _Edge(*(column.copy() for column in self))
+        for column, values in zip(found, cuts, strict=True):
+            column[lines] = values
+        return found
 
 
 def _part(base: PlaceBins, start: _Edge, stop: _Edge) -> PlaceBins:
@@ -419,9 +524,4 @@ def _part(base: PlaceBins, start: _Edge, stop: _Edge) -> PlaceBins:
     before = between(start.weight, base.before, high_weight, weights)
     after = between(low_weight, base.before + base.weights, stop.weight, weights)
     some = (ends > lows).any(axis=0)
-    return PlaceBins(
-        lows=lows[:, some],
-        sizes=(ends - lows)[:, some],
-        weights=(after - before)[:, some],
-        before=before[:, some],
-    )
+    return PlaceBins(lows, ends - lows, after - before, before).of((slice(None), some))

@@ -20,6 +20,11 @@ below q n and one r above, where r bounds the rank error of each with probabilit
 lowest point of the grid counts as covering all ranks below 0, the highest all above n, so that the
 bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %. The
 bound grows with the logarithm of the number of points: a coarser grid gives narrower intervals.
+
+**Several at once.** Where each of m quantiles is drawn by itself, the budget is split m ways. Here
+cuts are made one after the other in parts of the rows (`quantile_tree`), each of them exactly by
+the exponential mechanism, and all parts of a level cost what one costs; or all at once
+(`joint_quantiles`), where that is expected to err less. Answers never cross.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -27,11 +32,12 @@ bound grows with the logarithm of the number of points: a coarser grid gives nar
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -44,11 +50,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.query.aggregates.base import (
-    Aggregate,
     Answer,
     Assumption,
     Exact,
     Forecast,
+    OfColumn,
     Single,
     bounds_of,
     expression_of,
@@ -57,7 +63,9 @@ from unacorda.query.aggregates.base import (
 )
 from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
 from unacorda.query.aggregates.grid_counts import GridCounts, Ranking, draw_places, rank_losses
+from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.measures import clamping_note
+from unacorda.query.aggregates.quantile_tree import Cutting, QuantileDraws
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
@@ -68,39 +76,47 @@ from unacorda.query.schema.units import Reach
 __all__ = [
     "GridAggregate",
     "Quantile",
+    "Quantiles",
+    "QuartileRange",
     "Selection",
-    "ends_about",
+    "drawn",
+    "finding",
     "given",
-    "interval_share",
+    "iqr",
     "median",
     "quantile",
+    "quantiles",
     "rank_error",
-    "without_errors",
 ]
+
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+_MISS = 0.025  # of either end of an interval
+_MOST_RANKS = 2**40  # more than any table has rows
+_WORTH = 0.1  # by how much the logarithm of errors has to fall for draws that take longer
+_MOST = 100
+_CLOSEST = Fraction(1, 10**6)
+_QUARTILES = (Fraction(1, 4), Fraction(3, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridAggregate(Aggregate):
+class GridAggregate(OfColumn):
     """What is read off the ranks of a number column on a public grid.
 
     resolution: the unit of the grid, see `PublicGrid`; for columns of whole numbers 1 where none is
     given.
     """
 
-    column: str
-    lower: Fraction | None
-    upper: Fraction | None
     resolution: Fraction | None
 
     def bound_to(self, scope: TableSchema) -> Self:
         """The same, its column looked up, its bounds and its grid known."""
-        expression = expression_of(self.column, scope)
+        expression, resolution = expression_of(self.column, scope), self.resolution
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        resolution = self.resolution
-        if resolution is None and expression.kind is Kind.INTEGER:
-            resolution = Fraction(1)
-        elif resolution is not None:
+        if resolution is not None:
             _check_resolution(resolution, lower, upper, given=resolution)
+        elif expression.kind is Kind.INTEGER:
+            resolution = Fraction(1)
         return dataclasses.replace(
             self, expressions=(expression,), lower=lower, upper=upper, resolution=resolution
         )
@@ -162,7 +178,7 @@ def _check_resolution(
         )
 
 
-def interval_share(interval: Number) -> Fraction:
+def _interval_share(interval: Number) -> Fraction:
     """The share of an aggregate's budget that buys an interval, checked."""
     share = checks.exact("interval", interval)
     if not 0 <= share < 1:
@@ -170,16 +186,11 @@ def interval_share(interval: Number) -> Fraction:
     return share
 
 
-def without_errors(values: list[float], *, limits: tuple[float, float]) -> Answer:
-    """An answer of which nothing is known but that it was drawn."""
+def drawn(values: list[float], *, limits: tuple[float, float], ends: Ends | None = None) -> Answer:
+    """An answer of which nothing is known but that it was drawn, and where bought its intervals."""
     nothing: list[float | None] = [None] * len(values)
-    return Answer(
-        values=values, standard_errors=nothing, lower=nothing, upper=nothing, limits=limits
-    )
-
-
-_MISS = 0.025  # of either end of an interval
-_MOST_RANKS = 2**40  # more than any table has rows
+    lower, upper = (nothing, nothing) if ends is None else (end.tolist() for end in ends)
+    return Answer(values=values, standard_errors=nothing, lower=lower, upper=upper, limits=limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,8 +201,8 @@ class Selection:
     """
 
     point: Exponential
-    end: Exponential | None
     event: events.Event
+    end: Exponential | None = None
 
     @property
     def log_scale(self) -> float:
@@ -216,22 +227,16 @@ class Quantile(GridAggregate, Single):
         """Its answer is in the unit of its column."""
         return True
 
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its column."""
-        return (self.column,)
-
     def noise(self, share: Share, reach: Reach) -> Selection:
         """The draws within the share."""
         # Losses are kept times the denominator of q, so that they are whole numbers.
-        moves, unit = partial(of_ranks, quantile=self.q), self.q.denominator
+        moves, unit = functools.partial(of_ranks, quantile=self.q), self.q.denominator
         point = draws_for(share * (1 - self.interval), reach, moves, unit=unit)
         if not self.interval:
-            return Selection(point=point.mechanism, end=None, event=point.event)
+            return Selection(point=point.mechanism, event=point.event)
         end = draws_for(share * (self.interval / 2), reach, moves, unit=unit)
-        return Selection(
-            point=point.mechanism, end=end.mechanism, event=point.event + end.event * 2
-        )
+        both = point.event + end.event * 2
+        return Selection(point=point.mechanism, event=both, end=end.mechanism)
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
@@ -239,11 +244,10 @@ class Quantile(GridAggregate, Single):
         places = draw_places(
             counted, self.grid.slots, q=self.q, shift=0, mechanism=noise.point, bits=bits
         )
-        found = without_errors(self.grid.values(places).tolist(), limits=self.limits)
-        if noise.end is None:
-            return found
-        lower, upper = ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
-        return dataclasses.replace(found, lower=lower.tolist(), upper=upper.tolist())
+        values, ends = self.grid.values(places).tolist(), None
+        if noise.end is not None:
+            ends = _ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
+        return drawn(values, limits=self.limits, ends=ends)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
@@ -287,7 +291,7 @@ def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss
     return math.log(int(made.grid.slots[-1]) / miss) / float(mechanism.factor) / q.denominator
 
 
-def ends_about(
+def _ends_about(
     made: GridAggregate,
     counted: GridCounts,
     q: Fraction,
@@ -295,7 +299,7 @@ def ends_about(
     *,
     miss: float,
     bits: RandomBits,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Ends:
     """Numbers that the q-quantile of each cell is above and below, but for `miss` each.
 
     end: the mechanism of each of the two draws, for losses times the denominator of q.
@@ -313,6 +317,146 @@ def ends_about(
         for shift in (-reach, reach)
     )
     return np.minimum(first[0], last[0]), np.maximum(first[1], last[1])
+
+
+@functools.lru_cache(maxsize=256)
+def finding(
+    share: Share, reach: Reach, wanted: tuple[Fraction, ...], interval: Fraction = Fraction(0)
+) -> QuantileDraws:
+    """The way of the least expected error within a share; interval: the part for intervals.
+
+    A function of public numbers alone: the quantiles, the share and its notion, the unit's reach.
+    """
+    ends = {}
+    if interval:
+        each = share * (interval / (2 * len(wanted)))
+        ends = {
+            q: draws_for(each, reach, functools.partial(of_ranks, quantile=q), unit=q.denominator)
+            for q in wanted
+        }
+    rest = share * (1 - interval)
+    cutting = Cutting.within(rest, reach, wanted, ends)
+    chains = Chain.options(rest, reach, wanted, ends)
+    chain = min(chains, key=lambda one: one.log_scale, default=None)
+    if chain is None or chain.log_scale > cutting.log_scale - _WORTH:
+        return cutting
+    return chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridQuantiles(GridAggregate):
+    """What is made of several quantiles of a number column, over rows where it is present.
+
+    wanted: rising. interval: the share of this aggregate's budget that buys intervals, 0 for none.
+    """
+
+    wanted: tuple[Fraction, ...]
+    interval: Fraction
+
+    def noise(self, share: Share, reach: Reach) -> QuantileDraws:
+        """The cuts and the ends of intervals within the share."""
+        return finding(share, reach, self.wanted, self.interval)
+
+    def drawn(self, exact: Exact, noise: QuantileDraws, bits: RandomBits) -> list[list[float]]:
+        """The wanted quantiles, each of all cells; in every cell they rise."""
+        (counted,) = exact.rankings
+        places = noise.rising(counted, self.grid.slots, bits)
+        values: list[list[float]] = self.grid.values(places).tolist()
+        return values
+
+    def ends(
+        self, exact: Exact, noise: QuantileDraws, bits: RandomBits, *, miss: float
+    ) -> list[Ends]:
+        """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
+        (counted,) = exact.rankings
+        return [
+            _ends_about(self, counted, q, draws.mechanism, miss=miss, bits=bits)
+            for q, draws in noise.ends.items()
+        ]
+
+    def forecast(self, noise: QuantileDraws, reach: Reach, assume: Assumption | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        errors = self._expected(noise, assume)
+        typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
+        notes = [*self.notes, f"expected rank errors, where values hardly repeat: {typical}"]
+        if not self.interval:
+            notes.append("no intervals: write interval=0.5 to spend half of this share on them")
+        return Forecast(
+            noise=noise.words,
+            sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
+            standard_error=errors,
+            assumed_rows=None if errors is None or assume is None else assume.rows,
+            rank_error=noise.rank_error(slots=int(self.grid.slots[-1])),
+            notes=tuple(notes),
+        )
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """What stands for the error of all its answers, given those of the quantiles."""
+        return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
+
+    def _expected(self, noise: QuantileDraws, assume: Assumption | None) -> float | None:
+        values = None if assume is None else assume.of(self.column)
+        if assume is None or values is None:
+            return None
+        ordered = np.sort(np.clip(values, *self.limits))
+        chances = (np.arange(2_000) + 0.5) / 2_000
+        laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
+        errors = []
+        for q, deviation in noise.deviations.items():
+            ranks = float(q) + laplace * (deviation / math.sqrt(2) / assume.rows)
+            found = np.quantile(ordered, np.clip(ranks, 0, 1))
+            errors.append(float(np.sqrt(np.mean((found - np.quantile(ordered, float(q))) ** 2))))
+        return self.error_of(errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles(GridQuantiles):
+    """Several quantiles of a number column, each an answer."""
+
+    tag: ClassVar[str] = "quantiles"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Each quantile in percent, as it stands in the name of a column."""
+        return tuple(f"_{_percent(q).replace('.', '_')}" for q in self.wanted)
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """One grid point a cell, for each quantile."""
+        values = self.drawn(exact, noise, bits)
+        ends = self.ends(exact, noise, bits, miss=_MISS)
+        return {
+            part: drawn(own, limits=self.limits, ends=around)
+            for part, own, around in itertools.zip_longest(self.parts, values, ends)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuartileRange(GridQuantiles):
+    """The distance between the two quartiles of a number column."""
+
+    tag: ClassVar[str] = "spread"
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """The distance by cell, and beside it the quartiles it lies between."""
+        first, third = self.drawn(exact, noise, bits)
+        low, high = self.limits
+        found = [above - below for below, above in zip(first, third, strict=True)]
+        ends = None
+        if noise.ends:
+            # Four ends, of which one or more misses with probability 5 % at most.
+            (a, b), (c, d) = self.ends(exact, noise, bits, miss=_MISS / 2)
+            ends = np.maximum(c - b, 0), np.maximum(d - a, 0)
+        answer = drawn(found, limits=(0.0, high - low), ends=ends)
+        return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """That of a difference, at most: what both have in common cancels."""
+        return math.sqrt(math.fsum(error**2 for error in errors))
+
+
+def _percent(q: Fraction) -> str:
+    """A quantile in percent, to four decimals, without zeros at the end."""
+    return f"{float(q * 100):.4f}".rstrip("0").rstrip(".")
 
 
 def quantile(
@@ -338,7 +482,7 @@ def quantile(
     >>> quantile("income", 0.9, 0, 500_000).q
     Fraction(9, 10)
     """
-    part, share = checks.exact("q", q), interval_share(interval)
+    part, share = checks.exact("q", q), _interval_share(interval)
     if not 0 <= part <= 1:
         raise InvalidParameter("q", q, expected="a number from 0 to 1")
     if part.denominator > 10**6:
@@ -368,3 +512,75 @@ def median(
     return quantile(
         column, "1/2", lower, upper, resolution=resolution, interval=interval, weight=weight
     )
+
+
+def quantiles(
+    column: str,
+    q: Sequence[Number],
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    resolution: Number | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantiles:
+    """Find several quantiles of a number column at once, with less noise than one by one.
+
+    q: at most 100 numbers from 0 to 1, at least a millionth apart. The answers stand under the
+    name of the aggregate and the quantile in percent: `income=unacorda.quantiles("income", [0.25,
+    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval for each of them; 0 for
+    none. Bounds, resolution and weight as in `quantile`.
+
+    >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
+    ('_10', '_90')
+    """
+    return Quantiles(
+        column=column,
+        wanted=_wanted(q),
+        interval=_interval_share(interval),
+        **given(lower, upper, resolution=resolution, weight=weight),
+    )
+
+
+def iqr(
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    resolution: Number | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> QuartileRange:
+    """Find the interquartile range of a number column: the distance between its quartiles.
+
+    The quartiles themselves are released beside it, as its `from` and `to`. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
+    none. Bounds, resolution and weight as in `quantile`.
+
+    >>> iqr("age", 0, 120).column
+    'age'
+    """
+    return QuartileRange(
+        column=column,
+        wanted=_QUARTILES,
+        interval=_interval_share(interval),
+        **given(lower, upper, resolution=resolution, weight=weight),
+    )
+
+
+def _wanted(q: object) -> tuple[Fraction, ...]:
+    """The quantiles, rising, checked."""
+    expected = f"a list of 1 to {_MOST} numbers from 0 to 1, such as [0.25, 0.5, 0.75]"
+    if isinstance(q, str | bytes | Mapping) or not isinstance(q, Sequence | np.ndarray):
+        raise InvalidParameter("q", q, expected=expected)
+    if not 1 <= len(q) <= _MOST:
+        raise InvalidParameter("q", q, expected=expected)
+    wanted = sorted(checks.exact(f"q[{index}]", value) for index, value in enumerate(q))
+    if not 0 <= wanted[0] <= wanted[-1] <= 1:
+        raise InvalidParameter("q", q, expected=expected)
+    if any(part.denominator > 10**6 for part in wanted):
+        raise InvalidParameter("q", q, expected="numbers with at most six decimals")
+    if any(b - a < _CLOSEST for a, b in itertools.pairwise(wanted)):
+        raise InvalidParameter("q", q, expected="quantiles at least a millionth apart")
+    return tuple(wanted)

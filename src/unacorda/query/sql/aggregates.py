@@ -18,13 +18,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.extremes import max as greatest
 from unacorda.query.aggregates.extremes import min as least
-from unacorda.query.aggregates.histograms import histogram
+from unacorda.query.aggregates.histograms import histogram, top
 from unacorda.query.aggregates.linear import count, count_distinct, count_if, count_people
 from unacorda.query.aggregates.linear import sum as total
 from unacorda.query.aggregates.means import mean
-from unacorda.query.aggregates.multi_quantiles import iqr, quantiles
-from unacorda.query.aggregates.quantiles import quantile
-from unacorda.query.aggregates.top_k import top
+from unacorda.query.aggregates.quantiles import iqr, quantile, quantiles
 from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
