@@ -63,7 +63,7 @@ class Extreme(GridAggregate, Single):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Nothing: how far beyond the answer people lie is not foretold."""
+        """No column: how far beyond the answer people lie is not forecast."""
         return ()
 
     def beyond(self, point: Exponential) -> int:
