@@ -134,6 +134,12 @@ def test_several_quantiles_are_several_columns() -> None:
     assert (select.having, select.order_by) == ('"p_25" > 1', (Ordering(expression='"p_75"'),))
 
 
+def test_aggregates_that_only_stand_in_others_are_released_by_a_name() -> None:
+    found = read("SELECT SUM(x) / COUNT(*) AS r FROM t HAVING sum_x > 3 ORDER BY count")
+    assert [item.alias for item in found.inner] == ["sum_x", "count"]
+    assert (found.having, found.order_by) == ('"sum_x" > 3', (Ordering(expression='"count"'),))
+
+
 def test_names_that_nobody_gave_are_numbered_where_they_repeat() -> None:
     found = items("COUNT(*), COUNT(*), SUM(x), SUM(x), AVG(y) AS sum_x_2")
     assert [alias for alias, _ in found] == ["count", "count_2", "sum_x", "sum_x_3", "sum_x_2"]

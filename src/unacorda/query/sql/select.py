@@ -20,9 +20,9 @@ from sqlglot import exp
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.reader import Reader
+from unacorda.query.expressions.reader import Reader, bare
 from unacorda.query.expressions.syntax import refuse_lost, statement
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
+from unacorda.query.expressions.tree import Literal, Name, Node, names, text_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
@@ -107,11 +107,9 @@ class _Outputs:
         reason = f"its {word} is no literal whole number"
         raise self.source.fault(reason, f"Write {word} 10.", clause)
 
-    def expression(self, node: object, *, clause: str, hint: str) -> str:
+    def expression(self, node: exp.Expression, *, clause: str, hint: str) -> str:
         """An expression over released columns, in the input language."""
-        shown = self.group(node)
-        if shown is not None:
-            return text_of(Name(shown))
+        whole = bare(node)
 
         def special(part: exp.Expression) -> Node | None:
             item = self.aggregates.aggregate(part)
@@ -119,24 +117,29 @@ class _Outputs:
                 return Name(self.column_of(item, part, clause, hint))
             if isinstance(part, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Window):
                 self.aggregates.refuse_others(part)
-            return None
+            if part is not whole and not isinstance(part, exp.Column):
+                return None
+            shown = self.released(part)
+            if shown is None and isinstance(part, exp.Column):
+                raise self.missing(node, clause, hint)
+            return None if shown is None else Name(shown)
 
-        reader = replace(self.source.reader, special=special)
-        found = self.released(reader.read(node), node, clause, hint)
+        found = Reader(text=self.source.text, special=special).read(whole)
         if isinstance(found, Literal):
             raise self.missing(node, clause, hint)
         return written(self.source.text, found, node)
 
-    def group(self, node: object) -> str | None:
-        """The group that a whole expression is, as it is shown; aliases come first."""
-        if not isinstance(node, exp.Expression) or node.find(exp.AggFunc):
+    def released(self, part: exp.Expression) -> str | None:
+        """The column that a column or group expression is, as it is shown; aliases come first."""
+        if part.find(exp.AggFunc):
             return None
-        source = self.source
-        found = source.reader.read(node)
-        if isinstance(found, Name) and found.name.casefold() in self.names:
-            return self.names[found.name.casefold()]
+        found = self.source.reader.read(part)
+        if isinstance(found, Name):
+            shown = self.names.get(found.name.casefold())
+            if shown is not None or found.name in self.items:
+                return shown or found.name
         with contextlib.suppress(UnsafeExpression):
-            return self.groups.get(_mark(source.resolve(found, node)))
+            return self.groups.get(_mark(self.source.resolve(found, part)))
         return None
 
     def column_of(self, item: Item, node: exp.Expression, clause: str, hint: str) -> str:
@@ -157,25 +160,6 @@ class _Outputs:
         self.items[alias] = item
         self.inner.append(replace(item, alias=alias, place=errors.of_node(self.source.text, node)))
         return alias
-
-    def released(self, node: Node, at: object, clause: str, hint: str) -> Node:
-        """The same over the names of released columns."""
-        match node:
-            case Name(name):
-                shown = self.names.get(name.casefold())
-                if shown is None and name in self.items:
-                    shown = name
-                if shown is None:
-                    with contextlib.suppress(UnsafeExpression):
-                        shown = self.groups.get(_mark(self.source.resolve(node, at)))
-                if shown is None:
-                    raise self.missing(at, clause, hint)
-                return Name(shown)
-            case Operation(operands=operands):
-                found = tuple(self.released(part, at, clause, hint) for part in operands)
-                return replace(node, operands=found)
-            case _:
-                return node
 
     def missing(self, node: object, clause: str, hint: str) -> UnsafeExpression:
         """The refusal of something that is no released column."""
