@@ -62,8 +62,6 @@ def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns)
     scope = public.scope
     _check_how(how)
     named = _named(on, rows.scope, scope)
-    if not named:
-        raise InvalidParameter("on", on, expected=f"columns to compare with those of {table!r}")
     pairs = tuple(_pair(rows.scope, scope, left, right) for left, right in named.items())
     names = _names(rows.scope, scope, columns, skip=set(named.values()))
     leaves = {
@@ -124,9 +122,9 @@ def matched(
     moved: dict[str, tuple[str, bool]] = {}
     for given, scope, of_right in ((own, left, False), (names, right, True)):
         for new, old in given.items():
-            leaves[new] = tuple(_passed(new, column) for column in _readings(scope, old))
-            for leaf, column in zip(leaves[new], _readings(scope, old), strict=True):
-                moved[leaf.name] = (column.name, of_right)
+            read = [(_passed(new, column), column.name) for column in _readings(scope, old)]
+            leaves[new] = tuple(leaf for leaf, _ in read)
+            moved |= {leaf.name: (name, of_right) for leaf, name in read}
     facts = {label: left.facts[label] for label in own if label in left.facts}
     facts |= {
         new: _missing(right.facts[old], how) for new, old in names.items() if old in right.facts
@@ -150,7 +148,7 @@ def united(rows: Relation, other: Relation) -> Relation:
         found: list[ColumnReading] = []
         for one in _readings(left, label):
             for two in _readings(right, theirs):
-                if one.kind is two.kind or (one.kind.numeric and two.kind.numeric):
+                if _comparable(one, two):
                     leaf = _passed(label, _hull(one, two))
                     if leaf.name not in moved:
                         moved[leaf.name] = (one.name, two.name)
@@ -197,11 +195,10 @@ def _together(
 
 def _common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
     """The type in which people of two tables are compared; InvalidParameter where there is none."""
-    wide = INTEGERS - {"UHUGEINT"}
-    if one != two and {one, two} <= wide:
-        return "HUGEINT"
-    if one == two != "DECIMAL" or (one == two and tables[0] == tables[1]):
+    if one == two and (one != "DECIMAL" or tables[0] == tables[1]):
         return one
+    if one != two and {one, two} <= INTEGERS - {"UHUGEINT"}:
+        return "HUGEINT"
     raise InvalidParameter(
         "id",
         name,
@@ -324,12 +321,16 @@ def _named(
     if any(given.get(one) != two for one, two in people.items()):
         one, *others = people
         shown = repr(dict(people) if others or people[one] != one else one)
+        sql = f"ON {' AND '.join(f'{one} = {two}' for one, two in people.items())}"
+        if all(one == two for one, two in people.items()):
+            sql = f"USING ({', '.join(people)})"
         raise InvalidParameter(
             "on",
             on,
             expected=f"the person's id among the columns, on={shown}: otherwise rows of different "
             "people meet, and what one person adds to an answer depends on how many rows others "
-            "have. A table that is not about people is joined as a public one",
+            "have. A table that is not about people is joined as a public one. In SQL the id is "
+            f"compared as in {sql}",
         )
     found = {one: two for one, two in given.items() if people.get(one) == two}
     for one, two in given.items():
@@ -344,7 +345,7 @@ def _pair(left: TableSchema, right: TableSchema, one: str, two: str) -> KeyPair:
         (x + y, x, mine, theirs)
         for x, mine in enumerate(left.column(one, argument="on"))
         for y, theirs in enumerate(right.column(two, argument="on"))
-        if mine.kind is theirs.kind or (mine.kind.numeric and theirs.kind.numeric)
+        if _comparable(mine, theirs)
     ]
     if choices:
         _, _, mine, theirs = min(choices, key=lambda choice: choice[:2])
@@ -357,6 +358,10 @@ def _pair(left: TableSchema, right: TableSchema, one: str, two: str) -> KeyPair:
         f"{two!r} of {right.table!r} {theirs.kind.value}. Derive one that fits before the join, "
         f'such as derive({_simple(one)}_text="CAST({_simple(one)} AS VARCHAR)")',
     )
+
+
+def _comparable(one: Column, two: Column) -> bool:
+    return one.kind is two.kind or (one.kind.numeric and two.kind.numeric)
 
 
 def _simple(name: str) -> str:

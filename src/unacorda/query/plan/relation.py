@@ -332,7 +332,10 @@ class Relation:
         count = int(checks.positive_integer(most=most))
         if count > MOST_PARTS:
             raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")
-        label = self._exploded(text) if into is None else into
+        label = self.scope.alike(text) if into is None else into
+        if label is None:
+            expected = "a name for the column of parts, since no single column is split"
+            raise InvalidParameter("into", None, expected=expected)
         if into is not None and (not checks.is_text(into) or not into or self.scope.taken(into)):
             expected = "a new name: no column has it, in other capitals either"
             raise InvalidParameter("into", into, expected=expected)
@@ -378,7 +381,7 @@ class Relation:
     def leaves(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
         """The readings of columns of the source that are needed for these names."""
         own = [leaf for identity in self.identities for leaf in identity.leaves]
-        wanted = self.wanted(names) | {leaf.name for leaf in own}
+        wanted = self.wanted(names)
         joined = {
             leaf.name
             for step in self.steps
@@ -409,12 +412,3 @@ class Relation:
                         left.add(one)
                         right.add(other)
         return tuple(zip(self.sides, (frozenset(left), frozenset(right)), strict=True))
-
-    def _exploded(self, text: str) -> str:
-        """The column that is exploded, which its parts then stand for."""
-        known = self.scope.alike(text)
-        if known is not None:
-            return known
-        raise InvalidParameter(
-            "into", None, expected="a name for the column of parts, since no single column is split"
-        )

@@ -24,7 +24,7 @@ from unacorda.query.expressions.tree import Name, Node, Operation, depth_of, tex
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.units import Person
 
 __all__ = [
     "ROW_WISE",
@@ -338,35 +338,18 @@ def _with_columns(
     columns = {n: o for n, o in columns.items() if o in scope.derived or scope.leaves.get(o)}
     if other is None:
         return query.join(right.table, on, how=how, columns=columns)
-    most = _most_rows(query.unit)
-    people = dict(zip(query.scope.ids, scope.ids, strict=True))
-    if any(on.get(one) != two for one, two in people.items()):
-        same = all(one == two for one, two in people.items())
-        pairs = " AND ".join(f"{one} = {two}" for one, two in people.items())
-        shown = f"USING ({', '.join(people)})" if same else f"ON {pairs}"
-        raise InvalidParameter(
-            "sql",
-            on,
-            expected=f"the person's id among what is compared, as in {shown}: otherwise rows of "
-            "different people meet, and what one person adds to an answer depends on how many rows "
-            "others have. A table that is not about people is joined as a public one",
-        )
+    most = math.isqrt(MOST_COPIES)  # of a person from each side; SQL does not say how many
+    if isinstance(query.unit, Person):
+        if query.unit.max_rows is None:
+            raise InvalidParameter(
+                "max_rows",
+                None,
+                expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as "
+                "many rows of a person from each side as they may bring into a question, up to "
+                f"{most}",
+            )
+        most = min(query.unit.max_rows, most)
     return query.join(other, on, how=how, columns=columns, max_rows=most)
-
-
-def _most_rows(unit: Unit) -> int | None:
-    """How many rows of a person enter a join from each side, where SQL does not say."""
-    if not isinstance(unit, Person):
-        return None  # such a join is refused
-    most = math.isqrt(MOST_COPIES)
-    if unit.max_rows is not None:
-        return min(unit.max_rows, most)
-    raise InvalidParameter(
-        "max_rows",
-        None,
-        expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as many rows "
-        f"of a person from each side as they may bring into a question, up to {most}",
-    )
 
 
 def _how(left: Source, right: Source, join: exp.Join) -> How:
