@@ -2,7 +2,7 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-from unacorda.cli import answers, calibrate, drawing, output, plot, render
+from unacorda.cli import answers, calibrate, output, plot, render
 from unacorda.cli.app import app, main
 from unacorda.cli.calibrate import CommandSearch as CliSearch
 from unacorda.cli.calibrate import aim_of
@@ -24,7 +24,6 @@ __all__ = [
     "bounds_hint",
     "calibrate",
     "depth",
-    "drawing",
     "estimate",
     "keys_hint",
     "main",

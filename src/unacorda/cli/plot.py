@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,13 +25,20 @@ from unacorda.extras import require
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
-    from unacorda.cli.drawing import Drawn
+    from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.events import Event
+    from unacorda.privacy.guarantees import Guarantee
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["plot"]
+__all__ = ["Drawn", "plot", "spending"]
 
 _ENDINGS = (".svg", ".png", ".pdf")
+_POINTS = 25
+_RATES = tuple(10 ** (-k / 3) for k in range(9, -1, -1))  # from 0.001 to 1
+_MOST_LINES = 100
+_GRID = 1 << 11
+_ENDS = ("", "_se", "_low", "_high")
+_SEEN = 1e-4  # of the largest mass: what is smaller would not be seen
 
 HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
 
@@ -58,8 +68,15 @@ plot = params.InOrder(
     no_args_is_help=True,
 )
 
-_events = click.argument("events", metavar="EVENTS", help="What is drawn.")
 _file = click.argument("file", metavar="FILE", type=params.FILE, help="What is drawn.")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The axes, and by name the numbers on them."""
+
+    axes: Any
+    numbers: dict[str, Any]
 
 
 def _delta(description: str) -> params.Decorator:
@@ -99,22 +116,29 @@ def _kind(description: str, *options: params.Decorator) -> params.Decorator:
     return decorate
 
 
-def _priced(kind: str, text: str, relation: Neighbors, **rest: Any) -> Drawn:
-    """A picture of events, which are its title."""
-    from unacorda.cli import drawing
-    from unacorda.cli.events import read_event
+def _kind_of_events(description: str, *options: params.Decorator) -> params.Decorator:
+    """A kind that draws an event under its relation; the picture's title is the event's text."""
 
-    event: Event = read_event(text)
-    check_neighbors(event, relation)
-    drawn: Drawn = getattr(drawing, kind)(event, relation, **rest)
-    drawn.axes.set_title(text if len(text) <= 60 else f"{text[:57]}...", fontsize=10)
-    return drawn
+    def decorate(draw: Callable[..., Drawn]) -> Any:
+        @functools.wraps(draw)
+        def priced(*, events: str, neighbors: Neighbors, **rest: Any) -> Drawn:
+            from unacorda.cli.events import read_event
+
+            event: Event = read_event(events)
+            check_neighbors(event, neighbors)
+            drawn = draw(event, neighbors, **rest)
+            title = events if len(events) <= 60 else f"{events[:57]}..."
+            drawn.axes.set_title(title, fontsize=10)
+            return drawn
+
+        text = click.argument("events", metavar="EVENTS", help="What is drawn.")
+        return _kind(description, text, params.neighbors, *options)(priced)
+
+    return decorate
 
 
-@_kind(
+@_kind_of_events(
     "What an attacker misses, against their rate of false alarms.",
-    _events,
-    params.neighbors,
     click.option(
         "--scores",
         metavar="FILE",
@@ -129,60 +153,138 @@ def _priced(kind: str, text: str, relation: Neighbors, **rest: Any) -> Drawn:
     ),
 )
 def tradeoff(
-    *, events: str, neighbors: Neighbors, scores: Path | None, confidence: Fraction | None
+    event: Event, relation: Neighbors, *, scores: Path | None, confidence: Fraction | None
 ) -> Drawn:
-    """The trade-off curve."""
+    """False alarms and misses, and what an audit rules out of them."""
+    from unacorda import accounting, plots
     from unacorda.attacks import error_region
 
     region = None
     if scores is not None:
         sure = 0.95 if confidence is None else float(confidence)
-        known = read_scores(params.read_text("--scores", scores))
-        region = error_region(*known, confidence=sure)
+        region = error_region(*read_scores(params.read_text("--scores", scores)), confidence=sure)
     elif confidence is not None:
         expected = "--scores with it"
         raise InvalidParameter("--confidence", render.plain(float(confidence)), expected=expected)
-    return _priced("tradeoff", events, neighbors, region=region)
+    curve = accounting.tradeoff(event, neighbors=relation)
+    rates = [k / _POINTS for k in range(_POINTS + 1)]
+    if region is not None:  # and where the audit looked
+        rates = sorted({*rates, *region.false_alarms.tolist()})
+    ends = [curve.beta_interval(alpha=rate) for rate in rates]
+    lower, upper = [end.lower for end in ends], [end.upper for end in ends]
+    curves = {"no test misses less": (rates, lower), "some test misses no more": (rates, upper)}
+    if max(b - a for a, b in zip(lower, upper, strict=True)) < 1e-3:
+        curves = {"the best test, certified": (rates, lower)}
+    numbers: dict[str, Any] = {"alpha": rates, "beta_lower": lower, "beta_upper": upper}
+    if region is None:
+        return Drawn(plots.tradeoff(curves), numbers)
+    alarms, misses = region.false_alarms, region.misses
+    axes = plots.tradeoff(curves, audited=(alarms, misses), confidence=region.confidence)
+    numbers["audited"] = {
+        "false_alarms": alarms.tolist(),
+        "misses": misses.tolist(),
+        "confidence": region.confidence,
+        "refuted": region.refutes(curve),
+    }
+    return Drawn(axes, numbers)
 
 
-@_kind("Delta over epsilon.", _events, params.neighbors)
-def profile(*, events: str, neighbors: Neighbors) -> Drawn:
+@_kind_of_events("Delta over epsilon.")
+def profile(event: Event, relation: Neighbors) -> Drawn:
     """The privacy profile."""
-    return _priced("profile", events, neighbors)
+    from unacorda import accounting, plots
+
+    most = accounting.epsilon(event, delta=1e-10, neighbors=relation)
+    _check_loss(most, delta=1e-10, expected="some loss, and a finite one")
+    epsilons = [most * k / _POINTS for k in range(_POINTS + 1)]
+    ends = [accounting.delta_interval(event, epsilon=e, neighbors=relation) for e in epsilons]
+    lower, upper = [end.lower for end in ends], [end.upper for end in ends]
+    axes = plots.profile({"delta, certified from both sides": (epsilons, lower, upper)})
+    return Drawn(axes, {"epsilon": epsilons, "delta_lower": lower, "delta_upper": upper})
 
 
-@_kind(
-    "The privacy loss distribution.",
-    _events,
-    params.neighbors,
-    _delta("Marks the epsilon at this delta."),
-)
-def loss(*, events: str, neighbors: Neighbors, delta: Fraction | None) -> Drawn:
+def _check_loss(epsilon: float, *, delta: float, expected: str) -> None:
+    if not 0 < epsilon < math.inf:
+        found = f"epsilon {epsilon:g} at delta {delta:g}"
+        raise InvalidParameter("EVENTS", found, expected=expected)
+
+
+@_kind_of_events("The privacy loss distribution.", _delta("Marks the epsilon at this delta."))
+def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     """The losses of both directions."""
-    at = None if delta is None else float(delta)
-    return _priced("loss", events, neighbors, delta=at)
+    from unacorda import accounting, plots
+    from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+
+    laws: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
+    names: dict[Literal["remove", "add"], str] = {"remove": "one left out", "add": "one put in"}
+    for direction, name in names.items():
+        law = PrivacyLossDistribution.from_event(
+            event, direction=direction, neighbors=relation, grid=_GRID
+        ).pmf
+        seen = law.masses > _SEEN * law.masses.max(initial=0)
+        if not seen.any():
+            raise InvalidParameter("EVENTS", "an infinite loss", expected="some that is finite")
+        low, high = seen.argmax(), seen.size - seen[::-1].argmax()
+        kept = slice(max(0, int(low) - 1), int(high) + 1)
+        step = float(law.losses[1] - law.losses[0]) if law.losses.size > 1 else 1.0
+        laws[name] = law.losses[kept], law.masses[kept] / step
+        numbers[direction] = {
+            "losses": law.losses[kept].tolist(),
+            "masses": law.masses[kept].tolist(),
+            "infinity": max(0.0, float(law.infinity)),
+        }
+    if numbers["add"] == numbers["remove"]:
+        laws = {"in both directions": laws["one left out"]}
+    epsilon = None
+    if delta is not None:
+        found = accounting.epsilon(event, delta=float(delta), neighbors=relation)
+        epsilon = found if math.isfinite(found) else None
+    axes = plots.privacy_loss(laws, epsilon=epsilon)
+    return Drawn(axes, {**numbers, "epsilon": epsilon})
 
 
-@_kind(
+@_kind_of_events(
     "What Poisson samples of each event cost compared with their share, at --delta.",
-    _events,
-    params.neighbors,
     _delta("Above 0: where epsilons are compared."),
 )
-def amplification(*, events: str, neighbors: Neighbors, delta: Fraction | None) -> Drawn:
-    """What samples cost."""
+def amplification(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
+    """What Poisson samples cost compared with their share of what the whole costs."""
+    from unacorda import accounting, plots
+
     if not delta:
         given = None if delta is None else 0
         expected = "--delta above 0, at which epsilons are compared"
         raise InvalidParameter("--delta", given, expected=expected)
-    return _priced("amplification", events, neighbors, delta=float(delta))
+    at = float(delta)
+
+    def cost(one: Event) -> float:
+        return accounting.epsilon(one, delta=at, neighbors=relation)
+
+    whole = cost(event)
+    _check_loss(whole, delta=at, expected="some loss, a finite one")
+    costs = [cost(_sampled(event, rate)) for rate in _RATES]
+    ratios = [found / (rate * whole) for rate, found in zip(_RATES, costs, strict=True)]
+    axes = plots.amplification(_RATES, {f"at delta {at:g}": ratios})
+    return Drawn(axes, {"rate": list(_RATES), "epsilon": costs, "ratio": ratios})
+
+
+def _sampled(event: Event, rate: float) -> Event:
+    """Every step on a sample of its own."""
+    from unacorda.privacy.events import Composed, PoissonSampled, Repeated
+
+    match event:
+        case Repeated(event=inner, count=count):
+            return Repeated(event=_sampled(inner, rate), count=count)
+        case Composed(parts=parts):
+            return Composed(parts=tuple(_sampled(part, rate) for part in parts))
+        case _:
+            return PoissonSampled(event=event, rate=rate)
 
 
 @_kind("What was spent over time, of --dataset in --ledger.", ledgers.ledger, ledgers.dataset)
 def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
     """The spend of an account."""
-    from unacorda.cli import drawing
-
     if ledger is None:
         expected = "--ledger, which keeps the account"
         raise InvalidParameter("--ledger", None, expected=expected)
@@ -191,7 +293,43 @@ def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
         if len(names) != 1:
             expected = f"--dataset, one of {', '.join(names) or 'none'}"
             raise InvalidParameter("--dataset", None, expected=expected)
-        return drawing.budget(book, names[0], now=dt.datetime.now(dt.UTC))
+        return spending(book, names[0], now=dt.datetime.now(dt.UTC))
+
+
+def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
+    """What was spent over time, as shares of the budget."""
+    from unacorda import plots
+    from unacorda.privacy.guarantees import guarantee_from_json
+
+    account = book.account(dataset)
+    spent = [(entry.time, guarantee_from_json(entry.spent)) for entry in book.entries(dataset)]
+    times = [_instant(account.opened), *(_instant(time) for time, _ in spent)]
+    last = max([*times, now])
+    limits = _numbers(account.budget)
+    shares = {}
+    for place, (name, limit) in enumerate(limits.items()):
+        if limit > 0:
+            sums = [0.0, *(float(own.additive[place] / limit) for _, own in spent)]
+            shares[f"{name}, of {float(limit):.4g}"] = [*sums, sums[-1]]
+    if not shares:
+        raise InvalidParameter("--dataset", dataset, expected="an account with some budget")
+    axes = plots.budget([*times, last], shares, limit=1.0)
+    axes.set_ylabel("share of the budget that is spent")
+    axes.set_title(dataset)
+    numbers = {"time": [time.isoformat() for time in [*times, last]], "spent": shares}
+    return Drawn(axes, numbers)
+
+
+def _numbers(account: Guarantee) -> Mapping[str, Any]:
+    """The numbers of a budget that add, by name."""
+    kind = type(account).__name__
+    name = {"ZCDP": "rho", "GDP": "mu squared"}.get(kind, "epsilon")
+    return dict(zip((name, "delta"), account.additive, strict=False))
+
+
+def _instant(text: str) -> dt.datetime:
+    found = dt.datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 @_kind(
@@ -200,11 +338,71 @@ def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
     click.option("--column", metavar="NAME", help="The column, where there are several."),
 )
 def errors(*, file: Path, column: str | None) -> Drawn:
-    """A column of a release."""
-    from unacorda.cli import drawing
+    """A column of a release with its intervals, as `unacorda query --output` wrote it."""
+    from unacorda import plots
 
     with params.of_file(file):
-        return drawing.errors(params.read_text("FILE", file), column)
+        rows = _rows(params.read_text("FILE", file))
+    first = list(rows[0])
+    answers = _answers(first)
+    if column is None and len(answers) != 1:
+        raise InvalidParameter("--column", None, expected=f"--column, one of {', '.join(answers)}")
+    chosen = answers[0] if column is None else column
+    if chosen not in answers:
+        raise InvalidParameter("--column", chosen, expected=f"one of {', '.join(answers)}")
+    labels = [name for name in first if not any(_belongs(name, one) for one in answers)]
+    of_it = [f"{chosen}{end}" for end in _ENDS]
+    labels += [name for name in first if _belongs(name, chosen) and name not in of_it]
+    values, lower, upper = (
+        [_number(row[name]) for row in rows] for name in (chosen, f"{chosen}_low", f"{chosen}_high")
+    )
+    names = [", ".join("NULL" if row[n] is None else str(row[n]) for n in labels) for row in rows]
+    names = [name or chosen for name in names]
+    axes = plots.errors(names, values, lower, upper)
+    axes.set_xlabel(f"{chosen}, with the intervals of the release")
+    axes.set_ylabel(", ".join(labels))
+    ends = {"values": values, "lower": lower, "upper": upper}
+    numbers = {
+        name: [None if math.isnan(one) else one for one in line] for name, line in ends.items()
+    }
+    return Drawn(axes, {"names": names, **numbers})
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    expected = "one release as JSON, as unacorda query --output answer.json writes it"
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    rows = found.get("rows") if isinstance(found, dict) else None
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise InvalidParameter("FILE", text, expected=expected)
+    names = list(rows[0])
+    numbers = [f"{name}{end}" for name in _answers(names) for end in _ENDS]
+    for row in rows:
+        if list(row) != names or not all(_is_plain(row[name]) for name in numbers) or not numbers:
+            raise InvalidParameter("FILE", text, expected=expected)
+    if len(rows) > _MOST_LINES:
+        expected = f"a release of at most {_MOST_LINES} lines"
+        raise InvalidParameter("FILE", text, expected=expected)
+    return rows
+
+
+def _answers(names: Sequence[str]) -> list[str]:
+    """The columns whose errors are shown."""
+    return [name for name in names if all(f"{name}{end}" in names for end in _ENDS)]
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _belongs(name: str, answer: str) -> bool:
+    return name == answer or name.startswith(f"{answer}_")
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 @_kind(
@@ -219,15 +417,34 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     _delta("Of what is promised."),
 )
 def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Drawn:
-    """Hits against false alarms."""
-    from unacorda.cli import drawing
+    """An attack by scores, and the limit of what is promised."""
+    import numpy as np
+
+    from unacorda import plots
+    from unacorda.attacks import Attack
+    from unacorda.audit.bounds import canaries
+    from unacorda.privacy.guarantees import ApproxDP
+    from unacorda.privacy.tradeoff import TradeoffCurve
 
     if promised is None and delta is not None:
         raise InvalidParameter("--delta", render.plain(float(delta)), expected="--promised with it")
     with params.of_file(file):
-        scores, included = read_scores(params.read_text("FILE", file))
-    epsilon = None if promised is None else float(promised)
-    return drawing.roc(scores, included, promised=epsilon, delta=float(delta or 0))
+        scores = read_scores(params.read_text("FILE", file))
+    values, truth = canaries(*scores)
+    attack = Attack(scores=values, truth=truth)
+    alarms, hits = attack.roc()
+    least = 1 / values.size
+    limits = {}
+    numbers = {"false_positive_rate": alarms.tolist(), "true_positive_rate": hits.tolist()}
+    if promised is not None:
+        curve = TradeoffCurve.of_guarantee(ApproxDP(float(promised), float(delta or 0)))
+        rates = np.geomspace(least, 1, 4 * _POINTS)
+        most = [curve.true_positive_rate(fpr=float(rate)) for rate in rates]
+        limits = {f"the most that epsilon {float(promised):g} allows": (rates, most)}
+        numbers |= {"limit_at": rates.tolist(), "limit": most}
+    name = f"scores: AUC {attack.auc:.3g}"
+    axes = plots.roc({name: (alarms, hits)}, limits=limits, least=least)
+    return Drawn(axes, {**numbers, "auc": attack.auc})
 
 
 def _check_target(output: Path) -> None:
