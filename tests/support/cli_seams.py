@@ -2,7 +2,7 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-from unacorda.cli import answers, calibrate, output, plot, render
+from unacorda.cli import output, plot, render
 from unacorda.cli.app import app, main
 from unacorda.cli.calibrate import CommandSearch as CliSearch
 from unacorda.cli.calibrate import aim_of
@@ -19,10 +19,8 @@ __all__ = [
     "ExitCode",
     "TextTable",
     "aim_of",
-    "answers",
     "app",
     "bounds_hint",
-    "calibrate",
     "depth",
     "estimate",
     "keys_hint",

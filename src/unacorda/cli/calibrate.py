@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -16,15 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from unacorda.cli import params, render
-from unacorda.cli.account import ALPHA, GRAMMAR, check_neighbors
-from unacorda.cli.answers import AnswersAsked, answers, upper_end
+from unacorda.cli.account import ALPHA, GRAMMAR, answer, check_neighbors, located, upper_end
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from unacorda.accounting.calibration.targets import Cost, Measure, Target
-    from unacorda.cli.answers import PrintedAnswer
+    from unacorda.cli.account import PrintedAnswer
     from unacorda.cli.events import Template
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
@@ -60,26 +60,24 @@ End = Literal["least", "most"]
 _SHARE = params.number(most=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Aim:
-    """A target, the number that it limits, and the question that tells this number.
-
-    measure, at: as in an answer; squared: whether the calibrator measures the number's square.
-    """
+    """A target, and the number that it limits: measure and at as in an answer."""
 
     target: Target
     measure: str
     at_most: Fraction
-    asked: AnswersAsked
-    at: Mapping[str, float] = field(default_factory=dict)
-    squared: bool = False
+    at: Mapping[str, Fraction] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The target in words."""
-        where = ", ".join(f"{name}={plain(value)}" for name, value in self.at.items())
-        said = f"{self.measure} of at most {plain(float(self.at_most))}"
-        return f"{said} at {where}" if where else said
+        return located(f"{self.measure} of at most {plain(float(self.at_most))}", self.at)
+
+    @property
+    def places(self) -> dict[str, float]:
+        """Where it limits the number, as an answer says it."""
+        return {name: float(value) for name, value in self.at.items()}
 
 
 def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
@@ -91,36 +89,28 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
     from unacorda.accounting.calibration.targets import Advantage, TruePositiveRate
     from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 
-    def aim(target: Target, measure: str, at_most: Fraction, *, asked: Any, **at: Fraction) -> Aim:
-        places = {name: float(value) for name, value in at.items()}
-        questions = AnswersAsked(**asked)
-        return Aim(target=target, measure=measure, at=places, at_most=at_most, asked=questions)
-
     said = {name: value for name, value in given.items() if value is not None}
     match said:
         case {"epsilon": epsilon, "alpha": alpha, **rest} if not rest:
-            target: Target = RenyiDP(alpha, epsilon)
-            return aim(target, "Renyi divergence", epsilon, asked={"alphas": [alpha]}, alpha=alpha)
+            return Aim(RenyiDP(alpha, epsilon), "Renyi divergence", epsilon, {"alpha": alpha})
         case {"epsilon": epsilon, "delta": delta, **rest} if not rest and epsilon == 0 < delta:
-            target = ApproxDP(0, delta)
-            return aim(target, "delta", delta, asked={"epsilons": [epsilon]}, epsilon=epsilon)
+            return Aim(ApproxDP(0, delta), "delta", delta, {"epsilon": epsilon})
         case {"epsilon": epsilon, **rest} if not (rest.keys() - {"delta"}):
             delta = rest.get("delta", Fraction(0))
             target = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-            return aim(target, "epsilon", epsilon, asked={"deltas": [delta]}, delta=delta)
+            return Aim(target, "epsilon", epsilon, {"delta": delta})
         case {"rho": rho, **rest} if not (rest.keys() - {"delta"}):
-            return aim(ZCDP(rho, rest.get("delta", 0)), "rho", rho, asked={"rho": True}, **rest)
+            return Aim(ZCDP(rho, rest.get("delta", 0)), "rho", rho, rest)
         case {"mu": mu, **rest} if not (rest.keys() - {"delta"}):
-            found = aim(GDP(mu, rest.get("delta", 0)), "mu", mu, asked={"mu": True}, **rest)
-            return dataclasses.replace(found, squared=True)
+            return Aim(GDP(mu, rest.get("delta", 0)), "mu", mu, rest)
         case {"advantage": advantage, **rest} if not rest:
-            return aim(Advantage(advantage), "advantage", advantage, asked={"advantage": True})
+            return Aim(Advantage(advantage), "advantage", advantage)
         case {"tpr": tpr, "fpr": fpr, **rest} if not rest:
             if tpr < fpr:
                 expected = f"at least {plain(float(fpr))}, --fpr: as many are found by guessing"
                 raise InvalidParameter("--tpr", plain(float(tpr)), expected=expected)
-            target = TruePositiveRate(at_most=tpr, fpr=fpr)
-            return aim(target, "true-positive rate", tpr, asked={"rates": [float(fpr)]}, fpr=fpr)
+            rate = TruePositiveRate(at_most=tpr, fpr=fpr)
+            return Aim(rate, "true-positive rate", tpr, {"fpr": fpr})
         case _:
             written = ", ".join(f"--{name} {plain(float(value))}" for name, value in said.items())
             raise InvalidParameter("--epsilon", written or None, expected=_CHOICES)
@@ -221,11 +211,11 @@ def calibrate(
     )
     with render.working("Calibrating ...", quiet=as_json):
         found = search.run()
-        answer = _answer(found, aim, neighbors)
+        cost = _cost(found, aim, neighbors)
     if as_json:
-        render.as_json(_plain(search, found, answer, aim), strict=True)
+        render.as_json(_plain(search, found, cost, aim), strict=True)
     else:
-        _print(search, found, answer, aim)
+        _print(search, found, cost, aim)
 
 
 def _template(text: str) -> tuple[Template, str]:
@@ -253,18 +243,17 @@ def _within(ends: tuple[Fraction, Fraction], *, whole: bool) -> tuple[float, flo
     return int(ends[0]), int(ends[1])
 
 
-def _answer(found: SearchResult, aim: Aim, relation: Neighbors) -> PrintedAnswer:
+def _cost(found: SearchResult, aim: Aim, relation: Neighbors) -> PrintedAnswer:
     """What the value costs from both sides; its upper end meets the target."""
     from unacorda.privacy.rounding import root_up
 
-    (answer,) = answers(found.event, aim.asked, neighbors=relation)
+    known = answer(aim.measure, aim.at, found.event, neighbors=relation)
+    # Of Gaussian DP the calibrator measures the square.
     cost = Fraction(found.cost)
-    upper = root_up(cost) if aim.squared else upper_end(cost)
-    known = math.inf if answer.upper is None else answer.upper
-    lower = None if answer.lower is None else min(answer.lower, upper)
-    return dataclasses.replace(
-        answer, at=aim.at, upper=min(known, upper), lower=lower, missing=None
-    )
+    upper = root_up(cost) if aim.measure == "mu" else upper_end(cost)
+    lower = None if known.lower is None else min(known.lower, upper)
+    upper = min(math.inf if known.upper is None else known.upper, upper)
+    return dataclasses.replace(known, at=aim.places, upper=upper, lower=lower, missing=None)
 
 
 def _left(answer: PrintedAnswer, aim: Aim) -> float:
@@ -274,7 +263,7 @@ def _left(answer: PrintedAnswer, aim: Aim) -> float:
 
 
 def _plain(
-    search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim
+    search: CommandSearch, found: SearchResult, cost: PrintedAnswer, aim: Aim
 ) -> dict[str, Any]:
     from unacorda.cli.events import written
 
@@ -286,25 +275,25 @@ def _plain(
         "events": written(found.event),
         "event": json.loads(found.event.to_json()),
         "neighbors": str(search.neighbors),
-        "target": {"measure": aim.measure, "at": dict(aim.at), "at_most": float(aim.at_most)},
-        "cost": answer.to_dict(),
-        "left": _left(answer, aim),
+        "target": {"measure": aim.measure, "at": aim.places, "at_most": float(aim.at_most)},
+        "cost": cost.to_dict(),
+        "left": _left(cost, aim),
         "evaluations": found.evaluations,
     }
 
 
-def _print(search: CommandSearch, found: SearchResult, answer: PrintedAnswer, aim: Aim) -> None:
+def _print(search: CommandSearch, found: SearchResult, cost: PrintedAnswer, aim: Aim) -> None:
     from unacorda.cli.events import written
 
-    assert answer.upper is not None
-    cost = f"at most {rounded(answer.upper, up=True)}"
-    if answer.lower is not None:
-        cost = f"from {rounded(answer.lower, up=False)} to {rounded(answer.upper, up=True)}"
+    assert cost.upper is not None
+    ends = f"at most {rounded(cost.upper, up=True)}"
+    if cost.lower is not None:
+        ends = f"from {rounded(cost.lower, up=False)} to {rounded(cost.upper, up=True)}"
     render.print_facts(
         (search.name, f"{plain(found.value)} is the {found.find} with {aim.name}"),
-        ("costs", f"{answer.measure} {cost}; {_left(answer, aim):.3g} is left"),
+        ("costs", f"{cost.measure} {ends}; {_left(cost, aim):.3g} is left"),
         ("fails", "nothing in the range" if found.fails is None else plain(found.fails)),
-        ("engine", f"{answer.engine or 'none'} [{answer.source or '-'}]"),
+        ("engine", f"{cost.engine or 'none'} [{cost.source or '-'}]"),
         ("events", written(found.event)),
     )
     render.line(f"Neighboring tables differ by {search.neighbors}.")
@@ -403,11 +392,10 @@ class CommandSearch:
         whole = self.name in self.template.whole
         tried = [2**power for power in range(40)] if whole else [10.0**n for n in range(-9, 13)]
         refusals = [self._makes(value) for value in tried]
-        best: list[float] = []
-        run: list[float] = []
-        for value, refused in zip(tried, refusals, strict=True):
-            run = [] if refused is not None else [*run, value]
-            best = max(best, run, key=len)
+        runs = itertools.groupby(zip(tried, refusals, strict=True), key=lambda one: one[1] is None)
+        best = max(
+            ([value for value, _ in run] for makes, run in runs if makes), key=len, default=[]
+        )
         if not best:
             refused = refusals[9]  # that of 1, or of 512 for a count: the likeliest to be shown
             assert refused is not None
