@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
 from tests.support.cases import in_subtests
-from tests.support.seams import Ledger, Reservation, open_ledger
+from tests.support.seams import (
+    Ledger,
+    LedgerSearch,
+    Reservation,
+    SearchBegun,
+    SplitPart,
+    open_ledger,
+)
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
 from unacorda.privacy.event_codec import from_json
@@ -370,3 +377,51 @@ def test_closing_twice_loses_nothing(ledger: Ledger) -> None:
     ledger.close()
     ledger.close()
     assert ledger.remaining("d") == PureDP(1)
+
+
+def test_a_search_that_others_went_on_with_is_not_begun(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    first = reserve(ledger, PureDP("0.1"), search=LedgerSearch(digest="rows", seen=0))
+    ledger.commit(first, found="3")
+    for seen in (0, first.sequence):  # the second knows the question, and not its answer
+        with pytest.raises(SearchBegun):
+            reserve(ledger, PureDP("0.1"), search=LedgerSearch(digest="rows", seen=seen))
+    newest = ledger.searched("visits", "rows").seen
+    reserve(ledger, PureDP("0.1"), search=LedgerSearch(digest="rows", seen=newest))
+    assert ledger.spent("visits") == PureDP("0.2")
+
+
+def test_the_last_entry_is_the_newest_of_those_that_are_meant(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for name in ("ana", "bob"):
+        ledger.open_sub_account("visits", name, PureDP("0.3"))
+    split = ledger.open_split("visits", limit=PureDP("0.1"), max_parts=1, digest="d", salt=b"s")
+    for key in "ab":
+        ledger.commit(reserve(ledger, PureDP("0.01"), part=SplitPart(split=3, key=key)))
+    for seen in (0, 9):
+        search = LedgerSearch(digest="rows", seen=seen)
+        ledger.commit(reserve(ledger, PureDP("0.01"), search=search, sub_account="ana"), found="3")
+    assert split.sequence == 3
+    wanted: list[tuple[dict[str, Any], list[int]]] = [
+        ({}, list(range(1, 12))),
+        ({"sequence": 4}, [4]),
+        ({"sequence": 0}, []),
+        ({"sequence": 12}, []),
+        ({"ends": 4}, [5]),
+        ({"ends": 5}, []),
+        ({"opens": "bob"}, [2]),
+        ({"opens": "eve"}, []),
+        ({"opened": True}, [1, 2]),
+        ({"sub_account": "ana"}, [1, 8, 9, 10, 11]),
+        ({"splits_after": 0}, [3, 4, 5, 6, 7]),
+        ({"splits_after": 5}, [6, 7]),
+        ({"splits_after": 7}, []),
+        ({"search": "rows"}, [8, 9, 10, 11]),
+        ({"search": "others"}, []),
+    ]
+    with ledger._store.reading() as transaction:
+        for which, sequences in wanted:
+            found = transaction.entries("visits", **which)
+            assert [entry.sequence for entry in found] == sequences, which
+            last = transaction.last("visits", **which)
+            assert ([] if last is None else [last.sequence]) == sequences[-1:], which

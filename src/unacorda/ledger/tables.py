@@ -138,6 +138,10 @@ def _version(connection: sqlalchemy.Connection, name: str) -> int | None:
     return int(newest or 0)
 
 
+_SINGLE = ("sequence", "ends", "opens")
+"""By which there is one entry at most: its order is not asked, so that its own index is used."""
+
+
 class Statements:
     """The statements as text for one dialect, whose parameters are named.
 
@@ -185,10 +189,11 @@ class Statements:
             name: text(found.order_by(column.sequence)) for name, found in which.items()
         }
         one = sqlalchemy.text("LIMIT 1")
-        self.last = self.entries | {  # of the others there is one at most, or none is asked for
-            name: text(which[name].order_by(column.sequence.desc()).suffix_with(one))
-            for name in ("", "sub_account", "search")
-        }
+        self.last = {
+            name: text(found.order_by(column.sequence.desc()).suffix_with(one))
+            for name, found in which.items()
+            if name not in _SINGLE
+        } | {name: self.entries[name] for name in _SINGLE}
 
 
 class TableTransaction:
