@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -137,12 +139,16 @@ def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
     if len(kinds) > 1:
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidParameter(argument, keys, expected=f"values of one type, not {names}")
-    seen: set[Key] = set()
-    for key in keys:
-        if key in seen:
-            raise InvalidParameter(argument, key, expected="no value twice in the list of keys")
-        seen.add(key)
-    _warn_of_twins(argument, keys)
+    if len(set(keys)) < len(keys):
+        again = next(key for key, times in Counter(keys).items() if times > 1)
+        raise InvalidParameter(argument, again, expected="no value twice in the list of keys")
+    texts = [key for key in keys if isinstance(key, str)]
+    if len({unicodedata.normalize("NFC", text) for text in texts}) < len(texts):
+        warnings.warn(
+            f"{argument}: two keys look alike and differ in their code points (Unicode NFC); "
+            "they are counted as two.",
+            stacklevel=3,
+        )
     return keys
 
 
@@ -184,16 +190,6 @@ def _is_day(value: dt.datetime) -> bool:
     """Whether it is midnight by no clock in particular; NaT is not equal to itself."""
     there = value == value and value.tzinfo is None  # noqa: PLR0124
     return there and value.time() == dt.time() and not getattr(value, "nanosecond", 0)
-
-
-def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:
-    texts = [key for key in keys if isinstance(key, str)]
-    if len({unicodedata.normalize("NFC", text) for text in texts}) < len(texts):
-        warnings.warn(
-            f"{argument}: two keys look alike and differ in their code points (Unicode NFC); "
-            "they are counted as two.",
-            stacklevel=4,
-        )
 
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -250,17 +246,10 @@ def _date(argument: str, value: object) -> dt.date:
 def key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
     """The kinds of column that these keys may be values of."""
     sample = next((key for key in keys if key is not None), None)
-    match sample:
-        case None:
-            return tuple(Kind)
-        case bool():
-            return (Kind.BOOLEAN,)
-        case int():
-            return (Kind.INTEGER, Kind.NUMBER)
-        case str():
-            return (Kind.TEXT,)
-        case dt.date():
-            return (Kind.DATE,)
+    if sample is None:
+        return tuple(Kind)
+    kind = Kind.of(sample)
+    return (kind, Kind.NUMBER) if kind is Kind.INTEGER else (kind,)
 
 
 def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
@@ -288,8 +277,6 @@ def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
 
 def check_few(lists: Sequence[Sequence[object]]) -> None:
     """Raise InvalidParameter where all combinations are too many."""
-    cells = 1
-    for values in lists:
-        cells *= len(values)
+    cells = math.prod(map(len, lists))
     if cells > MOST_KEYS:
         raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")

@@ -32,7 +32,8 @@ __all__ = [
 
 _LONGEST_HEADER = 1 << 20
 _FRAMES = {"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table"}
-_ENDINGS = (".csv", ".txt", ".tsv", ".parquet", ".pq")
+_DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t"}
+_ENDINGS = (*_DELIMITERS, ".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,25 +208,15 @@ def _from_text(name: str, text: str) -> Opened:
             raise InvalidParameter(f"tables[{name!r}]", text, expected="'file.duckdb::table'")
         return DatabaseTable(file=Fingerprint.of(os.path.abspath(path)), table=table)
     plain = text.lower().removesuffix(".gz")
-    if plain.endswith((".csv", ".txt", ".tsv")) and _is_pattern(text):
-        raise InvalidParameter(
-            f"tables[{name!r}]", text, expected="one file: a pattern stands for Parquet files alone"
-        )
-    if plain.endswith((".csv", ".txt")):
-        return _csv(text, ",", '"')
-    if plain.endswith(".tsv"):
-        return _csv(text, "\t", '"')
-    if plain.endswith((".parquet", ".pq")):
+    ending = next((ending for ending in _ENDINGS if plain.endswith(ending)), None)
+    expected = "a path ending in .csv, .tsv (also .gz) or .parquet, or 'file.duckdb::table'"
+    if ending in _DELIMITERS:
+        if os.path.lexists(text) or not glob.has_magic(text):
+            return _csv(text, _DELIMITERS[ending], '"')
+        expected = "one file: a pattern stands for Parquet files alone"
+    elif ending is not None:
         return _parquet([text])
-    raise InvalidParameter(
-        f"tables[{name!r}]",
-        text,
-        expected="a path ending in .csv, .tsv (also .gz) or .parquet, or 'file.duckdb::table'",
-    )
-
-
-def _is_pattern(text: str) -> bool:
-    return glob.has_magic(text) and not os.path.lexists(text)
+    raise InvalidParameter(f"tables[{name!r}]", text, expected=expected)
 
 
 def _parquet(patterns: Iterable[str]) -> Parquet:

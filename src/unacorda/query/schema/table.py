@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.conversions import (
     boolean_of_text,
@@ -57,6 +58,7 @@ INTEGERS = {
 """The engine's types of whole numbers."""
 TEXTS = {"VARCHAR", "UUID", '"NULL"'}
 """The engine's types of text, and those that are read as text."""
+_FRACTIONS = {"DOUBLE", "FLOAT", "REAL"}
 
 _MENDS = {
     "PARQUET MILLISECONDS": "instants in microseconds: in milliseconds DuckDB cannot read all of "
@@ -175,13 +177,10 @@ class TableSchema:
 
         Raises InvalidParameter with the columns there are.
         """
-        if isinstance(name, str):
-            if name in self:
-                return name
-            alike = self.alike(name)
-            if alike is not None:
-                return alike
-        raise self._unknown(name, argument)
+        found = self.alike(name) if checks.is_text(name) else None
+        if found is None:
+            raise self._unknown(name, argument)
+        return found
 
     def column(self, name: str, *, argument: str) -> tuple[Column, ...]:
         """The readings of one column by name, best first; raises InvalidParameter if unknown."""
@@ -220,11 +219,9 @@ class TableSchema:
         every = itertools.chain.from_iterable(self.leaves.values())
         return tuple(leaf for leaf in every if leaf.name in wanted)
 
-    def _usable(self, name: str) -> bool:
-        return name in self.derived or bool(self.leaves[name])
-
     def _unknown(self, name: object, argument: str) -> InvalidParameter:
-        known = [n for n in dict.fromkeys((*self.derived, *self.leaves)) if self._usable(n)]
+        usable = (label for label, leaves in self.leaves.items() if leaves)
+        known = list(dict.fromkeys((*self.derived, *usable)))
         if isinstance(name, str) and name in self:
             known_types = "a column of numbers, text, booleans, dates or instants"
             expected = _MENDS.get(self.types.get(name, ""), known_types)
@@ -244,25 +241,25 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     the column's own can not meet.
     """
     base = plain_type(sql_type)
-    text = base in TEXTS or base == "ENUM"
-    kinds: tuple[Kind, ...]
+    native = _native(base)
+    if native is None:
+        return ()
+    kinds = [native]
     match fact:
         case Bounds(lower=lower, upper=upper):
             whole = base in INTEGERS and lower.is_integer() and upper.is_integer()
-            kinds = (Kind.INTEGER if whole else Kind.NUMBER,)
+            kinds = [Kind.INTEGER if whole else Kind.NUMBER]
         case Categories(values=values):
-            kinds = (_kind_of(values),)
+            kinds = [Kind.of(next((value for value in values if value is not None), ""))]
         case Dates():
-            kinds = (Kind.DATE,)
+            kinds = [Kind.DATE]
         case Text():
-            kinds = (Kind.TEXT,)
-        case None if text:
-            kinds = (Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP)
+            kinds = [Kind.TEXT]
+        case None if native is Kind.TEXT:
+            kinds = [Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP]
         case None:
-            kinds = _native(base)
-    if not _native(base) and not text:
-        return ()
-    if not text and kinds and not _convertible(base, kinds[0]):
+            pass
+    if not _convertible(native, kinds[0]):
         raise InvalidParameter(
             f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {base}"
         )
@@ -270,7 +267,8 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
 
 
 def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> ColumnReading:
-    text = base in TEXTS or base == "ENUM"
+    native = _native(base)
+    text = native is Kind.TEXT
     if text:
         sql = f"TRY_CAST({sql} AS VARCHAR)"
     elif base == "TIMESTAMPTZ_NS":
@@ -288,16 +286,19 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Colu
             value = instant_of_text(sql) if text else in_years(whole, "TIMESTAMP")
         case _:
             value, column = _number(identifier, kind, base, fact, sql)
-    converts = fact is None and kind not in _native(base)
-    column = column or Column(identifier, kind)
-    return ColumnReading(sql=value, column=column, label=name, converts=converts)
+    return ColumnReading(
+        sql=value,
+        column=column or Column(identifier, kind),
+        label=name,
+        converts=fact is None and kind is not native,
+    )
 
 
 def _number(
     identifier: str, kind: Kind, base: str, fact: Fact | None, sql: str
 ) -> tuple[str, Column]:
     """SQL of a number, never -0.0, and the column that it is."""
-    text, exact = base in TEXTS or base == "ENUM", base in INTEGERS or base == "DECIMAL"
+    text, exact = _native(base) is Kind.TEXT, base in INTEGERS or base == "DECIMAL"
     raw = plain_number(sql) if text else f"TRY_CAST({sql} AS DOUBLE)"
     column = Column(identifier, kind)
     if isinstance(fact, Bounds):
@@ -339,30 +340,21 @@ def by_code_point(sql: str) -> str:
     return f"({sql} COLLATE C)"
 
 
-def _kind_of(values: Iterable[object]) -> Kind:
-    sample = next((value for value in values if value is not None), "")
-    if isinstance(sample, bool):
-        return Kind.BOOLEAN
-    if isinstance(sample, str):
-        return Kind.TEXT
-    return Kind.INTEGER if isinstance(sample, int) else Kind.DATE
-
-
-def _native(base: str) -> tuple[Kind, ...]:
+def _native(base: str) -> Kind | None:
+    """What a type of the engine holds; None for one that cannot be used."""
     if base in INTEGERS:
-        return (Kind.INTEGER,)
-    if base in {"DOUBLE", "FLOAT", "REAL", "DECIMAL"}:
-        return (Kind.NUMBER,)
+        return Kind.INTEGER
+    if base in _FRACTIONS or base == "DECIMAL":
+        return Kind.NUMBER
     if base in TEXTS or base == "ENUM":
-        return (Kind.TEXT,)
+        return Kind.TEXT
     if base in {"BOOLEAN", "DATE"}:
-        return (Kind[base],)
-    return (Kind.TIMESTAMP,) if base.startswith("TIMESTAMP") and base[-1] != "]" else ()
+        return Kind[base]
+    return Kind.TIMESTAMP if base.startswith("TIMESTAMP") and base[-1] != "]" else None
 
 
-def _convertible(base: str, kind: Kind) -> bool:
-    (native,) = _native(base)
-    if kind is Kind.TEXT or native is kind or (native.numeric and kind.numeric):
+def _convertible(native: Kind, kind: Kind) -> bool:
+    if Kind.TEXT in (native, kind) or native is kind or (native.numeric and kind.numeric):
         return True
     return native is Kind.TIMESTAMP and kind is Kind.DATE
 
@@ -384,7 +376,7 @@ def _column(name: str, sql_type: str) -> Identity:
     Raises InvalidParameter for columns of other types.
     """
     base, sql = plain_type(sql_type), identifier(name)
-    if base in {"DOUBLE", "FLOAT", "REAL"}:
+    if base in _FRACTIONS:
         base, sql = "BIGINT", _whole(f"{sql}::DOUBLE")
     elif base in {"ENUM", '"NULL"'}:
         base, sql = "VARCHAR", f"TRY_CAST({sql} AS VARCHAR)"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from unacorda import checks
@@ -16,8 +16,6 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["Auto", "BoundingSteps", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
-
-"""With what the rows of a person that are kept are drawn."""
 
 _MOST_ROWS = 1_000_000
 _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
@@ -110,29 +108,26 @@ class Person:
             if len({len(named) for _, named in by_table}) != 1:
                 expected = "for every table as many columns as for the others"
                 raise InvalidParameter("id", id, expected=expected)
-        names = by_table[0][1] if by_table else _names(id)
         search = max_rows if isinstance(max_rows, Auto) else None
-        rows = _limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows)
-        groups = _limit("max_groups", max_groups)
-        each = _limit("max_rows_per_group", max_rows_per_group)
-        if rows is None and (groups is None or each is None):
-            given = {"max_groups": groups, "max_rows_per_group": each}
-            others = ", ".join(f"{name}={value}" for name, value in given.items() if value)
-            but = others and f", not {others}"
-            raise InvalidParameter("max_rows", None, expected=_BOUNDED + but)
-        if rows is None and groups is not None and each is not None and groups * each > _MOST_ROWS:
+        _assign(
+            self,
+            id=by_table[0][1] if by_table else _names(id),
+            max_rows=_limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows),
+            max_groups=_limit("max_groups", max_groups),
+            max_rows_per_group=_limit("max_rows_per_group", max_rows_per_group),
+            neighbors=_relation(neighbors),
+            search=search,
+            by_table=by_table,
+        )
+        if self.max_rows is None and len(self.limits) < 2:
+            others = "".join(f", not {name}={value}" for name, value in self.limits.items())
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED + others)
+        if self.all_rows > _MOST_ROWS:
             raise InvalidParameter(
                 "max_groups",
-                f"{groups:,} groups of {each:,} rows",
+                f"{self.max_groups:,} groups of {self.max_rows_per_group:,} rows",
                 expected=f"at most {_MOST_ROWS:,} rows in all, or max_rows= beside them",
             )
-        object.__setattr__(self, "id", names)
-        object.__setattr__(self, "max_rows", rows)
-        object.__setattr__(self, "max_groups", groups)
-        object.__setattr__(self, "max_rows_per_group", each)
-        object.__setattr__(self, "neighbors", _relation(neighbors))
-        object.__setattr__(self, "search", search)
-        object.__setattr__(self, "by_table", by_table)
 
     @property
     def all_rows(self) -> int:
@@ -147,9 +142,7 @@ class Person:
         """The unit of the search for `max_rows`: their rows, before groups bound them."""
         if self.search is None:
             return self
-        most = self.search.most
-        if self.max_groups is not None and self.max_rows_per_group is not None:
-            most = min(most, self.max_groups * self.max_rows_per_group)  # more is never kept
+        most = self._but(max_rows=self.search.most).all_rows  # more is never kept
         return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
 
     def found(self, max_rows: int, *, paid: Guarantee | None = None) -> Person:
@@ -159,7 +152,7 @@ class Person:
         """
         search = self.search
         if search is not None and paid is not None:
-            search = Auto(budget=paid, most=search.most)
+            search = replace(search, budget=paid)
         return self._but(max_rows=max_rows, search=search)
 
     def with_rows(self, max_rows: int) -> Person:
@@ -200,11 +193,8 @@ class Person:
     @property
     def limits(self) -> dict[str, int]:
         """The limits on what one person brings into a question, of those that are set."""
-        return {
-            name: value
-            for name in LIMITS
-            if (value := getattr(self, name)) is not None  # unset ones do not bind
-        }
+        limits = {name: getattr(self, name) for name in LIMITS}
+        return {name: value for name, value in limits.items() if value is not None}
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value}" for name, value in self.limits.items())
@@ -214,8 +204,7 @@ class Person:
     def _but(self, **changes: Any) -> Person:
         """The same unit with other fields."""
         unit = copy.copy(self)
-        for name, value in changes.items():
-            object.__setattr__(unit, name, value)
+        _assign(unit, **changes)
         return unit
 
     def __str__(self) -> str:
@@ -330,13 +319,8 @@ class Reach:
         >>> Reach.within(max_rows=3, cells=2, replaced=False).split(4).cells
         8
         """
-        return Reach(
-            rows=self.rows,
-            touched=min(self.rows, self.touched * parts),
-            per_cell=self.per_cell,
-            cells=self.cells * parts,
-            replaced=self.replaced,
-        )
+        touched = min(self.rows, self.touched * parts)
+        return replace(self, touched=touched, cells=self.cells * parts)
 
     @staticmethod
     def within(
@@ -355,8 +339,8 @@ class Reach:
         3
         """
         touched = cells if max_groups is None else min(max_groups, cells)
-        bounds = [] if max_rows is None else [max_rows]
-        bounds += [] if max_rows_per_group is None else [max_rows_per_group * touched]
+        in_groups = None if max_rows_per_group is None else max_rows_per_group * touched
+        bounds = [rows for rows in (max_rows, in_groups) if rows is not None]
         if not bounds:
             raise InvalidParameter("max_rows", None, expected=_BOUNDED)
         rows = min(bounds)
@@ -367,6 +351,11 @@ class Reach:
             cells=cells,
             replaced=replaced,
         )
+
+
+def _assign(unit: Person, **fields: Any) -> None:
+    for name, value in fields.items():
+        object.__setattr__(unit, name, value)
 
 
 def _names(id: object) -> tuple[str, ...]:
@@ -385,10 +374,9 @@ def _names(id: object) -> tuple[str, ...]:
 def _limit(name: str, value: int | None) -> int | None:
     if value is None:
         return None
-    number = checks.positive_integer(**{name: value})
-    if number > _MOST_ROWS:
+    if checks.positive_integer(**{name: value}) > _MOST_ROWS:
         raise InvalidParameter(name, value, expected=f"at most {_MOST_ROWS:,}")
-    return int(number)
+    return int(value)
 
 
 def _rows(number: int) -> str:
