@@ -26,8 +26,6 @@ __all__ = [
     "instant_of_text",
     "let",
     "let_pair",
-    "matched",
-    "number_of_text",
     "plain_number",
     "rounded",
     "stepped",
@@ -53,7 +51,7 @@ def let(sql: str, body: Callable[[str], str]) -> str:
 
 
 def let_pair(first: str, second: str, body: Callable[[str, str], str]) -> str:
-    """As `bound`, for two operands."""
+    """As `let`, for two operands."""
     if len(first) + len(second) <= _SHORT:
         return body(first, second)
     fields = (f"struct_extract({_BOUND}, '{name}')" for name in ("first", "second"))
@@ -101,18 +99,14 @@ def rounded(value: float, step: float) -> float:
 
 def in_years(sql: str, kind: str) -> str:
     """SQL of a DATE or TIMESTAMP where it is in the years 1 to 9999, else NULL."""
-    ends = f">= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'"
-    return let(sql, lambda x: f"(CASE WHEN {x} {ends.format(x)} THEN {x} END)")
-
-
-def matched(pattern: str) -> str:
-    """A literal of the pattern that a text is in as a whole, but for spaces around it."""
-    return quoted(rf"\A{_SPACE}({pattern}){_SPACE}\z", "'")
+    ends = f"{{0}} >= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'"
+    return let(sql, f"(CASE WHEN {ends} THEN {{0}} END)".format)
 
 
 def extracted(sql: str, pattern: str, group: int = 1) -> str:
-    """SQL of a group of a whole pattern in a text; no text where it does not match."""
-    return f"regexp_extract({sql}, {matched(pattern)}, {group})"
+    """SQL of a group of the pattern of a whole text, but for spaces around it; else no text."""
+    whole = quoted(rf"\A{_SPACE}({pattern}){_SPACE}\z", "'")
+    return f"regexp_extract({sql}, {whole}, {group})"
 
 
 def plain_number(sql: str) -> str:
@@ -121,11 +115,6 @@ def plain_number(sql: str) -> str:
     At most 150 digits before the point and after it, and an exponent of two: a double has them.
     """
     return f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)"
-
-
-def number_of_text(sql: str) -> str:
-    """The same, held to the sizes that numbers have."""
-    return held(plain_number(sql))
 
 
 def date_of_text(sql: str) -> str:

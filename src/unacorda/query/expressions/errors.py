@@ -20,7 +20,6 @@ from unacorda.query.expressions.functions import FUNCTIONS
 __all__ = [
     "FAULTS",
     "between",
-    "first_word",
     "fragment",
     "nesting",
     "of_error",
@@ -29,6 +28,7 @@ __all__ = [
     "quoted",
     "refusal",
     "resembling",
+    "span",
     "tokens_of",
     "too_deep",
     "unclosed",
@@ -65,6 +65,11 @@ def tokens_of(text: str) -> Sequence[Token]:
 def nesting(token: Token) -> int:
     """1 for a bracket or a CASE that opens, -1 for what closes one, 0 for any other word."""
     return (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+
+
+def span(first: Token, last: Token | None = None) -> tuple[int, int]:
+    """The first character of a word, and one past the last of it or of another."""
+    return first.start, (last or first).end + 1
 
 
 def of_node(text: str, node: object) -> tuple[int, int] | None:
@@ -109,13 +114,8 @@ def of_word(text: str, word: str, within: tuple[int, int] | None = None) -> tupl
     for token in tokens_of(text):
         first = token.text.upper().partition(" ")[0]  # GROUP BY is one token
         if start <= token.start < end and first == word.upper():
-            return token.start, token.end + 1
+            return span(token)
     return None
-
-
-def first_word(text: str) -> tuple[int, int] | None:
-    """The word that a text begins with."""
-    return next(((token.start, token.end + 1) for token in tokens_of(text)), None)
 
 
 def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
@@ -134,7 +134,7 @@ def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
     ]
     if not ends:
         return of_word(text, tree.key) or of_node(text, tree)
-    return words[starts[0]].start, words[ends[0] - 1].end + 1
+    return span(words[starts[0]], words[ends[0] - 1])
 
 
 def unclosed(text: str) -> tuple[int, int] | None:
@@ -182,7 +182,7 @@ def _spelled(text: str, node: exp.Expression) -> tuple[int, int] | None:
         size = len(words)
         found = [at for at in range(len(tokens)) if words and written[at : at + size] == words]
         if len(found) == 1:
-            return tokens[found[0]].start, tokens[found[0] + size - 1].end + 1
+            return span(tokens[found[0]], tokens[found[0] + size - 1])
     return None
 
 
@@ -320,12 +320,11 @@ def too_deep(text: str) -> UnsafeExpression:
     words = tokens_of(text)
     levels = list(itertools.accumulate(map(nesting, words)))
     most = max(levels, default=0)
-    deepest = words[levels.index(most)] if most > 0 else None
     return UnsafeExpression(
         text,
         reason="its parts are nested too deeply",
         hint="Write it with fewer brackets, or derive an inner part as a column first.",
-        place=(0, len(text)) if deepest is None else (deepest.start, deepest.end + 1),
+        place=span(words[levels.index(most)]) if most > 0 else (0, len(text)),
     )
 
 

@@ -17,9 +17,10 @@ from unacorda.query.expressions import ranges
 from unacorda.query.expressions.conversions import (
     boolean_of_text,
     date_of_text,
+    held,
     instant_of_text,
     let_pair,
-    number_of_text,
+    plain_number,
 )
 from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
@@ -234,7 +235,7 @@ def _no_moment(value: Value, instead: str) -> None:
 def _to_number(operand: Value, target: str) -> Value:
     _no_moment(operand, "use EXTRACT or DATE_DIFF to get a number")
     if operand.kind == Kind.TEXT:
-        found = number(number_of_text(operand.sql), range=EVERYTHING)
+        found = number(held(plain_number(operand.sql)), range=EVERYTHING)
     elif operand.kind is None:
         found = number("CAST(NULL AS DOUBLE)", range=EMPTY)
     else:

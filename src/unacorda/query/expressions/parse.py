@@ -10,8 +10,9 @@ with the text and not with the number of combinations.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unacorda import checks
@@ -47,7 +48,7 @@ _RULES: dict[str, Callable[..., Value]] = {**NUMBERS, **DATES, **LOGIC}
 _MOST_WAYS = 10_000
 _MOST_TREES = 4_096
 
-_trees: OrderedDict[str, Node] = OrderedDict()
+_trees: dict[str, Node] = {}
 
 
 def tree_of(text: str, *, argument: str) -> Node:
@@ -67,8 +68,8 @@ def tree_of(text: str, *, argument: str) -> Node:
 def remember(text: str, node: Node) -> None:
     """Let a text mean the tree that it was written from."""
     _trees[text] = node
-    while len(_trees) > _MOST_TREES:
-        _trees.popitem(last=False)
+    if len(_trees) > _MOST_TREES:
+        del _trees[next(iter(_trees))]
 
 
 def parse(
@@ -101,11 +102,15 @@ def parse(
     (0.0, 120.0, 'integer')
     """
     node = tree_of(text, argument=argument)
-    ways = {n: (c,) if isinstance(c, Column) else tuple(c) for n, c in columns.items()}
-    scope = _Scope(columns=ways, argument=argument, text=text)
     fault: str | None = None
     try:
-        value, chosen = scope.read(node, expect)
+        known = {name: _known(name, columns, argument=argument, text=text) for name in names(node)}
+        readings = {
+            name: (found,) if isinstance(found := columns[name], Column) else tuple(found)
+            for name in columns
+            if name in known.values()
+        }
+        value, chosen = _Scope(columns=readings, known=known).read(node, expect)
     except KindMismatch as mismatch:
         fault = str(mismatch)
     except RecursionError:
@@ -115,128 +120,125 @@ def parse(
     return _finished(value, node, chosen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    """One way to read a part. picks: of each column that can be read in several, which one."""
+def _known(name: str, columns: Collection[str], *, argument: str, text: str) -> str:
+    """The column that a name means."""
+    if name in columns:
+        return name
+    alike = [known for known in columns if known.casefold() == name.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        hint = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
+    else:
+        known = list(columns)
+        shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
+        question = errors.resembling(name, known).strip()
+        hint = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
+        if f'"{name}"' in text:
+            hint += f" Text takes single quotes: '{name[:60]}'."
+    raise InvalidParameter(argument, text, expected=hint.strip().rstrip("."))
+
+
+_Picks = tuple[tuple[int, int], ...]
+"""By the place of a column that can be read in several ways, which of them is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way to read a part."""
 
     value: Value
-    picks: tuple[tuple[int, int], ...] = ()
+    picks: _Picks = ()
 
     @property
-    def rank(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+    def rank(self) -> tuple[int, _Picks]:
         """Readings that come first are better, all together and then by the order of columns."""
         return sum(pick for _, pick in self.picks), self.picks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
+    """columns: the ways to read each column of an expression; known: by its names, which it is."""
+
     columns: Mapping[str, tuple[Column, ...]]
-    argument: str
-    text: str
+    known: Mapping[str, str]
 
     def read(self, node: Node, expect: Kind | None) -> tuple[Value, frozenset[str]]:
         """The best way to read a tree as a kind, and the names of the columns that it reads.
 
         Raises KindMismatch from the first ways to read columns where none fits.
         """
-        order = {name: place for place, name in enumerate(self.columns)}
-        uses = Counter(map(self.known, names(node)))
+        uses = Counter(self.known[name] for name in names(node))
         found = []
-        for way in self.ways(node, uses, order)[0]:
-            try:
-                found.append((way.rank, _expected(way.value, expect), way.picks))
-            except KindMismatch:
-                continue
+        for way in self.ways(node, uses)[0]:
+            with contextlib.suppress(KindMismatch):
+                found.append(_Way(_expected(way.value, expect), way.picks))
         if not found:
-            named = ((name, self.columns[self.known(name)][0]) for name in names(node))
-            first = {name: _column(Name(name), column) for name, column in named}
+            first = {
+                name: _column(Name(name), self.columns[column][0])
+                for name, column in self.known.items()
+            }
             _expected(_meant(node, first), expect)
             raise KindMismatch("columns that can be read so together; declare what they are")
-        _, value, picks = min(found, key=lambda one: one[0])
-        picked = dict(picks)
-        return value, frozenset(
-            self.columns[name][picked.get(order[name], 0)].name for name in uses
-        )
+        best = min(found, key=lambda way: way.rank)
+        picked = dict(best.picks)
+        columns = enumerate(self.columns.values())
+        return best.value, frozenset(ways[picked.get(at, 0)].name for at, ways in columns)
 
-    def ways(
-        self, node: Node, uses: Counter[str], order: Mapping[str, int]
-    ) -> tuple[list[_Candidate], Counter[str]]:
+    def ways(self, node: Node, uses: Counter[str]) -> tuple[list[_Way], Counter[str]]:
         """The ways to read a part, and how often it names each column; uses: the whole does."""
         match node:
             case Literal():
-                return [_Candidate(value=constant(node))], Counter()
+                return [_Way(constant(node))], Counter()
             case Name(name):
-                known = self.known(name)
-                choices = self.columns[known]
+                known = self.known[name]
+                at, columns = list(self.columns).index(known), self.columns[known]
                 ways = [
-                    _Candidate(
-                        value=_column(node, column),
-                        picks=((order[known], pick),) if len(choices) > 1 else (),
-                    )
-                    for pick, column in enumerate(choices)
+                    _Way(_column(node, column), ((at, pick),) if len(columns) > 1 else ())
+                    for pick, column in enumerate(columns)
                 ]
                 return ways, Counter((known,))
             case Operation(operands=operands):
-                parts = [self.ways(operand, uses, order) for operand in operands]
+                parts = [self.ways(operand, uses) for operand in operands]
                 named = sum((one for _, one in parts), Counter[str]())
-                inside = {order[known] for known, count in named.items() if count == uses[known]}
-                best: dict[object, _Candidate] = {}
-                for picks, values in self.together([ways for ways, _ in parts]):
-                    try:
-                        way = _Candidate(value=_applied(node, values), picks=picks)
-                    except KindMismatch:
-                        continue
-                    outside = tuple(one for one in picks if one[0] not in inside)
-                    key = (way.value.kind, outside)
-                    if key not in best or way.rank < best[key].rank:
-                        best[key] = way
+                inside = {at for at, name in enumerate(self.columns) if named[name] == uses[name]}
+                best: dict[object, _Way] = {}
+                for picks, values in _together([ways for ways, _ in parts]):
+                    with contextlib.suppress(KindMismatch):
+                        way = _Way(_applied(node, values), picks)
+                        outside = tuple(pick for pick in picks if pick[0] not in inside)
+                        key = (way.value.kind, outside)
+                        best[key] = min(best.get(key, way), way, key=lambda way: way.rank)
                 return list(best.values()), named
 
-    def together(
-        self, parts: Sequence[list[_Candidate]]
-    ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[Value, ...]]]:
-        """The ways of several operands that read each column alike."""
-        found: list[tuple[dict[int, int], tuple[Value, ...]]] = [({}, ())]
-        for ways in parts:
-            found = [
-                ({**picks, **dict(way.picks)}, (*values, way.value))
-                for picks, values in found
-                for way in ways
-                if all(picks.get(place, pick) == pick for place, pick in way.picks)
-            ]
-            if len(found) > _MOST_WAYS:
-                expected = "fewer columns without a type in one operation; declare what they are"
-                raise InvalidParameter(self.argument, self.text, expected=expected)
-        for picks, values in found:
-            yield tuple(sorted(picks.items())), values
 
-    def known(self, name: str) -> str:
-        """The column that a name means."""
-        if name in self.columns:
-            return name
-        alike = [known for known in self.columns if known.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return alike[0]
-        known = list(self.columns)
-        if alike:
-            hint = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
-        else:
-            shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
-            question = errors.resembling(name, known).strip()
-            hint = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
-            if f'"{name}"' in self.text:
-                hint += f" Text takes single quotes: '{name[:60]}'."
-        raise InvalidParameter(self.argument, self.text, expected=hint.strip().rstrip("."))
+def _together(parts: Sequence[list[_Way]]) -> Iterator[tuple[_Picks, tuple[Value, ...]]]:
+    """The ways of several operands that read each column alike."""
+    found: list[tuple[dict[int, int], tuple[Value, ...]]] = [({}, ())]
+    for ways in parts:
+        found = [
+            ({**picks, **dict(way.picks)}, (*values, way.value))
+            for picks, values in found
+            for way in ways
+            if all(picks.get(at, pick) == pick for at, pick in way.picks)
+        ]
+        if len(found) > _MOST_WAYS:
+            raise KindMismatch(
+                "fewer columns without a type in one operation; declare what they are"
+            )
+    for picks, values in found:
+        yield tuple(sorted(picks.items())), values
 
 
 def _applied(node: Operation, values: tuple[Value, ...]) -> Value:
     """An operation of values whose kinds are known: by its rule, or by what it is defined as."""
     if node.name in _RULES:
-        return replace(_RULES[node.name](node, *values), node=node)
-    literals = [part.value for part in node.operands if isinstance(part, Literal)]
-    operands, definition = defined(node.name, tuple(literals))
-    found = dict(zip(operands.split(), values, strict=True))
-    return replace(_meant(meaning(definition), found), node=node)
+        value = _RULES[node.name](node, *values)
+    else:
+        literals = [part.value for part in node.operands if isinstance(part, Literal)]
+        operands, definition = defined(node.name, tuple(literals))
+        value = _meant(meaning(definition), dict(zip(operands.split(), values, strict=True)))
+    return replace(value, node=node)
 
 
 def _meant(node: Node, found: Mapping[str, Value]) -> Value:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -127,11 +127,6 @@ def _list(name: str, *, most: int | None = None) -> _Read:
     return read
 
 
-def _maybe_not(node: exp.Expression, found: Node) -> Node:
-    """The negation where sqlglot holds one as an argument of the node."""
-    return Operation("NOT", (found,)) if node.args.get("negate") else found
-
-
 _TYPES = {
     "DOUBLE": "DOUBLE",
     "FLOAT": "DOUBLE",
@@ -210,14 +205,9 @@ def _is(reader: Reader, node: exp.Expression) -> Node:
             raise reader.refuse(node, "Write IS NULL, IS TRUE, IS FALSE or =.")
 
 
-def _like(name: str) -> _Read:
-    def read(reader: Reader, node: exp.Expression) -> Node:
-        operand, pattern = reader.nodes(node.this, node.args.get("expression"))
-        if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
-            raise reader.refuse(node, "Write the pattern as a text literal: x LIKE 'a%'.")
-        return _maybe_not(node, Operation(name, (operand, pattern)))
-
-    return read
+def _like(name: str) -> _Rule:
+    pattern = _text("expression", "Write the pattern as a text literal: x LIKE 'a%'.", empty=True)
+    return _operation(name, "this", pattern), "this expression negate"
 
 
 def _in(reader: Reader, node: exp.Expression) -> Node:
@@ -227,10 +217,6 @@ def _in(reader: Reader, node: exp.Expression) -> Node:
     if not choices or not all(isinstance(choice, Literal) for choice in choices):
         raise reader.refuse(node, "Write a list of literals: x IN (1, 2, 3).")
     return Operation("IN", (reader.node(node.this), *choices))
-
-
-def _between(reader: Reader, node: exp.Expression) -> Node:
-    return _maybe_not(node, _operation("BETWEEN", "this", "low", "high")(reader, node))
 
 
 def _case(reader: Reader, node: exp.Expression) -> Node:
@@ -253,8 +239,9 @@ def _if(reader: Reader, node: exp.Expression) -> Node:
 
 
 def _cast(reader: Reader, node: exp.Expression) -> Node:
-    to = node.args.get("to")
-    name = _TYPES.get(to.this.name) if isinstance(to, exp.DataType) and _plain(to) else None
+    to, name = node.args.get("to"), None
+    if isinstance(to, exp.DataType) and set(_arguments(to)) <= {"this"}:
+        name = _TYPES.get(getattr(to.this, "name", ""))
     if name is None:
         raise reader.refuse(
             node, f"The types are {', '.join(dict.fromkeys(_TYPES.values()))}, without lengths."
@@ -268,14 +255,9 @@ def _cast(reader: Reader, node: exp.Expression) -> Node:
             if value is not None:
                 return Literal(value)
             if type(node) is exp.Cast:  # also DATE '...', which must be a date
-                raise reader.refuse(
-                    node, "Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
-                )
+                hint = "Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
+                raise reader.refuse(node, hint)
     return Operation("TRY_CAST", (operand,), name)
-
-
-def _plain(to: exp.DataType) -> bool:
-    return isinstance(to.this, exp.DataType.Type) and set(_arguments(to)) <= {"this"}
 
 
 _MOST_PADDING = 10_000
@@ -297,7 +279,9 @@ PARTS = (
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """The steps in which dates are counted, cut and moved."""
 
+_UNIT_OF = dict(zip(UNITS, UNITS, strict=True))
 _SPELLINGS = {"DAYOFWEEK": "DOW", "WEEKDAY": "DOW", "DAYOFYEAR": "DOY", "WEEKOFYEAR": "WEEK"}
+_PART_OF = dict(zip(PARTS, PARTS, strict=True)) | _SPELLINGS
 _FORMAT = re.compile("([^%]|" + "|".join(map(re.escape, FORMATS)) + ")*", re.DOTALL)
 _FORMAT_MEND = (
     "Write the format as a text literal with %Y %y %m %d %j %b %B %a %A %H %I %p %M %S, as in "
@@ -383,15 +367,10 @@ def _named_part(reader: Reader, node: exp.Expression, word: object, operand: obj
     """EXTRACT(part FROM x) in any spelling; of AGE(later, earlier) only whole years."""
     inside = bare(operand)
     if isinstance(inside, exp.Anonymous) and inside.name.upper() == "AGE":
-        if len(inside.expressions) == 2 and reader.word(word, node, ("YEAR",)):
+        if len(inside.expressions) == 2 and reader.word(word, node, {"YEAR": "YEAR"}):
             return Operation("AGE", reader.nodes(*inside.expressions))
         raise reader.refuse(inside, "Write DATE_PART('year', AGE(later, earlier)).")
-    return Operation("EXTRACT", (reader.node(operand),), _spelled(reader, node, word))
-
-
-def _spelled(reader: Reader, node: exp.Expression, word: object) -> str:
-    name = word.name.upper() if isinstance(word, exp.Var | exp.Literal) else ""
-    return _SPELLINGS[name] if name in _SPELLINGS else reader.word(word, node, PARTS)
+    return Operation("EXTRACT", (reader.node(operand),), reader.word(word, node, _PART_OF))
 
 
 def _extract(reader: Reader, node: exp.Expression) -> Node:
@@ -405,7 +384,7 @@ def _date_part(reader: Reader, node: exp.Expression) -> Node:
 
 
 def _unit(reader: Reader, node: exp.Expression) -> str:
-    return reader.word(node.args.get("unit"), node, UNITS)
+    return reader.word(node.args.get("unit"), node, _UNIT_OF)
 
 
 def _date_sub(reader: Reader, node: exp.Expression) -> Node:
@@ -414,7 +393,7 @@ def _date_sub(reader: Reader, node: exp.Expression) -> Node:
         return _moved(reader, parts[0], parts[1], sign=-1)
     if len(parts) != 3:
         raise reader.refuse(node, "Write DATE_SUB('year', earlier, later).")
-    return Operation("DATE_SUB", reader.nodes(*parts[1:]), reader.word(parts[0], node, UNITS))
+    return Operation("DATE_SUB", reader.nodes(*parts[1:]), reader.word(parts[0], node, _UNIT_OF))
 
 
 def _sum(name: str) -> _Read:
@@ -445,15 +424,13 @@ def _moved(reader: Reader, moment: object, step: exp.Interval, *, sign: int) -> 
         f"{', '.join(UNITS)}."
     )
     amount, unit = step.this, step.args.get("unit")
-    if not set(_arguments(step)) <= {"this", "unit"} or not isinstance(amount, exp.Literal):
-        raise reader.refuse(step, hint)
-    if not re.fullmatch(r"-?[0-9]{1,7}", amount.name) or abs(int(amount.name)) > _MOST_STEPS:
-        raise reader.refuse(step, hint)
+    digits = amount.name if isinstance(amount, exp.Literal) else ""
     name = unit.name.upper() if isinstance(unit, exp.Var) else ""
     name = name if name in UNITS else name.removesuffix("S")
-    if name not in UNITS:
+    plain = set(_arguments(step)) <= {"this", "unit"} and name in UNITS
+    if not plain or not re.fullmatch(r"-?[0-9]{1,7}", digits) or abs(int(digits)) > _MOST_STEPS:
         raise reader.refuse(step, hint)
-    return Operation("DATE_ADD", (reader.node(moment), Literal(sign * int(amount.name))), name)
+    return Operation("DATE_ADD", (reader.node(moment), Literal(sign * int(digits))), name)
 
 
 def _format(reader: Reader, node: exp.Expression) -> Node:
@@ -554,10 +531,10 @@ RULES: dict[type[object], _Rule] = {
     exp.Or: (_chain("OR"), "this expression"),
     exp.Not: _one("NOT"),
     exp.Is: (_is, "this expression"),
-    exp.Like: (_like("LIKE"), "this expression negate"),
-    exp.ILike: (_like("ILIKE"), "this expression negate"),
+    exp.Like: _like("LIKE"),
+    exp.ILike: _like("ILIKE"),
     exp.In: (_in, "this expressions query"),
-    exp.Between: (_between, "this low high negate"),
+    exp.Between: (_operation("BETWEEN", "this", "low", "high"), "this low high negate"),
     exp.Case: (_case, "this ifs default"),
     exp.If: (_if, "this true false"),
     exp.Coalesce: (_list("COALESCE"), "this expressions"),
@@ -689,7 +666,8 @@ class Reader:
             raise errors.refusal(self.text, node)
         if not set(_arguments(node)) <= set(known.split()):
             raise self.refuse(node)
-        return read(replace(self, level=self.level + 1), node)
+        found = read(replace(self, level=self.level + 1), node)
+        return Operation("NOT", (found,)) if node.args.get("negate") else found
 
     def nodes(self, *nodes: object) -> tuple[Node, ...]:
         """Our trees of several nodes."""
@@ -706,9 +684,11 @@ class Reader:
             return found.value
         raise self.refuse(within, hint)
 
-    def word(self, node: object, within: exp.Expression, known: tuple[str, ...]) -> str:
-        """One of some words, such as the unit of a date; raises UnsafeExpression for any other."""
+    def word(self, node: object, within: exp.Expression, known: Mapping[str, str]) -> str:
+        """What one of these words means, such as a unit; UnsafeExpression for any other."""
         name = node.name.upper() if isinstance(node, exp.Var | exp.Literal) else ""
         if name not in known:
-            raise self.refuse(within, f"Write one of {', '.join(known)} there.")
-        return name
+            raise self.refuse(
+                within, f"Write one of {', '.join(dict.fromkeys(known.values()))} there."
+            )
+        return known[name]

@@ -61,7 +61,7 @@ def statement(text: str, *, argument: str) -> exp.Expression:
             text,
             reason="it begins neither with SELECT nor with WITH",
             hint="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
-            place=errors.first_word(text),
+            place=errors.span(first),
         )
     return _parsed(text, into=None)
 
@@ -91,7 +91,7 @@ def refuse_lost(text: str, tree: exp.Expression) -> None:
                     text,
                     reason=f"a part of it would be without effect: {word[:60]!r}",
                     hint="Leave it out.",
-                    place=(token.start, token.end + 1),
+                    place=errors.span(token),
                 )
 
 
@@ -135,7 +135,7 @@ def _checked(text: str, argument: str) -> Sequence[Token]:
                 text,
                 reason="it holds a semicolon",
                 hint="Write one statement only, without ';'.",
-                place=(token.start, token.end + 1),
+                place=errors.span(token),
             )
     if max(itertools.accumulate(map(errors.nesting, tokens))) > MOST_LEVELS:
         raise errors.too_deep(text)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from unacorda.query.expressions.quoting import identifier, literal
@@ -59,16 +59,32 @@ Node = Literal | Name | Operation
 # that follows, so it binds loosest and is bracketed wherever it is an operand.
 _LOOSEST, _OR, _AND, _NOT, _PREDICATE, _JOIN, _SUM, _PRODUCT, _SIGN, _ATOM = range(10)
 
-_LEFT_ASSOCIATIVE = {
-    "||": _JOIN,
-    "+": _SUM,
-    "-": _SUM,
-    "*": _PRODUCT,
-    "/": _PRODUCT,
-    "%": _PRODUCT,
+_FORMS: dict[str, tuple[str, int, tuple[int, ...]]] = {
+    "||": ("{0} || {1}", _JOIN, (_JOIN, _SUM)),
+    "+": ("{0} + {1}", _SUM, (_SUM, _PRODUCT)),
+    "-": ("{0} - {1}", _SUM, (_SUM, _PRODUCT)),
+    **{sign: (f"{{0}} {sign} {{1}}", _PRODUCT, (_PRODUCT, _SIGN)) for sign in "*/%"},
+    **{
+        name: (f"{{0}} {name} {{1}}", _PREDICATE, (_JOIN, _JOIN))
+        for name in ("=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE")
+    },
+    **{
+        name: (f"{{0}} {name} {{1}}", _LOOSEST, (_JOIN, _JOIN))
+        for name in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
+    },
+    "NOT": ("NOT {0}", _NOT, (_NOT,)),
+    "NEGATIVE": ("-{0}", _SIGN, (_ATOM,)),
+    "IS NULL": ("{0} IS NULL", _PREDICATE, (_JOIN,)),
+    "BETWEEN": ("{0} BETWEEN {1} AND {2}", _PREDICATE, (_JOIN, _JOIN, _JOIN)),
+    "TRY_CAST": ("TRY_CAST({0} AS {option})", _ATOM, (_LOOSEST,)),
+    "EXTRACT": ("EXTRACT({option} FROM {0})", _ATOM, (_LOOSEST,)),
+    "DATE_DIFF": ("DATE_DIFF('{option}', {0}, {1})", _ATOM, (_LOOSEST, _LOOSEST)),
+    "DATE_SUB": ("DATE_SUB('{option}', {0}, {1})", _ATOM, (_LOOSEST, _LOOSEST)),
+    "DATE_TRUNC": ("DATE_TRUNC('{option}', {0})", _ATOM, (_LOOSEST,)),
+    "AGE": ("DATE_PART('year', AGE({0}, {1}))", _ATOM, (_LOOSEST, _LOOSEST)),
+    "ROUND": ("ROUND({0}, {option})", _ATOM, (_LOOSEST,)),
 }
-_PREDICATES = {"=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE"}
-_DISTINCT = {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+"""Operations as they are written, how tightly they bind, and how tightly operands must."""
 
 
 def text_of(node: Node) -> str:
@@ -137,56 +153,31 @@ def _written(node: Node) -> tuple[str, int]:
 
 def _operation(node: Operation) -> tuple[str, int]:
     name, operands = node.name, node.operands
-    if name in ("AND", "OR"):
-        level = _AND if name == "AND" else _OR
-        return f" {name} ".join(_at(operand, level + 1) for operand in operands), level
-    if name in _LEFT_ASSOCIATIVE:
-        level = _LEFT_ASSOCIATIVE[name]
-        return f"{_at(operands[0], level)} {name} {_at(operands[1], level + 1)}", level
-    if name in _PREDICATES or name in _DISTINCT:
-        level = _PREDICATE if name in _PREDICATES else _LOOSEST
-        return f"{_at(operands[0], _JOIN)} {name} {_at(operands[1], _JOIN)}", level
-    if not operands:
-        return f"{name}()", _ATOM
-    first, *rest = operands
+    if name in _FORMS:
+        form, level, levels = _FORMS[name]
+        parts = [_at(operand, level) for operand, level in zip(operands, levels, strict=True)]
+        return form.format(*parts, option=node.option), level
     match name:
-        case "NOT":
-            return f"NOT {_at(first, _NOT)}", _NOT
-        case "NEGATIVE":
-            return f"-{_at(first, _ATOM)}", _SIGN
-        case "IS NULL":
-            return f"{_at(first, _JOIN)} IS NULL", _PREDICATE
-        case "BETWEEN":
-            low, high = rest
-            return f"{_at(first, _JOIN)} BETWEEN {_at(low, _JOIN)} AND {_at(high, _JOIN)}", (
-                _PREDICATE
-            )
+        case "AND" | "OR":
+            level = _AND if name == "AND" else _OR
+            return f" {name} ".join(_at(operand, level + 1) for operand in operands), level
         case "IN":
-            choices = ", ".join(text_of(choice) for choice in rest)
-            return f"{_at(first, _JOIN)} IN ({choices})", _PREDICATE
+            return f"{_at(operands[0], _JOIN)} IN ({_listed(operands[1:])})", _PREDICATE
         case "CASE":
             return _case("CASE", operands), _ATOM
         case "SWITCH":
-            return _case(f"CASE {text_of(first)}", tuple(rest)), _ATOM
-        case "TRY_CAST":
-            return f"TRY_CAST({text_of(first)} AS {node.option})", _ATOM
-        case "EXTRACT":
-            return f"EXTRACT({node.option} FROM {text_of(first)})", _ATOM
-        case "DATE_DIFF" | "DATE_SUB":
-            return f"{name}('{node.option}', {text_of(first)}, {text_of(rest[0])})", _ATOM
-        case "DATE_TRUNC":
-            return f"DATE_TRUNC('{node.option}', {text_of(first)})", _ATOM
+            return _case(f"CASE {text_of(operands[0])}", operands[1:]), _ATOM
         case "DATE_ADD":
-            steps = rest[0].value if isinstance(rest[0], Literal) else 0
+            steps = operands[1].value if isinstance(operands[1], Literal) else 0
             assert isinstance(steps, int)
             sign = "-" if steps < 0 else "+"
-            return f"{_at(first, _SUM)} {sign} INTERVAL {abs(steps)} {node.option}", _SUM
-        case "AGE":
-            return f"DATE_PART('year', AGE({text_of(first)}, {text_of(rest[0])}))", _ATOM
-        case "ROUND":
-            return f"ROUND({text_of(first)}, {node.option})", _ATOM
+            return f"{_at(operands[0], _SUM)} {sign} INTERVAL {abs(steps)} {node.option}", _SUM
         case _:
-            return f"{name}({', '.join(text_of(operand) for operand in operands)})", _ATOM
+            return f"{name}({_listed(operands)})", _ATOM
+
+
+def _listed(nodes: Iterable[Node]) -> str:
+    return ", ".join(map(text_of, nodes))
 
 
 def _case(head: str, operands: tuple[Node, ...]) -> str:

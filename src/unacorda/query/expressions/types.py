@@ -169,8 +169,8 @@ def literal_number(text: str) -> int | float | None:
         return None
     if not text.isdigit():
         return value
-    exact = int(value)
-    return exact if text.lstrip("0") in (str(exact), "") or exact == 0 else None
+    exact = int(text.lstrip("0") or "0")
+    return exact if exact == value else None
 
 
 def literal_moment(text: str, *, date: bool) -> dt.date | dt.datetime | None:
