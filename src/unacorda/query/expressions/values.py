@@ -178,20 +178,23 @@ def of_one_kind(values: tuple[Value, ...], *, otherwise: Kind | None = None) -> 
 
 def _common_kind(values: tuple[Value, ...]) -> Kind | None:
     kinds = {value.kind for value in values if value.kind is not None}
-    moments = kinds & {Kind.DATE, Kind.TIMESTAMP}
-    if moments:
+    if moments := kinds & {Kind.DATE, Kind.TIMESTAMP}:
         kinds = {v.kind for v in values if v.kind is not None and not _text_literal(v)} | moments
     if len(kinds) <= 1:
         return next(iter(kinds), None)
     for wider, narrower in ((Kind.NUMBER, Kind.INTEGER), (Kind.TIMESTAMP, Kind.DATE)):
         if kinds == {wider, narrower}:
             return wider
-    first = next(v for v in values if v.kind is not None)
-    other = next(
-        v for v in values if v.kind not in (None, first.kind) and not (_both_numeric(first, v))
+    first, *others = (v for v in values if v.kind is not None)
+    alike = ({first.kind}, {Kind.INTEGER, Kind.NUMBER})
+    other = next(v for v in others if {first.kind, v.kind} not in alike)
+    text = first if first.kind == Kind.TEXT else other
+    met = (first.kind, other.kind)
+    target = next((kind for kind in (Kind.TIMESTAMP, Kind.DATE) if kind in met), Kind.NUMBER)
+    raise KindMismatch(
+        f"parts of one kind: {described(first)} meets {described(other).removesuffix(',')}; "
+        f"write TRY_CAST({text_of(text.node)[:60]} AS {_TYPES[target]})"
     )
-    met = described(other).removesuffix(",")
-    raise KindMismatch(f"parts of one kind: {described(first)} meets {met}; {_mend(first, other)}")
 
 
 def as_kind(value: Value, kind: Kind) -> Value:
@@ -249,20 +252,6 @@ def described(value: Value) -> str:
 
 def _text_literal(value: Value) -> bool:
     return isinstance(value.node, Literal) and isinstance(value.node.value, str)
-
-
-def _both_numeric(a: Value, b: Value) -> bool:
-    return bool(a.kind and b.kind and a.kind.numeric and b.kind.numeric)
-
-
-def _mend(first: Value, second: Value) -> str:
-    text = next((v for v in (first, second) if v.kind == Kind.TEXT), second)
-    target = Kind.NUMBER if first.kind and second.kind else Kind.TEXT
-    if Kind.DATE in (first.kind, second.kind):
-        target = Kind.DATE
-    if Kind.TIMESTAMP in (first.kind, second.kind):
-        target = Kind.TIMESTAMP
-    return f"write TRY_CAST({text_of(text.node)[:60]} AS {_TYPES[target]})"
 
 
 def _any_of(kinds: tuple[Kind, ...]) -> str:

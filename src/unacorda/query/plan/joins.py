@@ -386,7 +386,7 @@ def _names(
         right.column(label, argument="columns")
         if not checks.is_text(new) or not new or "\x00" in new:
             raise InvalidParameter("columns", new, expected="names that are text")
-        if left.taken(new) or twin([*found, new]):
+        if left.alike(new) is not None or twin([*found, new]):
             raise InvalidParameter(
                 "columns",
                 new,

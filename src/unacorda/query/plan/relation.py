@@ -309,7 +309,7 @@ class Relation:
 
     def derive(self, label: str, text: str) -> Relation:
         """See `Query.derive`, of one column."""
-        if self.scope.taken(label):
+        if self.scope.alike(label) is not None:
             expected = "a new name: a column of that name exists (capitals do not tell names apart)"
             raise InvalidParameter(label, text, expected=expected)
         expression = self.scope.parse(text, argument=label)
@@ -336,7 +336,7 @@ class Relation:
         if label is None:
             expected = "a name for the column of parts, since no single column is split"
             raise InvalidParameter("into", None, expected=expected)
-        if into is not None and (not checks.is_text(into) or not into or self.scope.taken(into)):
+        if into is not None and (not checks.is_text(into) or self.scope.alike(into)):
             expected = "a new name: no column has it, in other capitals either"
             raise InvalidParameter("into", into, expected=expected)
         step = Explode(

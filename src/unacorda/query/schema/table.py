@@ -209,10 +209,6 @@ class TableSchema:
         """The column that has this name, but for capitals; None where there is none."""
         return next((known for known in self.names if folded(known) == folded(name)), None)
 
-    def taken(self, name: str) -> bool:
-        """Whether a new column of this name would be one with another, but for capitals."""
-        return self.alike(name) is not None
-
     def used(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
         """The leaves behind these SQL identifiers, each once, in a fixed order."""
         wanted = set(names)
