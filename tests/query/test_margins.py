@@ -59,7 +59,7 @@ def test_the_fit_is_that_of_the_normal_equations(name: str) -> None:
     weights = np.repeat(1 / np.array(variances), sizes)
     inverse = np.linalg.inv(lines.T @ (weights[:, None] * lines))
     cells = inverse @ lines.T @ (weights * np.concatenate(measured))
-    assert np.allclose(np.concatenate(margins.fitted(measured, variances)), lines @ cells)
+    assert np.allclose(np.concatenate(margins.fit(measured, variances)[0]), lines @ cells)
     spread = np.diag(lines @ inverse @ lines.T)
     assert np.allclose(np.concatenate(margins.fitted_variances(variances)), spread)
 

@@ -169,30 +169,28 @@ class Margins:
             found.append(totals)
         return found
 
-    def fitted(self, measured: Sequence[Floats], variances: Sequence[float]) -> list[Floats]:
-        """The tables that add up and are nearest to what was measured at each level."""
+    def fit(
+        self, measured: Sequence[Floats], variances: Sequence[float]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """The tables that add up and are nearest to what was measured; the variance of each number.
+
+        measured: the numbers of each level; variances: those of the levels' noise.
+        """
         if self.kind == "rollup" or not self.keys:
-            return self._down(measured, variances)[0]
-        return self._interactions(measured, variances)[0]
+            return self._down(measured, variances)
+        return self._interactions(measured, variances)
 
     def fitted_variances(self, variances: Sequence[float]) -> list[Floats]:
-        """The variance of every number of `fitted`, from those of the levels' noise."""
-        nothing = [np.zeros(len(nodes)) for nodes in self.nodes]
-        if self.kind == "rollup" or not self.keys:
-            return self._down(nothing, variances)[1]
-        return self._interactions(nothing, variances)[1]
+        """The variance of every number of a fit, from those of the levels' noise."""
+        return self.fit([np.zeros(len(nodes)) for nodes in self.nodes], variances)[1]
 
     @cached_property
     def parents(self) -> tuple[Integers, ...]:
         """Of each level but the first the node above each node."""
-        found = []
-        for above, below, nodes in zip(
-            self.node_of, self.node_of[1:], self.nodes[1:], strict=False
-        ):
-            parents = np.zeros(len(nodes), dtype=np.int64)
-            parents[below] = above
-            found.append(parents)
-        return tuple(found)
+        parents = tuple(np.zeros(len(nodes), dtype=np.int64) for nodes in self.nodes[1:])
+        for above, below, found in zip(self.node_of, self.node_of[1:], parents, strict=False):
+            found[below] = above
+        return parents
 
     def _down(
         self, measured: Sequence[Floats], variances: Sequence[float]
@@ -345,148 +343,120 @@ _SHORTER = 50.0  # after so many steps those of the limits are half as long
 class _ShareSplit:
     """The problem, a place for each level, and one for each interaction, named by the same columns.
 
-    inner, outer: of each level those inside it, and those it is inside of; parts: d_T / n; fits:
-    s_l^2 / A_l; rates: s_l over the variance of the level's noise, for all of the budget; weights:
-    of each level in the mean over all released numbers; laplace: whether precision goes with the
-    square of a share.
+    inside: by level which interactions are; parts: d_T / n; fits: s_l^2 / A_l; rates: s_l over the
+    variance of the level's noise, for all of the budget; weights: of each level in the mean over
+    all released numbers; laplace: whether precision goes with the square of a share.
     """
 
-    inner: tuple[tuple[int, ...], ...]
-    outer: tuple[tuple[int, ...], ...]
-    parts: tuple[float, ...]
-    fits: tuple[float, ...]
-    rates: tuple[float, ...]
-    weights: tuple[float, ...]
+    inside: NDArray[np.bool_]
+    parts: Floats
+    fits: Floats
+    rates: Floats
+    weights: Floats
     laplace: bool
 
     @staticmethod
     def of(
         levels: Sequence[Places], nodes: Sequence[int], units: Sequence[float], *, laplace: bool
     ) -> _ShareSplit:
-        columns, every = [frozenset(level) for level in levels], range(len(levels))
-        inner = tuple(tuple(t for t in every if columns[t] <= whole) for whole in columns)
-        outer = tuple(tuple(k for k in every if part <= columns[k]) for part in columns)
+        inside = np.array([[{*part} <= {*level} for part in levels] for level in levels])
         dimensions: list[int] = []
-        for level, inside in enumerate(inner):  # what is inside a level stands before it
-            dimensions.append(nodes[level] - sum(dimensions[t] for t in inside if t != level))
-        cells, whole = max(nodes), sum(nodes)
-        apart = [unit * float(len(levels) ** (2 if laplace else 1)) for unit in units]
+        for own, count in zip(
+            inside, nodes, strict=True
+        ):  # what is inside a level stands before it
+            before = zip(dimensions, own, strict=False)
+            dimensions.append(count - sum(dimension for dimension, within in before if within))
+        of_node, variances = max(nodes) / np.array(nodes), np.array(units)
         return _ShareSplit(
-            inner=inner,
-            outer=outer,
-            parts=tuple(dimension / cells for dimension in dimensions),
-            fits=tuple((cells / n) * (cells / n) / a for n, a in zip(nodes, apart, strict=True)),
-            rates=tuple(cells / n / unit for n, unit in zip(nodes, units, strict=True)),
-            weights=tuple(n / whole for n in nodes),
+            inside=inside,
+            parts=np.array(dimensions) / max(nodes),
+            fits=of_node * of_node / (variances * len(levels) ** (2 if laplace else 1)),
+            rates=of_node / variances,
+            weights=np.array(nodes) / sum(nodes),
             laplace=laplace,
         )
 
-    def precisions(self, shares: Sequence[float]) -> list[float]:
+    def precisions(self, shares: Floats) -> Floats:
         """g_T by interaction."""
-        own = [
-            rate * share * share if self.laplace else rate * share
-            for rate, share in zip(self.rates, shares, strict=True)
-        ]
-        return [_sum(own, levels) for levels in self.outer]
+        own = self.rates * shares
+        return _sums(own * shares if self.laplace else own, self.inside.T)
 
-    def ratios(self, shares: Sequence[float]) -> list[float]:
+    def ratios(self, shares: Floats) -> Floats:
         """V / A by level."""
-        found = [p / g for p, g in zip(self.parts, self.precisions(shares), strict=True)]
-        return [
-            fit * _sum(found, inside) for fit, inside in zip(self.fits, self.inner, strict=True)
-        ]
+        return self.fits * _sums(self.parts / self.precisions(shares), self.inside)
 
-    def falls(self, shares: Sequence[float], weights: Sequence[float]) -> list[float]:
+    def falls(self, shares: Floats, weights: Floats) -> Floats:
         """By how much the sum of V / A by these weights falls, for a little more of each share."""
-        costs = [weight * fit for weight, fit in zip(weights, self.fits, strict=True)]
-        found = [
-            _sum(costs, levels) * part / (g * g)
-            for levels, part, g in zip(self.outer, self.parts, self.precisions(shares), strict=True)
-        ]
-        return [
-            rate * (share if self.laplace else 1.0) * _sum(found, inside)
-            for rate, share, inside in zip(self.rates, shares, self.inner, strict=True)
-        ]
+        precisions = self.precisions(shares)
+        found = _sums(weights * self.fits, self.inside.T) * self.parts / (precisions * precisions)
+        rates = self.rates * shares if self.laplace else self.rates
+        return rates * _sums(found, self.inside)
 
-    def solved(self, start: Sequence[float], *, alike: float, limited: bool) -> list[float]:
+    def solved(self, start: Floats, *, alike: float, limited: bool) -> Floats:
         """The best shares on the way of a search from here; the start, if all are beyond limits.
 
         alike: how far limited levels are raised to the weight of the finest to begin with.
         """
-        most = max(self.weights)
-        shares, raised = list(start), [alike * (most - weight) for weight in self.weights]
-        weights, best, least = list(self.weights), shares, math.inf
+        shares, weights = start, self.weights
+        raised = alike * (weights.max() - weights)
+        best, least = shares, math.inf
         for step in range(_ROUNDS):
             ratios = self.ratios(shares)
             value = self.mean(ratios)
-            if value < least and (not limited or max(ratios) <= _LIMIT * _BEYOND):
+            if value < least and (not limited or ratios.max() <= _LIMIT * _BEYOND):
                 best, least = shares, value
             if limited:
-                length = 0.5 / (1.0 + step / _SHORTER)
-                beyond = [ratio - _LIMIT for ratio in ratios]
-                raised = [
-                    max(0.0, more + length * excess * (weight + more))
-                    for more, excess, weight in zip(raised, beyond, self.weights, strict=True)
-                ]
-                weights = [
-                    weight + max(0.0, more + 0.5 * excess * (weight + more))
-                    for more, excess, weight in zip(raised, beyond, self.weights, strict=True)
-                ]
+                length, excess = 0.5 / (1.0 + step / _SHORTER), ratios - _LIMIT
+                raised = np.maximum(raised + length * excess * (self.weights + raised), 0.0)
+                more = np.maximum(raised + 0.5 * excess * (self.weights + raised), 0.0)
+                weights = self.weights + more
             falls = self.falls(shares, weights)
-            steepest = max(falls)
-            before, moved = (
-                shares,
-                [
-                    share * _root(fall / steepest, cube=self.laplace)
-                    for share, fall in zip(shares, falls, strict=True)
-                ],
-            )
-            shares = _scaled([max(share, 1 / _GRID) for share in _scaled(moved)])
-            if max(abs(a - b) for a, b in zip(before, shares, strict=True)) < _STILL:
+            moved = _scaled(shares * _root(falls / falls.max(), cube=self.laplace))
+            before, shares = shares, _scaled(np.maximum(moved, 1 / _GRID))
+            if np.abs(shares - before).max() < _STILL:
                 break
         return best
 
-    def best(self, *, limited: bool) -> list[float]:
+    def best(self, *, limited: bool) -> Floats:
         """The best shares found from several starts; the even split is always allowed."""
-        count = len(self.weights)
-        finest = [float(weight == max(self.weights)) for weight in self.weights]
-        best = [1 / count] * count
-        least = self.mean(self.ratios(best))
+        even = np.full(len(self.weights), 1.0) / len(self.weights)
+        finest = _scaled(np.where(self.weights == self.weights.max(), 1.0, 0.0))
+        best, least = even, self.mean(self.ratios(even))
         for part, alike in _STARTS:
             if alike and not limited:
                 continue
-            start = [(1 - part) / count + part * one for one in _scaled(finest)]
+            start = (1 - part) / len(even) + part * finest
             found = self.solved(start, alike=alike, limited=limited)
             ratios = self.ratios(found)
-            within = not limited or max(ratios) <= 1
+            within = not limited or ratios.max() <= 1
             if within and self.mean(ratios) < least * _BETTER:
                 best, least = found, self.mean(ratios)
         return best
 
-    def mean(self, ratios: Sequence[float]) -> float:
+    def mean(self, ratios: Floats) -> float:
         """Over all released numbers."""
-        return _sum([w * r for w, r in zip(self.weights, ratios, strict=True)], range(len(ratios)))
+        return float(_sums(self.weights * ratios))
 
 
-def _sum(values: Sequence[float], places: Sequence[int]) -> float:
-    """Added one after the other: `sum` of floats is another number from Python 3.12 on."""
-    total = 0.0
-    for place in places:
-        total += values[place]
-    return total
+def _sums(values: Floats, among: NDArray[np.bool_] | bool = True) -> Floats:
+    """By line of `among` the sum of these values, added one after the other in their order.
+
+    NumPy's `sum` adds in another order; sums of floats are other numbers then.
+    """
+    sums: Floats = np.add.accumulate(np.where(among, values, 0.0), axis=-1)[..., -1]
+    return sums
 
 
-def _scaled(values: Sequence[float]) -> list[float]:
-    whole = _sum(values, range(len(values)))
-    return [value / whole for value in values]
+def _scaled(values: Floats) -> Floats:
+    return values / _sums(values)
 
 
-def _root(value: float, *, cube: bool) -> float:
-    """The square root; or x^(1/4) x^(1/16), near the cube root, which libraries round unlike."""
+def _root(values: Floats, *, cube: bool) -> Floats:
+    """Square roots; or x^(1/4) x^(1/16), near the cube root, which libraries round unlike."""
     if not cube:
-        return math.sqrt(value)
-    fourth = math.sqrt(math.sqrt(value))
-    return fourth * math.sqrt(math.sqrt(fourth))
+        return np.sqrt(values)
+    fourths = np.sqrt(np.sqrt(values))
+    return fourths * np.sqrt(np.sqrt(fourths))
 
 
 @functools.lru_cache(maxsize=64)
@@ -507,15 +477,12 @@ def level_shares(
     >>> [str(share) for share in level_shares(((), (0,)), (1, 100), (1.0, 1.0), laplace=False)]
     ['127/256', '129/256']
     """
-    found = _ShareSplit.of(levels, nodes, units, laplace=laplace).best(limited=limited)
+    found = _ShareSplit.of(levels, nodes, units, laplace=laplace).best(limited=limited).tolist()
     # Coarse levels at their limits are rounded up, so that they stay within.
     steps = [max(math.ceil(share * _GRID - _SLACK), 1) for share in found]
     finest = max(_GRID - sum(steps[:-1]), 1)
     whole = sum(steps[:-1]) + finest
     return tuple(Fraction(step, whole) for step in (*steps[:-1], finest))
-
-
-# How far from the even split to the finest level alone, and from its weights to those all alike.
 
 
 _STEPS = 32  # of the way from the even split to the best
@@ -550,16 +517,6 @@ class Consistent(Single):
     of: Count | CountPeople | Sum
     margins: Margins
 
-    @staticmethod
-    def at(aggregate: Count | CountPeople | Sum, margins: Margins) -> Consistent:
-        """The same aggregate at these levels."""
-        return Consistent(
-            of=aggregate,
-            margins=margins,
-            weight=aggregate.weight,
-            expressions=aggregate.expressions,
-        )
-
     def over(self, keys: tuple[tuple[Key, ...], ...]) -> Consistent:
         """The same where these keys have been found."""
         return dataclasses.replace(self, margins=dataclasses.replace(self.margins, keys=keys))
@@ -578,29 +535,31 @@ class Consistent(Single):
 
         None errs more than asked apart.
         """
-        known = bool(self.margins.keys)  # else it is any number of nodes that will be found
-        reaches = self._reaches(reach)
-        weights = self.margins.weights
+        reaches, weights = self._reaches(reach), self.margins.weights
         if isinstance(weights, tuple):
             whole = sum(weights, Fraction(0))
-            parts = [weight / whole for weight in weights]
-            return self._made(self._levels(share, reaches, parts))
+            return self._made(share, reaches, [weight / whole for weight in weights])
         even = Fraction(1, len(reaches))
-        apart = self._levels(share, reaches, [even] * len(reaches))
-        best = self._made(apart)
-        if not known:
-            return best
-        limits = [_square(level) * _ROUNDING for level in apart]
-        chosen = self._shares(apart)
+        apart = self._made(share, reaches, [even] * len(reaches))
+        if not self.margins.keys:  # it is any number of nodes that will be found
+            return apart
+        shares = level_shares(
+            self.margins.levels,
+            self._sizes,
+            _units(apart.levels),
+            laplace=apart.levels[0].laplace,
+            limited=weights is None,
+        )
         if weights == "overall":
-            return self._made(self._levels(share, reaches, chosen))
-        low, high = 0, _STEPS + 1
+            return self._made(share, reaches, shares)
+        limits = [_square(level) * _ROUNDING for level in apart.levels]
+        best, low, high = apart, 0, _STEPS + 1
         while high - low > 1:
             # All the way, but where nodes have unlike numbers of parts or noise is rounded.
             at = _STEPS if high > _STEPS else (low + high) // 2
             part = Fraction(at, _STEPS)
-            mixed = [part * one + (1 - part) * even for one in chosen]
-            found = self._made(self._levels(share, reaches, mixed))
+            mixed = [part * one + (1 - part) * even for one in shares]
+            found = self._made(share, reaches, mixed)
             if all(error <= limit for error, limit in zip(found.means, limits, strict=True)):
                 best, low = found, at
             else:
@@ -622,39 +581,32 @@ class Consistent(Single):
                 (cells if level else 1, 1 if len(level) == finest else reach.touched)
                 for level in margins.levels
             ]
-        return [_within(reach, nodes=nodes, held=held) for nodes, held in pairs]
+        return [
+            Reach.within(
+                max_rows=reach.rows,
+                max_groups=min(reach.touched, nodes),
+                max_rows_per_group=reach.per_cell * min(held, reach.touched),
+                cells=nodes,
+                replaced=reach.replaced,
+            )
+            for nodes, held in pairs
+        ]
 
     @property
     def _sizes(self) -> tuple[int, ...]:
         """How many nodes each level has."""
         return tuple(len(nodes) for nodes in self.margins.nodes)
 
-    def _shares(self, apart: Sequence[AdditiveNoise]) -> tuple[Fraction, ...]:
-        """Of all levels the best; apart: the levels' noise with even shares."""
-        return level_shares(
-            self.margins.levels,
-            self._sizes,
-            tuple(_units(apart)),
-            laplace=apart[0].laplace,
-            limited=self.margins.weights is None,
-        )
-
-    def _levels(
+    def _made(
         self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
-    ) -> tuple[AdditiveNoise, ...]:
+    ) -> LevelNoise:
+        """Noise of each level's own, for its part of the share, and what the fit leaves of it."""
         pairs = zip(parts, reaches, strict=True)
-        return tuple(self.of.noise(share * part, one) for part, one in pairs)
-
-    def _made(self, levels: tuple[AdditiveNoise, ...]) -> LevelNoise:
-        """Noise of each level's own, and what is left of it."""
+        levels = tuple(self.of.noise(share * part, one) for part, one in pairs)
         means = [_square(level) for level in levels]
         if self.margins.keys:
-            means = [float(level.mean()) for level in self._variances(levels)]
+            means = [float(level.mean()) for level in self.margins.fitted_variances(means)]
         return LevelNoise(levels=levels, means=tuple(means))
-
-    def _variances(self, levels: Sequence[AdditiveNoise]) -> list[NDArray[np.float64]]:
-        """Of the released numbers of each level, whose noise is its own."""
-        return self.margins.fitted_variances([_square(level) for level in levels])
 
     def release(self, exact: Exact, noise: LevelNoise, bits: RandomBits) -> Answer:
         """The tables that add up, one behind the other."""
@@ -663,34 +615,23 @@ class Consistent(Single):
             level.doubles(values, bits=bits)
             for level, values in zip(noise.levels, sums, strict=True)
         ]
-        variances = [_square(level) for level in noise.levels]
-        values = np.concatenate(self.margins.fitted(measured, variances))
-        errors = np.array(self.standard_errors(noise))
+        tables, variances = self.margins.fit(measured, [_square(level) for level in noise.levels])
+        values, errors = np.concatenate(tables), np.sqrt(np.concatenate(variances))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
         return Answer(
             values=values.tolist(),
             standard_errors=errors.tolist(),
             lower=(values - width).tolist(),
             upper=(values + width).tolist(),
-            limits=self._limits,
+            limits=(-math.inf if isinstance(self.of, Sum) else 0.0, math.inf),
         )
-
-    def standard_errors(self, noise: LevelNoise) -> list[float]:
-        """Of every number of a release, in their order: those of the noise alone."""
-        found: list[float] = np.sqrt(np.concatenate(self._variances(noise.levels))).tolist()
-        return found
-
-    @property
-    def _limits(self) -> tuple[float, float]:
-        """Between which the exact answer is known to lie."""
-        return (0.0 if isinstance(self.of, Count | CountPeople) else -math.inf, math.inf)
 
     def forecast(self, noise: LevelNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
         if self.margins.keys:
-            every = np.split(self.standard_errors(noise), np.cumsum(self._sizes)[:-1])
-            largest = tuple(float(level.max()) for level in every)
+            variances = self.margins.fitted_variances([_square(level) for level in noise.levels])
+            largest = tuple(math.sqrt(level.max()) for level in variances)
             levels = "; ".join(
                 f"{size:,} nodes {error:.4g}"
                 for size, error in zip(self._sizes, largest, strict=True)
@@ -726,17 +667,11 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
             expected="count(), sum() with bounds, or count_people() where a person has rows in one "
             "group, with margins: other answers do not add up",
         )
-    return Consistent.at(aggregate, margins)
-
-
-def _within(reach: Reach, *, nodes: int, held: int) -> Reach:
-    """How far a unit reaches into a level of so many nodes; held: the most cells of one node."""
-    return Reach.within(
-        max_rows=reach.rows,
-        max_groups=min(reach.touched, nodes),
-        max_rows_per_group=reach.per_cell * min(held, reach.touched),
-        cells=nodes,
-        replaced=reach.replaced,
+    return Consistent(
+        of=aggregate,
+        margins=margins,
+        weight=aggregate.weight,
+        expressions=aggregate.expressions,
     )
 
 
@@ -745,10 +680,10 @@ def _square(level: AdditiveNoise) -> float:
     return max(level.standard_deviation**2, _LEAST)
 
 
-def _units(levels: Sequence[AdditiveNoise]) -> list[float]:
+def _units(levels: Sequence[AdditiveNoise]) -> tuple[float, ...]:
     """The levels' noise for the same share, relative to the largest: squares of sensitivities."""
     squares = [_scale(level) ** 2 for level in levels]
-    return [round(float(square / max(squares)), 9) for square in squares]
+    return tuple(round(float(square / max(squares)), 9) for square in squares)
 
 
 def _scale(noise: AdditiveNoise) -> Fraction:
