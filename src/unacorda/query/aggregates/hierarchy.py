@@ -58,7 +58,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,20 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _MOST_COLUMNS = 6
+_GRID = 2**12  # of shares
+_LIMIT = 1 - 2**-9  # of V / A: noise that is rounded to whole numbers has not quite its variance
+_SLACK = 0.01  # of a step of the grid: what a solution may be off before it is rounded up
+_STARTS = ((0.0, 0.0), (0.0, 1.0), (0.5, 1.0), (0.8, 0.0), (0.95, 0.0))
+# How far from the even split to the finest level alone, and from its weights to those all alike.
+_BETTER = 1 - 1e-6  # times an earlier solution, which a later one has to beat
+_BEYOND = 1 + 2**-13  # times a limit, to which searches come near from both sides
+_ROUNDS = 600  # at most
+_STILL = 1e-9  # a step by less than this is the last one
+_SHORTER = 50.0  # after so many steps those of the limits are half as long
+_STEPS = 32  # of the way from the even split to the best
+_LEAST = 1e-200
+_ROUNDING = 1 + 1e-9  # of variances in doubles
+_NORMAL, _LAPLACE = 1.95997, 2.11830  # 95% quantiles over the standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,22 +308,20 @@ def check_level_weights(
     """
     if weights is None:
         return None
-    count = 0 if kind is None else len(_levels(kind, columns))
-    expected = f"a positive number for each of the {count} levels, coarse to fine, or 'overall'"
     if kind is None:
         raise InvalidParameter("level_weights", weights, expected="it beside margins=")
+    if weights == "overall" and found:
+        expected = "a list: how many keys are found is not known"
+        raise InvalidParameter("level_weights", weights, expected=expected)
     if weights == "overall":
-        if found:
-            raise InvalidParameter(
-                "level_weights", weights, expected="a list: how many keys are found is not known"
-            )
         return "overall"
-    if not isinstance(weights, list | tuple) or len(weights) != count:
-        raise InvalidParameter("level_weights", weights, expected=expected)
-    exact = tuple(checks.exact("level_weights", weight) for weight in weights)
-    if min(exact) <= 0:
-        raise InvalidParameter("level_weights", weights, expected=expected)
-    return exact
+    count = len(_levels(kind, columns))
+    if isinstance(weights, list | tuple) and len(weights) == count:
+        exact = tuple(checks.exact("level_weights", weight) for weight in weights)
+        if min(exact) > 0:
+            return exact
+    expected = f"a positive number for each of the {count} levels, coarse to fine, or 'overall'"
+    raise InvalidParameter("level_weights", weights, expected=expected)
 
 
 def _levels(kind: str, columns: int) -> tuple[Places, ...]:
@@ -325,18 +337,6 @@ def _centred(table: Floats, level: Places, inner: Places) -> Floats:
     for axis in range(len(inner)):
         found = found - found.mean(axis=axis, keepdims=True)
     return np.asarray(found, dtype=np.float64)
-
-
-_GRID = 2**12  # of shares
-_LIMIT = 1 - 2**-9  # of V / A: noise that is rounded to whole numbers has not quite its variance
-_SLACK = 0.01  # of a step of the grid: what a solution may be off before it is rounded up
-_STARTS = ((0.0, 0.0), (0.0, 1.0), (0.5, 1.0), (0.8, 0.0), (0.95, 0.0))
-# How far from the even split to the finest level alone, and from its weights to those all alike.
-_BETTER = 1 - 1e-6  # times an earlier solution, which a later one has to beat
-_BEYOND = 1 + 2**-13  # times a limit, to which searches come near from both sides
-_ROUNDS = 600  # at most
-_STILL = 1e-9  # a step by less than this is the last one
-_SHORTER = 50.0  # after so many steps those of the limits are half as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,11 +361,9 @@ class _ShareSplit:
     ) -> _ShareSplit:
         inside = np.array([[{*part} <= {*level} for part in levels] for level in levels])
         dimensions: list[int] = []
-        for own, count in zip(
-            inside, nodes, strict=True
-        ):  # what is inside a level stands before it
-            before = zip(dimensions, own, strict=False)
-            dimensions.append(count - sum(dimension for dimension, within in before if within))
+        for own, count in zip(inside, nodes, strict=True):
+            before = itertools.compress(dimensions, own)  # what is inside a level stands before it
+            dimensions.append(count - sum(before))
         of_node, variances = max(nodes) / np.array(nodes), np.array(units)
         return _ShareSplit(
             inside=inside,
@@ -411,8 +409,9 @@ class _ShareSplit:
                 more = np.maximum(raised + 0.5 * excess * (self.weights + raised), 0.0)
                 weights = self.weights + more
             falls = self.falls(shares, weights)
-            moved = _scaled(shares * _root(falls / falls.max(), cube=self.laplace))
-            before, shares = shares, _scaled(np.maximum(moved, 1 / _GRID))
+            moved = shares * _root(falls / falls.max(), cube=self.laplace)
+            moved = np.maximum(moved / _summed(moved), 1 / _GRID)
+            before, shares = shares, moved / _summed(moved)
             if np.abs(shares - before).max() < _STILL:
                 break
         return best
@@ -420,12 +419,12 @@ class _ShareSplit:
     def best(self, *, limited: bool) -> Floats:
         """The best shares found from several starts; the even split is always allowed."""
         even = np.full(len(self.weights), 1.0) / len(self.weights)
-        finest = _scaled(np.where(self.weights == self.weights.max(), 1.0, 0.0))
+        finest = np.where(self.weights == self.weights.max(), 1.0, 0.0)
         best, least = even, self.mean(self.ratios(even))
         for part, alike in _STARTS:
             if alike and not limited:
                 continue
-            start = (1 - part) / len(even) + part * finest
+            start = (1 - part) / len(even) + part * (finest / _summed(finest))
             found = self.solved(start, alike=alike, limited=limited)
             ratios = self.ratios(found)
             within = not limited or ratios.max() <= 1
@@ -435,20 +434,18 @@ class _ShareSplit:
 
     def mean(self, ratios: Floats) -> float:
         """Over all released numbers."""
-        return float(_sums(self.weights * ratios))
+        return float(_summed(self.weights * ratios))
 
 
-def _sums(values: Floats, among: NDArray[np.bool_] | bool = True) -> Floats:
-    """By line of `among` the sum of these values, added one after the other in their order.
-
-    NumPy's `sum` adds in another order; sums of floats are other numbers then.
-    """
-    sums: Floats = np.add.accumulate(np.where(among, values, 0.0), axis=-1)[..., -1]
+def _sums(values: Floats, among: NDArray[np.bool_]) -> Floats:
+    """By line of `among` the sum of these values."""
+    sums: Floats = _summed(np.where(among, values, 0.0))
     return sums
 
 
-def _scaled(values: Floats) -> Floats:
-    return values / _sums(values)
+def _summed(values: Floats) -> Any:
+    """Added one after the other: `sum` adds in an order of its own."""
+    return np.cumsum(values, axis=-1)[..., -1]
 
 
 def _root(values: Floats, *, cube: bool) -> Floats:
@@ -483,12 +480,6 @@ def level_shares(
     finest = max(_GRID - sum(steps[:-1]), 1)
     whole = sum(steps[:-1]) + finest
     return tuple(Fraction(step, whole) for step in (*steps[:-1], finest))
-
-
-_STEPS = 32  # of the way from the even split to the best
-_LEAST = 1e-200
-_ROUNDING = 1 + 1e-9  # of variances in doubles
-_NORMAL, _LAPLACE = 1.95997, 2.11830  # 95% quantiles over the standard deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,10 +522,7 @@ class Consistent(Single):
         return self.of.measures(values)
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise:
-        """The noise of each level: by the caller's weights, or the best by which none errs more.
-
-        None errs more than asked apart.
-        """
+        """By the caller's weights, or the best by which no level errs more than asked apart."""
         reaches, weights = self._reaches(reach), self.margins.weights
         if isinstance(weights, tuple):
             whole = sum(weights, Fraction(0))
@@ -682,13 +670,11 @@ def _square(level: AdditiveNoise) -> float:
 
 def _units(levels: Sequence[AdditiveNoise]) -> tuple[float, ...]:
     """The levels' noise for the same share, relative to the largest: squares of sensitivities."""
-    squares = [_scale(level) ** 2 for level in levels]
-    return tuple(round(float(square / max(squares)), 9) for square in squares)
-
-
-def _scale(noise: AdditiveNoise) -> Fraction:
-    match noise.mechanism:
-        case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
-            return Fraction(scale)
-        case Gaussian(sigma=sigma) | DiscreteGaussian(sigma=sigma):
-            return Fraction(sigma)
+    scales = []
+    for level in levels:
+        match level.mechanism:
+            case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
+                scales.append(Fraction(scale))
+            case Gaussian(sigma=sigma) | DiscreteGaussian(sigma=sigma):
+                scales.append(Fraction(sigma))
+    return tuple(round(float((scale / max(scales)) ** 2), 9) for scale in scales)
