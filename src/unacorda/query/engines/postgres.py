@@ -441,7 +441,7 @@ class PostgresQuery(EngineQuery):
     ) -> None:
         """Give what a statement selects a name for others; keep: it is read several times."""
         del keep
-        translated = translate(sql, tables=self._tables, before=len(self._values))
+        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         view = f"{name} {len(self._named)}"
         self._named.append(f"{quoted(view)} AS MATERIALIZED ({translated.sql})")
         self._values += [list(values) for values in lists]
@@ -449,14 +449,14 @@ class PostgresQuery(EngineQuery):
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
         """What a statement selects, as lists by column."""
-        translated = translate(sql, tables=self._tables, before=len(self._values))
+        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         rows = self._fetched(translated.sql, lists)
         columns = zip(*rows, strict=True) if rows else ((),) * len(translated.columns)
         return dict(zip(translated.columns, map(list, columns), strict=True))
 
     def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
         """What a statement selects, line by line."""
-        translated = translate(sql, tables=self._tables, before=len(self._values))
+        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         return self._fetched(translated.sql, lists)
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:

@@ -8,7 +8,6 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import duckdb
@@ -22,6 +21,10 @@ from unacorda.query.engines.dialects.typed import (
     Untranslatable,
     Values,
     Writing,
+    chain,
+    form,
+    form_of_doubles,
+    form_of_same_type,
     united,
 )
 
@@ -50,14 +53,6 @@ def _arithmetic(sign: str) -> Writing:
 def _divide(writer: Values, node: exp.Expression) -> Typed:
     a, b = writer.double(node.this), writer.double(node.args["expression"])
     return Typed(f"({a} / NULLIF({b}, {writer.dialect.number(0.0)}))", "DOUBLE")
-
-
-def _same_type(template: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        value = writer.value(node.this)
-        return replace(value, sql=template.format(value.sql))
-
-    return write
 
 
 def _rounded(rule: Callable[[Dialect, str], str]) -> Writing:
@@ -93,18 +88,6 @@ def _away(dialect: Dialect, v: str) -> str:
     """Ties go away from 0."""
     near, half = dialect.near(v), dialect.number(0.5)
     return f"(CASE WHEN abs({v} - {near}) = {half} THEN {v} + sign({v}) * {half} ELSE {near} END)"
-
-
-def _of_double(name: str) -> Writing:
-    return lambda writer, node: Typed(f"{name}({writer.double(node.this)})", "DOUBLE")
-
-
-def _of_doubles(name: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        a, b = writer.double(node.this), writer.double(node.args["expression"])
-        return Typed(f"{name}({a}, {b})", "DOUBLE")
-
-    return write
 
 
 def _logarithm(writer: Values, node: exp.Expression) -> Typed:
@@ -143,17 +126,17 @@ NUMBERS: dict[type[object], Writing] = {
     exp.Sub: _arithmetic("-"),
     exp.Mul: _arithmetic("*"),
     exp.Div: _divide,
-    exp.Neg: _same_type("(- {})"),
-    exp.Abs: _same_type("abs({})"),
+    exp.Neg: form_of_same_type("(- {})"),
+    exp.Abs: form_of_same_type("abs({})"),
     exp.Floor: _rounded(_floor),
     exp.Ceil: _rounded(_ceiling),
     exp.Trunc: _rounded(_truncated),
     exp.Round: _rounded(_away),
     exp.Log: _logarithm,
-    exp.Pow: _of_doubles("power"),
-    exp.Atan2: _of_doubles("atan2"),
+    exp.Pow: form_of_doubles("power({}, {})", "this", "expression"),
+    exp.Atan2: form_of_doubles("atan2({}, {})", "this", "expression"),
     **{
-        kind: _of_double(kind.__name__.lower())
+        kind: form_of_doubles(f"{kind.__name__.lower()}({{}})", "this")
         for kind in (
             *(exp.Sign, exp.Sqrt, exp.Cbrt, exp.Ln, exp.Exp, exp.Sin, exp.Cos, exp.Tan),
             *(exp.Asin, exp.Acos, exp.Atan),
@@ -239,11 +222,6 @@ def _trim(writer: Values, node: exp.Expression) -> Typed:
     return Typed(writer.dialect.trimmed(writer.value(node.this).sql, signs, side), "TEXT")
 
 
-def _replace(writer: Values, node: exp.Expression) -> Typed:
-    parts = (node.this, node.args["expression"], node.args["replacement"])
-    return Typed(f"replace({', '.join(writer.value(part).sql for part in parts)})", "TEXT")
-
-
 def _pad(writer: Values, node: exp.Expression) -> Typed:
     name = "lpad" if node.args.get("is_left") else "rpad"
     return _of_text(name, "expression", "fill_pattern")(writer, node)
@@ -259,18 +237,6 @@ def _joined(writer: Values, node: exp.Expression) -> Typed:
 def _joined_with(writer: Values, node: exp.Expression) -> Typed:
     parts = [writer.value(part).sql for part in node.expressions]
     return Typed(writer.dialect.text(f"concat_ws({', '.join(parts)})"), "TEXT")
-
-
-def _pipes(writer: Values, node: exp.Expression) -> Typed:
-    parts: list[object] = [node]
-    found: list[str] = []
-    while parts:
-        part = parts.pop()
-        if isinstance(part, exp.DPipe):
-            parts += [part.args["expression"], part.this]
-        else:
-            found.append(writer.value(part).sql)
-    return Typed(f"({' || '.join(found)})", "TEXT")
 
 
 _ESCAPES = "!#$^~|;:+=@&?<>"
@@ -320,11 +286,11 @@ TEXTS: dict[type[object], Writing] = {
     exp.Right: _of_text("right", "expression"),
     exp.Substring: _of_text("substr", "start", "length"),
     exp.SplitPart: _of_text("split_part", "delimiter", "part_index"),
-    exp.Replace: _replace,
+    exp.Replace: form("replace({}, {}, {})", "TEXT", "this", "expression", "replacement"),
     exp.Pad: _pad,
     exp.Concat: _joined,
     exp.ConcatWs: _joined_with,
-    exp.DPipe: _pipes,
+    exp.DPipe: chain("||", "TEXT"),
     exp.Like: _like,
     exp.ILike: _like,
     exp.RegexpExtract: _matched,

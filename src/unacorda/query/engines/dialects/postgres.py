@@ -4,24 +4,22 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import final
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from unacorda.query.engines.dialects import statements
 from unacorda.query.engines.dialects.moments import NAMED
-from unacorda.query.engines.dialects.statements import COMMON, NamedTable, Translated
+from unacorda.query.engines.dialects.statements import COMMON
 from unacorda.query.engines.dialects.typed import (
     Dialect,
     Typed,
     Untranslatable,
     Values,
     Writing,
-    lambda_parts,
-    parts_of_text,
+    form,
 )
 
 __all__ = [
@@ -32,19 +30,9 @@ __all__ = [
 
 _LONGEST_NAME = 63
 """In bytes."""
-_SHORT = 120
 _DAY = 86_400_000_000
 _STEPS = {"QUARTER": ("months", 3), "MINUTE": ("mins", 1), "SECOND": ("secs", 1)}
 _TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-
-
-def translate(
-    sql: str, *, tables: Mapping[str, NamedTable], before: int = 0, public: bool = False
-) -> Translated:
-    """A statement in PostgreSQL's SQL; before: how many parameters there are before its lists."""
-    return statements.translate(
-        sql, _Postgres(), tables=tables, parameters=str(before), public=public
-    )
 
 
 def quoted(name: str) -> str:
@@ -75,35 +63,18 @@ def _literal(value: str) -> str:
     return text(f"E'{escaped}'")
 
 
-def _let(writer: Values, node: exp.Expression) -> Typed:
-    """list_transform([value], lambda name: body)[1]: a column, or two, of a row of its own."""
-    operand, name, inner = lambda_parts(node)
-    alias = f"bound{len(writer.names)}"
-    if isinstance(operand, exp.Struct):
-        parts = {p.this.name: writer.value(p.args["expression"]) for p in operand.expressions}
-        listed = ", ".join(f"{value.sql} AS {quoted(part)}" for part, value in parts.items())
-        fields = {
-            part: Typed(f"{alias}.{quoted(part)}", value.type) for part, value in parts.items()
-        }
-        own = Typed(alias, "STRUCT", fields)
-    else:
-        value = writer.value(operand)
-        listed = f"{value.sql} AS v"
-        own = Typed(f"{alias}.v", value.type)
-    body = writer.naming(name, own).value(inner)
-    return Typed(f"(SELECT {body.sql} FROM (SELECT {listed} OFFSET 0) AS {alias})", body.type)
+def _bound_fields(fields: Mapping[str, str]) -> str:
+    return ", ".join(f"{value} AS {quoted(name)}" for name, value in fields.items())
 
 
-def _exploded(writer: Values, node: exp.Expression) -> Typed:
-    """A row for each part of a text."""
-    whole, separator, most = parts_of_text(node)
-    value, nothing = writer.value(whole).sql, _literal("")
+def _exploded(value: str, separator: str, most: int) -> str:
     # A text of no length is one part to DuckDB, and none to PostgreSQL.
+    nothing = _literal("")
     parts = (
         f"CASE WHEN {value} = {nothing} THEN ARRAY[{nothing}] "
         f"ELSE (string_to_array({value}, {_literal(separator)}))[1:{most}] END"
     )
-    return Typed(text(f"unnest({parts})"), "TEXT")
+    return text(f"unnest({parts})")
 
 
 def _end(name: str, of_truth: str) -> Writing:
@@ -153,7 +124,7 @@ def _shifted(writer: Values, node: exp.Expression) -> Typed:
     return Typed(f"(({shifted}) & '{mask}'::bigint)", "BIGINT")
 
 
-def _whole(name: str) -> Writing:
+def _rounded(name: str) -> Writing:
     def write(writer: Values, node: exp.Expression) -> Typed:
         value = writer.value(node.this)
         return value if value.type != "DOUBLE" else Typed(f"{name}({value.sql})", "DOUBLE")
@@ -177,7 +148,92 @@ def _hash(writer: Values, node: exp.Expression) -> Typed:
     return Typed(f"hashtextextended({text(f'({joined})')}, '{signed}'::bigint)", "HASH")
 
 
-_TYPES: Mapping[str, str] = {
+def _moment(iso: str, kind: str) -> str:
+    return f"'{iso}'::{_TYPES[kind]}"
+
+
+def _whole(value: int) -> str:
+    return f"'{value}'::{'bigint' if -(1 << 63) <= value < 1 << 63 else 'numeric'}"
+
+
+def _parameter_table(parameters: str, types: tuple[str, ...]) -> str:
+    first = int(parameters or 0) + 1
+    given = ", ".join(f"${n}::{_TYPES[kind]}[]" for n, kind in enumerate(types, start=first))
+    names = [f"p{number}" for number, _ in enumerate(types, start=1)]
+    listed = [
+        f"{text(name)} AS {name}" if kind == "TEXT" else name
+        for name, kind in zip(names, types, strict=True)
+    ]
+    return (
+        f'(SELECT {", ".join(listed)}, number - 1 AS "row" FROM unnest({given}) '
+        f"WITH ORDINALITY AS listed({', '.join(names)}, number)) AS lists"
+    )
+
+
+def _converted(text: str, kind: str) -> str:
+    """A number that matched its pattern is one; of days there may be none."""
+    if kind == "DOUBLE":
+        return _POSTGRES.cast(text, kind)
+    valid = f"pg_input_is_valid({{0}}, '{_TYPES[kind]}')"
+    return _POSTGRES.let(
+        text,
+        lambda v: f"(CASE WHEN {valid.format(v)} THEN {_POSTGRES.cast(v, kind)} END)",
+        name="r",
+    )
+
+
+def _pattern_group(text: str, pattern: str, group: int) -> str:
+    own = "^" + pattern.removeprefix(r"\A").removesuffix(r"\z") + "$"
+    return f"(regexp_match({text}, {_literal(own)}))[{group}]"
+
+
+def _trimmed(text: str, signs: str, side: str) -> str:
+    return f"{_TRIMS[side]}({text}, {signs})"
+
+
+def _same(a: Typed, b: Typed) -> str:
+    """By texts that no value has, so that tables are joined by hashes."""
+    match {a.type, b.type}:
+        case kinds if kinds == {"TEXT"}:
+            marked = [f"coalesce({_literal('.')} || {v.sql}, {_literal('')})" for v in (a, b)]
+        case kinds if len(kinds) == 1 and kinds <= {"BIGINT", "BOOLEAN", "DATE"}:
+            marked = [f"coalesce(CAST({v.sql} AS text), '')" for v in (a, b)]
+        case _:
+            return f"({a.sql} IS NOT DISTINCT FROM {b.sql})"
+    return f"({marked[0]} = {marked[1]})"
+
+
+def _count_distinct(parts: Sequence[str]) -> str:
+    listed = ", ".join(parts)
+    return f"count(DISTINCT {listed})" if len(parts) == 1 else f"count(DISTINCT ({listed}))"
+
+
+def _part(name: str, moment: str) -> str:
+    found = f"extract({name} FROM {moment})"
+    return f"CAST({f'floor({found})' if name == 'SECOND' else found} AS bigint)"
+
+
+def _instant(micros: str) -> str:
+    return _POSTGRES.let(
+        micros,
+        lambda v: (
+            f"('1970-01-01'::timestamp + CAST({v} / {_DAY} AS int) * interval '1 day' "
+            f"+ ({v} % {_DAY}) * interval '1 microsecond')"
+        ),
+    )
+
+
+def _moved(instant: str, amount: int, unit: str) -> str:
+    name, size = _STEPS.get(unit, (f"{unit.lower()}s", 1))
+    return f"({instant} + interval '{amount * size} {name}')"
+
+
+def _last_day(moment: str) -> str:
+    month = f"date_trunc('month', CAST({moment} AS timestamp))"
+    return f"CAST({month} + interval '1 month' - interval '1 day' AS date)"
+
+
+_TYPES = {
     "DOUBLE": "float8",
     "BIGINT": "bigint",
     "HUGEINT": "numeric",
@@ -186,147 +242,59 @@ _TYPES: Mapping[str, str] = {
     "DATE": "date",
     "TIMESTAMP": "timestamp",
 }
-_WRITERS: Mapping[type[object], Writing] = {
-    **COMMON,
-    exp.Bracket: _let,
-    exp.Explode: _exploded,
-    exp.Min: _end("min", "bool_and"),
-    exp.Max: _end("max", "bool_or"),
-    exp.Floor: _whole("floor"),
-    exp.Ceil: _whole("ceil"),
-    exp.Trunc: _whole("trunc"),
-    exp.Mod: _remainder,
-    exp.BitwiseRightShift: _shifted,
-}
-_NAMED: Mapping[str, Writing] = {"hash": _hash, **NAMED}
+_POSTGRES = Dialect(
+    types=_TYPES,
+    writers={
+        **COMMON,
+        exp.Min: _end("min", "bool_and"),
+        exp.Max: _end("max", "bool_or"),
+        exp.Floor: _rounded("floor"),
+        exp.Ceil: _rounded("ceil"),
+        exp.Trunc: _rounded("trunc"),
+        exp.Mod: _remainder,
+        exp.BitwiseRightShift: _shifted,
+        exp.StrPosition: form("CAST(strpos({}, {}) AS bigint)", "BIGINT", "this", "substr"),
+        exp.StartsWith: form("starts_with({}, {})", "BOOLEAN", "this", "expression"),
+        # A text of no length ends every text; right(x, 0) is one.
+        exp.EndsWith: form("(right({0}, length({1})) = {1})", "BOOLEAN", "this", "expression"),
+        exp.Contains: form("(strpos({}, {}) > 0)", "BOOLEAN", "this", "expression"),
+    },
+    named={"hash": _hash, **NAMED},
+    qualified=True,
+    semi_joins=False,
+    nameless=False,
+    by_place=True,
+    layer=" OFFSET 0",
+    quoted=quoted,
+    literal=_literal,
+    number="'{!r}'::float8".format,
+    whole=_whole,
+    moment=_moment,
+    parameter_table=_parameter_table,
+    # OFFSET 0 keeps the planner from putting the value back into its places.
+    bound="(SELECT {2} FROM (SELECT {0} OFFSET 0) AS {1})".format,
+    bound_value="{} AS v".format,
+    bound_name="{}.v".format,
+    bound_fields=_bound_fields,
+    exploded=_exploded,
+    converted=_converted,
+    pattern_group=_pattern_group,
+    trimmed=_trimmed,
+    near="round({})".format,
+    divided="({} / {})".format,
+    part=_part,
+    days="CAST(CAST({} AS date) - '1970-01-01'::date AS bigint)".format,
+    # Exact, as PostgreSQL extracts decimals.
+    micros="CAST(extract(EPOCH FROM {}) * 1000000 AS bigint)".format,
+    instant=_instant,
+    truncated=lambda instant, unit: f"date_trunc('{unit.lower()}', {instant})",
+    moved=_moved,
+    last_day=_last_day,
+    same=_same,
+    count_distinct=_count_distinct,
+    total="sum({})".format,  # in 128 bits, as a number without an end
+    text=text,
+)
 
-
-@final
-class _Postgres(Dialect):
-    types = _TYPES
-    texts = MappingProxyType(
-        {
-            exp.StrPosition: "CAST(strpos({}, {}) AS bigint)",
-            exp.StartsWith: "starts_with({}, {})",
-            # A text of no length ends every text; right(x, 0) is one.
-            exp.EndsWith: "(right({0}, length({1})) = {1})",
-            exp.Contains: "(strpos({}, {}) > 0)",
-        }
-    )
-    writers = _WRITERS
-    named = _NAMED
-    qualified = True
-    semi_joins = False
-    nameless = False
-    by_place = True
-    layer = " OFFSET 0"
-
-    def quoted(self, name: str) -> str:
-        return quoted(name)
-
-    def literal(self, text: str) -> str:
-        return _literal(text)
-
-    def number(self, value: float) -> str:
-        return f"'{value!r}'::float8"
-
-    def moment(self, iso: str, kind: str) -> str:
-        return f"'{iso}'::{self.types[kind]}"
-
-    def whole(self, value: int) -> str:
-        return f"'{value}'::{'bigint' if -(1 << 63) <= value < 1 << 63 else 'numeric'}"
-
-    def parameter_table(self, parameters: str, types: tuple[str, ...]) -> str:
-        first = int(parameters) + 1
-        given = ", ".join(
-            f"${number}::{self.types[kind]}[]" for number, kind in enumerate(types, start=first)
-        )
-        names = [f"p{number}" for number, _ in enumerate(types, start=1)]
-        listed = [
-            f"{text(name)} AS {name}" if kind == "TEXT" else name
-            for name, kind in zip(names, types, strict=True)
-        ]
-        return (
-            f'(SELECT {", ".join(listed)}, number - 1 AS "row" FROM unnest({given}) '
-            f"WITH ORDINALITY AS listed({', '.join(names)}, number)) AS lists"
-        )
-
-    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
-        """OFFSET 0 keeps the planner from putting the value back into its places."""
-        if len(value) <= _SHORT:
-            return body(value)
-        return f"(SELECT {body(f'b{name}.v')} FROM (SELECT {value} AS v OFFSET 0) AS b{name})"
-
-    def converted(self, text: str, kind: str) -> str:
-        """A number that matched its pattern is one; of days there may be none."""
-        if kind == "DOUBLE":
-            return self.cast(text, kind)
-        valid = f"pg_input_is_valid({{0}}, '{self.types[kind]}')"
-        return self.let(
-            text, lambda v: f"(CASE WHEN {valid.format(v)} THEN {self.cast(v, kind)} END)", name="r"
-        )
-
-    def pattern_group(self, text: str, pattern: str, group: int) -> str:
-        own = "^" + pattern.removeprefix(r"\A").removesuffix(r"\z") + "$"
-        return f"(regexp_match({text}, {_literal(own)}))[{group}]"
-
-    def trimmed(self, text: str, signs: str, side: str) -> str:
-        return f"{_TRIMS[side]}({text}, {signs})"
-
-    def near(self, value: str) -> str:
-        return f"round({value})"
-
-    def level(self, a: Typed, b: Typed) -> str:
-        """By texts that no value has, so that tables are joined by hashes."""
-        match {a.type, b.type}:
-            case kinds if kinds == {"TEXT"}:
-                marked = [f"coalesce({_literal('.')} || {v.sql}, {_literal('')})" for v in (a, b)]
-            case kinds if len(kinds) == 1 and kinds <= {"BIGINT", "BOOLEAN", "DATE"}:
-                marked = [f"coalesce(CAST({v.sql} AS text), '')" for v in (a, b)]
-            case _:
-                return super().level(a, b)
-        return f"({marked[0]} = {marked[1]})"
-
-    def counted(self, parts: list[str]) -> str:
-        return super().counted(parts if len(parts) == 1 else [f"({', '.join(parts)})"])
-
-    def summed(self, whole: str) -> str:
-        """PostgreSQL adds in 128 bits, and gives a number without an end."""
-        return f"sum({whole})"
-
-    def divided(self, a: str, b: str) -> str:
-        return f"({a} / {b})"
-
-    def part(self, name: str, moment: str) -> str:
-        found = f"extract({name} FROM {moment})"
-        return f"CAST({f'floor({found})' if name == 'SECOND' else found} AS bigint)"
-
-    def days(self, moment: str) -> str:
-        return f"CAST(CAST({moment} AS date) - '1970-01-01'::date AS bigint)"
-
-    def micros(self, instant: str) -> str:
-        """Exact, as PostgreSQL extracts decimals."""
-        return f"CAST(extract(EPOCH FROM {instant}) * 1000000 AS bigint)"
-
-    def instant(self, micros: str) -> str:
-        def made(v: str) -> str:
-            return (
-                f"('1970-01-01'::timestamp + CAST({v} / {_DAY} AS int) * interval '1 day' "
-                f"+ ({v} % {_DAY}) * interval '1 microsecond')"
-            )
-
-        return self.let(micros, made)
-
-    def truncated(self, instant: str, unit: str) -> str:
-        return f"date_trunc('{unit.lower()}', {instant})"
-
-    def moved(self, instant: str, amount: int, unit: str) -> str:
-        name, size = _STEPS.get(unit, (f"{unit.lower()}s", 1))
-        return f"({instant} + interval '{amount * size} {name}')"
-
-    def last_day(self, moment: str) -> str:
-        month = f"date_trunc('month', CAST({moment} AS timestamp))"
-        return f"CAST({month} + interval '1 month' - interval '1 day' AS date)"
-
-    def text(self, sql: str) -> str:
-        return text(sql)
+translate = functools.partial(statements.translate, dialect=_POSTGRES)
+"""A statement in PostgreSQL's SQL; parameters: how many there are before its lists."""

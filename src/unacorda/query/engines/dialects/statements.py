@@ -20,12 +20,13 @@ from unacorda.query.engines.dialects.moments import DATES
 from unacorda.query.engines.dialects.typed import (
     TYPES,
     Dialect,
-    Sources,
     Typed,
     Untranslatable,
     Values,
     Writing,
-    distinct_parts,
+    chain,
+    form,
+    form_of_same_type,
     given,
     united,
 )
@@ -38,7 +39,7 @@ def _column(writer: Values, node: exp.Expression) -> Typed:
     name = node.name
     if relation is None and name in writer.names:
         return writer.names[name]
-    return writer.sources.column(name, None if relation is None else relation.name)
+    return writer.column(name, None if relation is None else relation.name)
 
 
 def _identifier(writer: Values, node: exp.Expression) -> Typed:
@@ -53,41 +54,13 @@ def _paren(writer: Values, node: exp.Expression) -> Typed:
 
 
 def _compared(sign: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        a, b = writer.value(node.this), writer.value(node.args["expression"])
-        return Typed(f"({a.sql} {sign} {b.sql})", "BOOLEAN")
-
-    return write
-
-
-def _chain(sign: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        waiting: list[object] = [node]
-        found = []
-        while waiting:
-            part = waiting.pop()
-            if type(part) is type(node) and isinstance(part, exp.Expression):
-                waiting += [part.args["expression"], part.this]
-            else:
-                found.append(writer.value(part).sql)
-        return Typed(f"({f' {sign} '.join(found)})", "BOOLEAN")
-
-    return write
-
-
-def _not(writer: Values, node: exp.Expression) -> Typed:
-    return Typed(f"(NOT {writer.value(node.this).sql})", "BOOLEAN")
+    return form(f"({{}} {sign} {{}})", "BOOLEAN", "this", "expression")
 
 
 def _is(writer: Values, node: exp.Expression) -> Typed:
     if not isinstance(node.args["expression"], exp.Null):
         raise Untranslatable("IS")
     return Typed(f"({writer.value(node.this).sql} IS NULL)", "BOOLEAN")
-
-
-def _between(writer: Values, node: exp.Expression) -> Typed:
-    value, low, high = (writer.value(node.args[part]).sql for part in ("this", "low", "high"))
-    return Typed(f"({value} BETWEEN {low} AND {high})", "BOOLEAN")
 
 
 def _in(writer: Values, node: exp.Expression) -> Typed:
@@ -114,14 +87,6 @@ def _coalesce(writer: Values, node: exp.Expression) -> Typed:
 
 
 # ---- aggregates and windows --------------------------------------------------------------------
-
-
-def _end(name: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        value = writer.value(node.this)
-        return replace(value, sql=f"{name}({value.sql})")
-
-    return write
 
 
 def _filtered(writer: Values, node: exp.Expression) -> Typed:
@@ -152,10 +117,6 @@ def window(writer: Values, node: exp.Expression) -> str:
     return " ".join(parts)
 
 
-def _place(name: str, kind: str) -> Writing:
-    return lambda _, __: Typed(f"{name}()", kind)
-
-
 def _anonymous(writer: Values, node: exp.Expression) -> Typed:
     name = node.name.lower()
     write = writer.dialect.named.get(name)
@@ -164,13 +125,13 @@ def _anonymous(writer: Values, node: exp.Expression) -> Typed:
     return write(writer, node)
 
 
-def _level(writer: Values, node: exp.Expression) -> Typed:
+def _same(writer: Values, node: exp.Expression) -> Typed:
     a, b = writer.value(node.this), writer.value(node.args["expression"])
-    return Typed(writer.dialect.level(a, b), "BOOLEAN")
+    return Typed(writer.dialect.same(a, b), "BOOLEAN")
 
 
-def _unlike(writer: Values, node: exp.Expression) -> Typed:
-    return Typed(f"(NOT {_level(writer, node).sql})", "BOOLEAN")
+def _differing(writer: Values, node: exp.Expression) -> Typed:
+    return Typed(f"(NOT {_same(writer, node).sql})", "BOOLEAN")
 
 
 def _field(writer: Values, node: exp.Expression) -> Typed:
@@ -180,13 +141,49 @@ def _field(writer: Values, node: exp.Expression) -> Typed:
     return value.fields[name]
 
 
+def _let(writer: Values, node: exp.Expression) -> Typed:
+    """list_transform([value], lambda name: body)[1]: a body that says the value by a name."""
+    transform, dialect = node.this, writer.dialect
+    if not isinstance(transform, exp.Transform):
+        raise Untranslatable("a list")
+    (operand,), function = transform.this.expressions, transform.args["expression"]
+    alias = f"bound{len(writer.names)}"
+    if isinstance(operand, exp.Struct):
+        parts = {p.this.name: writer.value(p.args["expression"]) for p in operand.expressions}
+        value = dialect.bound_fields({part: one.sql for part, one in parts.items()})
+        fields = {p: Typed(f"{alias}.{dialect.quoted(p)}", one.type) for p, one in parts.items()}
+        own = Typed(alias, "STRUCT", fields)
+    else:
+        known = writer.value(operand)
+        value, own = dialect.bound_value(known.sql), Typed(dialect.bound_name(alias), known.type)
+    (name,) = function.expressions
+    names = {**writer.names, name.name: own}
+    body = replace(writer, names=names).value(function.this)
+    return Typed(dialect.bound(value, alias, body.sql), body.type)
+
+
+def _exploded(writer: Values, node: exp.Expression) -> Typed:
+    """unnest(list_slice(string_split(text, separator), 1, most)): a row for each part of a text."""
+    match node.this:
+        case exp.Anonymous(
+            expressions=[exp.Split() as split, exp.Literal(), exp.Literal() as most]
+        ):
+            text, separator = writer.value(split.this).sql, split.args["expression"].name
+            return Typed(writer.dialect.exploded(text, separator, int(most.name)), "TEXT")
+        case _:
+            raise Untranslatable("UNNEST")
+
+
 def _count(writer: Values, node: exp.Expression) -> Typed:
     counted = node.this
     if isinstance(counted, exp.Star):
         return Typed("count(*)", "BIGINT")
     if isinstance(counted, exp.Distinct):
-        parts = [writer.value(part).sql for part in distinct_parts(counted)]
-        return Typed(writer.dialect.counted(parts), "BIGINT")
+        parts: list[exp.Expression] = counted.expressions
+        if len(parts) == 1 and isinstance(parts[0], exp.Tuple):  # combinations of values
+            parts = parts[0].expressions
+        found = [writer.value(part).sql for part in parts]
+        return Typed(writer.dialect.count_distinct(found), "BIGINT")
     return Typed(f"count({writer.value(counted).sql})", "BIGINT")
 
 
@@ -194,15 +191,7 @@ def _sum(writer: Values, node: exp.Expression) -> Typed:
     value = writer.value(node.this)
     if value.type not in ("BIGINT", "HUGEINT"):
         raise Untranslatable("SUM of what is not whole")
-    return Typed(writer.dialect.summed(value.sql), "HUGEINT")
-
-
-def _of_two_texts(part: str, type_: str) -> Writing:
-    def write(writer: Values, node: exp.Expression) -> Typed:
-        value, other = writer.value(node.this), writer.value(node.args[part])
-        return Typed(writer.dialect.texts[type(node)].format(value.sql, other.sql), type_)
-
-    return write
+    return Typed(writer.dialect.total(value.sql), "HUGEINT")
 
 
 COMMON: dict[type[object], Writing] = {
@@ -217,33 +206,31 @@ COMMON: dict[type[object], Writing] = {
     exp.LTE: _compared("<="),
     exp.GT: _compared(">"),
     exp.GTE: _compared(">="),
-    exp.And: _chain("AND"),
-    exp.Or: _chain("OR"),
-    exp.Not: _not,
+    exp.And: chain("AND", "BOOLEAN"),
+    exp.Or: chain("OR", "BOOLEAN"),
+    exp.Not: form("(NOT {})", "BOOLEAN", "this"),
     exp.Is: _is,
-    exp.Between: _between,
+    exp.Between: form("({} BETWEEN {} AND {})", "BOOLEAN", "this", "low", "high"),
     exp.In: _in,
     exp.Case: _case,
     exp.Coalesce: _coalesce,
-    exp.NullSafeEQ: _level,
-    exp.NullSafeNEQ: _unlike,
+    exp.NullSafeEQ: _same,
+    exp.NullSafeNEQ: _differing,
     exp.StructExtract: _field,
     exp.Count: _count,
     exp.Sum: _sum,
-    exp.StrPosition: _of_two_texts("substr", "BIGINT"),
-    exp.StartsWith: _of_two_texts("expression", "BOOLEAN"),
-    exp.EndsWith: _of_two_texts("expression", "BOOLEAN"),
-    exp.Contains: _of_two_texts("expression", "BOOLEAN"),
-    exp.Min: _end("min"),
-    exp.Max: _end("max"),
+    exp.Min: form_of_same_type("min({})"),
+    exp.Max: form_of_same_type("max({})"),
     exp.Filter: _filtered,
     exp.Window: _window,
-    exp.RowNumber: _place("row_number", "BIGINT"),
-    exp.Rank: _place("rank", "BIGINT"),
-    exp.DenseRank: _place("dense_rank", "BIGINT"),
-    exp.CumeDist: _place("cume_dist", "DOUBLE"),
-    exp.PercentRank: _place("percent_rank", "DOUBLE"),
+    exp.RowNumber: form("row_number()", "BIGINT"),
+    exp.Rank: form("rank()", "BIGINT"),
+    exp.DenseRank: form("dense_rank()", "BIGINT"),
+    exp.CumeDist: form("cume_dist()", "DOUBLE"),
+    exp.PercentRank: form("percent_rank()", "DOUBLE"),
     exp.Anonymous: _anonymous,
+    exp.Bracket: _let,
+    exp.Explode: _exploded,
     **NUMBERS,
     **TEXTS,
     **DATES,
@@ -279,8 +266,8 @@ class Translated:
 
 def translate(
     sql: str,
-    dialect: Dialect,
     *,
+    dialect: Dialect,
     tables: Mapping[str, NamedTable],
     parameters: str = "",
     public: bool = False,
@@ -420,7 +407,7 @@ class _StatementReading:
         return self.dialect.quoted(name)
 
     def _values(self, relations: Sequence[_Relation]) -> Values:
-        return Values(Sources(tuple(relations), self.dialect), self.dialect)
+        return Values(relations, self.dialect)
 
     def _condition(
         self,
@@ -433,7 +420,7 @@ class _StatementReading:
         """That the other table has a row of equal values in columns of the same names, or none."""
         if not join.args.get("using"):
             raise Untranslatable("this JOIN")
-        here, there = self._values(relations).sources, self._values([other]).sources
+        here, there = self._values(relations), self._values([other])
         same = " AND ".join(
             f"{here.column(column.name, None).sql} = {there.column(column.name, None).sql}"
             for column in join.args["using"]
@@ -446,7 +433,7 @@ class _StatementReading:
             match item:
                 case exp.Star() | exp.Column(this=exp.Star()):
                     wanted = item.args.get("table") if isinstance(item, exp.Column) else None
-                    for relation, columns in writer.sources.relations:
+                    for relation, columns in writer.relations:
                         if wanted is None or wanted.name == relation:
                             items += [
                                 (name, replace(value, sql=self._qualified(relation, name)))

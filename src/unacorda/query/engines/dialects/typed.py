@@ -9,8 +9,7 @@ pattern before it is read (`expressions.conversions`). So a translation is by co
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -18,15 +17,15 @@ from sqlglot import exp
 __all__ = [
     "TYPES",
     "Dialect",
-    "Sources",
     "Typed",
     "Untranslatable",
     "Values",
     "Writing",
-    "distinct_parts",
+    "chain",
+    "form",
+    "form_of_doubles",
+    "form_of_same_type",
     "given",
-    "lambda_parts",
-    "parts_of_text",
     "united",
 ]
 
@@ -98,22 +97,40 @@ def united(*values: Typed) -> str:
 
 Writing = Callable[["Values", exp.Expression], Typed]
 """How one kind of node is translated."""
+_LONG = 120
+"""Characters beyond which a value is written once, under a name."""
 
 
-class Dialect(ABC):
-    """How an engine writes values and statements, where it differs from others.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    r"""How an engine writes values and statements, where it differs from others.
 
-    types: its names of types. texts: where one text is in another, and whether it begins, ends with
-    it or holds it, each as a form with both. writers: how it translates nodes of the tree; named:
-    functions by a name that the parser does not know. qualified: whether columns are named with
-    their relation, always. semi_joins: whether SEMI and ANTI are joins; else they are conditions.
-    nameless: whether a SELECT in FROM needs no name. by_place: whether what is selected is grouped
-    by its place. layer: what ends a SELECT in FROM that is named `layer`, so that its values are
-    computed once, and not written out wherever they are used.
+    types: its names of types. writers: how it translates nodes of the tree; named: functions by a
+    name that the parser does not know. qualified: whether columns are named with their relation,
+    always. semi_joins: whether SEMI and ANTI are joins; else they are conditions. nameless: whether
+    a SELECT in FROM needs no name. by_place: whether what is selected is grouped by its place.
+    layer: what ends a SELECT in FROM that is named `layer`, so that its values are computed once,
+    and not written out wherever they are used.
+
+    All others write SQL. quoted, literal, number, whole: a name, a text, a double, a whole number.
+    moment: a date or an instant, of its text and its type. parameter_table: the relation whose
+    columns p1, p2, ... are lists of these types, with `row` from 0 on. bound: SQL (a body) that
+    uses a value under a name; bound_value: the value there, and bound_name: how the body says it.
+    bound_fields: the value there where it has fields, by name. exploded: a row for each part of a
+    text between separators, up to a number of parts.
+    converted: a number, date or instant out of a text of digits, NULL where it says none.
+    pattern_group: of a text a group of a pattern between \A and \z. trimmed: a text without
+    some characters at BOTH of its ends, the LEADING or the TRAILING one. near: the whole double
+    next to a double, of two the even one. divided: the quotient of two whole numbers, rounded
+    towards 0. part: a part of a moment, as DuckDB names and counts them, as a whole number. days,
+    micros: since the beginning of 1970, and instant: that of so many microseconds. truncated: the
+    beginning of a unit. moved: an instant so many units later. last_day: of a moment's month.
+    same: whether two values are the same, NULL and NULL too. count_distinct: how many different
+    values there are, or combinations of them, without any NULL. total: the sum of whole numbers, in
+    128 bits. text: a text that nothing has given a collation to, by code point.
     """
 
     types: Mapping[str, str]
-    texts: Mapping[type[object], str]
     writers: Mapping[type[object], Writing]
     named: Mapping[str, Writing]
     qualified: bool
@@ -121,110 +138,56 @@ class Dialect(ABC):
     nameless: bool
     by_place: bool
     layer: str = ""
-
-    @abstractmethod
-    def quoted(self, name: str) -> str:
-        """A name."""
-
-    @abstractmethod
-    def literal(self, text: str) -> str:
-        """A text."""
-
-    @abstractmethod
-    def number(self, value: float) -> str:
-        """A double."""
-
-    @abstractmethod
-    def moment(self, iso: str, kind: str) -> str:
-        """A date or an instant."""
-
-    @abstractmethod
-    def whole(self, value: int) -> str:
-        """A whole number."""
-
-    @abstractmethod
-    def parameter_table(self, parameters: str, types: tuple[str, ...]) -> str:
-        """The relation whose columns p1, p2, ... are lists of these types, with `row` from 0 on."""
-
-    @abstractmethod
-    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
-        """SQL that uses a value several times, under a name where it is long."""
-
-    @abstractmethod
-    def converted(self, text: str, kind: str) -> str:
-        """A number, date or instant out of a text of digits; NULL where it says none."""
-
-    @abstractmethod
-    def pattern_group(self, text: str, pattern: str, group: int) -> str:
-        r"""A group of a pattern between \A and \z in a text."""
-
-    @abstractmethod
-    def trimmed(self, text: str, signs: str, side: str) -> str:
-        """A text without these signs at BOTH of its ends, the LEADING or the TRAILING one."""
-
-    @abstractmethod
-    def near(self, value: str) -> str:
-        """The whole double next to a double, of two the even one."""
-
-    @abstractmethod
-    def divided(self, a: str, b: str) -> str:
-        """The quotient of two whole numbers, rounded towards 0."""
-
-    @abstractmethod
-    def part(self, name: str, moment: str) -> str:
-        """A part of a date or instant, as DuckDB names and counts them, as a whole number."""
-
-    @abstractmethod
-    def days(self, moment: str) -> str:
-        """Days since the beginning of 1970."""
-
-    @abstractmethod
-    def micros(self, instant: str) -> str:
-        """Microseconds since the beginning of 1970."""
-
-    @abstractmethod
-    def instant(self, micros: str) -> str:
-        """The instant so many microseconds after the beginning of 1970."""
-
-    @abstractmethod
-    def truncated(self, instant: str, unit: str) -> str:
-        """The beginning of a unit."""
-
-    @abstractmethod
-    def moved(self, instant: str, amount: int, unit: str) -> str:
-        """An instant so many units later."""
-
-    @abstractmethod
-    def last_day(self, moment: str) -> str:
-        """The last day of its month."""
-
-    def level(self, a: Typed, b: Typed) -> str:
-        """Whether two values are the same, NULL and NULL too."""
-        return f"({a.sql} IS NOT DISTINCT FROM {b.sql})"
-
-    def counted(self, parts: list[str]) -> str:
-        """How many different values there are, or combinations of them, without any NULL."""
-        return f"count(DISTINCT {', '.join(parts)})"
-
-    def summed(self, whole: str) -> str:
-        """The sum of whole numbers, in 128 bits."""
-        return f"sum({self.cast(whole, 'HUGEINT')})"
-
-    def text(self, sql: str) -> str:
-        """A text that nothing has given a collation to, by code point."""
-        return sql
+    quoted: Callable[[str], str]
+    literal: Callable[[str], str]
+    number: Callable[[float], str]
+    whole: Callable[[int], str]
+    moment: Callable[[str, str], str]
+    parameter_table: Callable[[str, tuple[str, ...]], str]
+    bound: Callable[[str, str, str], str]
+    bound_value: Callable[[str], str]
+    bound_name: Callable[[str], str]
+    bound_fields: Callable[[Mapping[str, str]], str]
+    exploded: Callable[[str, str, int], str]
+    converted: Callable[[str, str], str]
+    pattern_group: Callable[[str, str, int], str]
+    trimmed: Callable[[str, str, str], str]
+    near: Callable[[str], str]
+    divided: Callable[[str, str], str]
+    part: Callable[[str, str], str]
+    days: Callable[[str], str]
+    micros: Callable[[str], str]
+    instant: Callable[[str], str]
+    truncated: Callable[[str, str], str]
+    moved: Callable[[str, int, str], str]
+    last_day: Callable[[str], str]
+    same: Callable[[Typed, Typed], str]
+    count_distinct: Callable[[Sequence[str]], str]
+    total: Callable[[str], str]
+    text: Callable[[str], str]
 
     def cast(self, sql: str, kind: str) -> str:
         """A value as one of the types."""
         return f"CAST({sql} AS {self.types[kind]})"
 
+    def let(self, value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+        """SQL that uses a value several times, under a name where it is long."""
+        if len(value) <= _LONG:
+            return body(value)
+        return self.bound(self.bound_value(value), f"b{name}", body(self.bound_name(f"b{name}")))
+
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """The relations that a SELECT reads, in order: each with its name and its columns' types."""
+class Values:
+    """Translates the parts of a SELECT.
 
-    relations: tuple[tuple[str | None, Mapping[str, Typed]], ...]
+    relations: those that it reads, in order, each with its name and its columns' types. names: of
+    lambdas, with their values.
+    """
+
+    relations: Sequence[tuple[str | None, Mapping[str, Typed]]]
     dialect: Dialect
+    names: Mapping[str, Typed] = field(default_factory=dict)
 
     def column(self, name: str, relation: str | None) -> Typed:
         """A column by name."""
@@ -235,15 +198,6 @@ class Sources:
                 prefix = "" if said is None else f"{quoted(said)}."
                 return replace(columns[name], sql=prefix + quoted(name))
         raise Untranslatable(f"the column {name}")
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """Translates the parts of a SELECT over its sources. names: of lambdas, with their values."""
-
-    sources: Sources
-    dialect: Dialect
-    names: Mapping[str, Typed] = field(default_factory=dict)
 
     def value(self, node: object) -> Typed:
         """A part with its type; Untranslatable, naming what has no equal."""
@@ -262,35 +216,43 @@ class Values:
             raise Untranslatable(f"arithmetic of {value.type} and a number")
         return value.sql if value.type == "DOUBLE" else self.dialect.cast(value.sql, "DOUBLE")
 
-    def naming(self, name: str, value: Typed) -> Values:
-        """The same with one name more."""
-        return replace(self, names={**self.names, name: value})
+
+def form(sql: str, kind: str, *parts: str) -> Writing:
+    """A form that parts of a node are put into."""
+    return lambda writer, node: Typed(
+        sql.format(*(writer.value(node.args[part]).sql for part in parts)), kind
+    )
 
 
-def lambda_parts(node: exp.Expression) -> tuple[exp.Expression, str, exp.Expression]:
-    """Of list_transform([value], lambda name: body)[1] the value, the name and the body."""
-    inner = node.this
-    if not isinstance(inner, exp.Transform):
-        raise Untranslatable("a list")
-    (operand,), function = inner.this.expressions, inner.args["expression"]
-    (name,) = function.expressions
-    return operand, name.name, function.this
+def form_of_doubles(sql: str, *parts: str) -> Writing:
+    """The same of numbers, all of them as doubles, which gives a double."""
+    return lambda writer, node: Typed(
+        sql.format(*(writer.double(node.args[part]) for part in parts)), "DOUBLE"
+    )
 
 
-def parts_of_text(node: exp.Expression) -> tuple[exp.Expression, str, int]:
-    """Of unnest(list_slice(string_split(text, separator), 1, most)) the text, the other two."""
-    match node.this:
-        case exp.Anonymous(
-            expressions=[exp.Split() as split, exp.Literal(), exp.Literal() as most]
-        ):
-            return split.this, split.args["expression"].name, int(most.name)
-        case _:
-            raise Untranslatable("UNNEST")
+def form_of_same_type(sql: str) -> Writing:
+    """A form that a node's operand is put into, whose type it has."""
+
+    def write(writer: Values, node: exp.Expression) -> Typed:
+        value = writer.value(node.this)
+        return replace(value, sql=sql.format(value.sql))
+
+    return write
 
 
-def distinct_parts(node: exp.Expression) -> list[exp.Expression]:
-    """What count(DISTINCT ...) counts: columns, or those of one tuple."""
-    parts: list[exp.Expression] = node.expressions
-    if len(parts) == 1 and isinstance(parts[0], exp.Tuple):
-        return list(parts[0].expressions)
-    return parts
+def chain(sign: str, kind: str) -> Writing:
+    """All operands of an operator in one pair of brackets, however many there are."""
+
+    def write(writer: Values, node: exp.Expression) -> Typed:
+        waiting: list[object] = [node]
+        found = []
+        while waiting:
+            part = waiting.pop()
+            if type(part) is type(node) and isinstance(part, exp.Expression):
+                waiting += [part.args["expression"], part.this]
+            else:
+                found.append(writer.value(part).sql)
+        return Typed(f"({f' {sign} '.join(found)})", kind)
+
+    return write
