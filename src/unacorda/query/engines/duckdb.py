@@ -13,17 +13,16 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import duckdb
 
 from unacorda import checks
-from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.engines.compile import KeyCountSql, Statement
-from unacorda.query.engines.engine import Engine, EngineQuery, interrupted_after
+from unacorda.query.engines.engine import Engine, EngineQuery
 from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
 from unacorda.query.expressions.quoting import identifier, literal, twin
 from unacorda.query.plan.query import Query
@@ -42,25 +41,17 @@ __all__ = ["DuckDB", "csv_scan", "size"]
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
 _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
-T = TypeVar("T")
 _KEPT = 3
 """Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
 
 
 class DuckDBQuery(EngineQuery):
-    """The relations of one question: temporary tables of a cursor, or what WITH names.
-
-    timeout: after how many seconds what is done at once is interrupted.
-    """
+    """The relations of one question: temporary tables of a cursor, or what WITH names."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, *, timeout: float | None) -> None:
-        self._cursor, self._timeout = cursor, timeout
+        super().__init__(timeout=timeout, interrupt=cursor.interrupt)
+        self._cursor = cursor
         self._named: dict[str, str] = {}
-
-    def limited(self, work: Callable[[], T]) -> T:
-        """What the work gives, unless it takes too long."""
-        with interrupted_after(self._timeout, self._cursor.interrupt):
-            return work()
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
@@ -127,19 +118,15 @@ class DuckDB(Engine):
         threads: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._timeout = timeout
+        super().__init__(timeout=timeout)
         sources = {name: locate(name, source) for name, source in tables.items()}
         self._folder = tempfile.mkdtemp(prefix="unacorda-")  # mode 0700
         self._process = os.getpid()
         self._remove = weakref.finalize(self, _remove, self._folder, self._process)
-        self._lock = threading.Lock()
-        self._closed = False
         self._room = 0.0
         self._connection = duckdb.connect(":memory:")
-        self._scans: dict[str, str] = {}
-        self._schema: dict[str, dict[str, str]] = {}
-        self._files: list[Fingerprint] = []
-        self._sources = [repr(one) for one in sources.values() if not isinstance(one, Frame)]
+        named = [repr(one) for one in sources.values() if not isinstance(one, Frame)]
+        self.identity = f"duckdb {duckdb.__version__}", *named
         try:
             self._configure(memory_limit=memory_limit, threads=threads)
             for number, (name, source) in enumerate(sources.items()):
@@ -148,30 +135,6 @@ class DuckDB(Engine):
         except BaseException:
             self.close()
             raise
-
-    @property
-    def schema(self) -> Mapping[str, Mapping[str, str]]:
-        """For each table, the engine's type of each column: public."""
-        return self._schema
-
-    @property
-    def identity(self) -> Sequence[str]:
-        """The software, and what tells its files from others without reading them: public."""
-        return f"duckdb {duckdb.__version__}", *self._sources
-
-    def scan(self, table: str) -> str:
-        """SQL of the relation that holds a table."""
-        return self._scans[table]
-
-    def check_open(self) -> None:
-        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
-        if self._closed:
-            raise EngineFailed(asked=False)
-
-    def check_sources(self) -> None:
-        """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
-        for file in self._files:
-            file.check()
 
     def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Nothing is refused: statements are written for this engine."""
@@ -237,7 +200,7 @@ class DuckDB(Engine):
             case CsvFile(file=file, columns=columns):
                 self._files.append(file)
                 self._scans[name] = csv_scan(source)
-                self._schema[name] = dict.fromkeys(columns, "VARCHAR")
+                self.schema[name] = dict.fromkeys(columns, "VARCHAR")
             case Parquet(files=files):
                 self._files += files
                 self._open_parquet(name, files)
@@ -267,7 +230,7 @@ class DuckDB(Engine):
         listed = ", ".join(_pattern(file.path) for file in files)
         read = f"read_parquet([{listed}], {PARQUET_OPTIONS})"
         self._scans[name] = scanned(read, schemas[0], parquet=True)
-        self._schema[name] = schemas[0]
+        self.schema[name] = schemas[0]
 
     def _parquet_types(self, pattern: str) -> dict[str, str]:
         described = self._describe(f"read_parquet({pattern}, {PARQUET_OPTIONS})")
@@ -330,8 +293,8 @@ class DuckDB(Engine):
                 "it first (CREATE TABLE ... AS SELECT * FROM the_table)",
             )
         table = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
-        self._schema[name] = self._describe(table)
-        self._scans[name] = scanned(table, self._schema[name])
+        self.schema[name] = self._describe(table)
+        self._scans[name] = scanned(table, self.schema[name])
 
     def _copy(self, name: str, value: Any, number: int) -> None:
         """Copy a frame into the engine, so that what the caller changes later has no effect."""
@@ -355,7 +318,7 @@ class DuckDB(Engine):
                 "it, or leave the column out)."
             )
         self._scans[name] = f"main.{table}"
-        self._schema[name] = self._describe(self._scans[name])
+        self.schema[name] = self._describe(self._scans[name])
 
     def _describe(self, scan: str) -> dict[str, str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()

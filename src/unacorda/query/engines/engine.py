@@ -21,7 +21,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -44,6 +44,7 @@ from unacorda.query.plan.public_tables import Public, PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.facts import Key
+from unacorda.query.schema.sources import Fingerprint
 from unacorda.query.schema.units import Unit
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "KeyedRows",
     "Tallies",
     "check_timeout",
+    "find_keys",
     "guarded",
     "interrupted_after",
     "sql_of",
@@ -87,11 +89,18 @@ class Tallies:
 
 
 class EngineQuery(ABC):
-    """The relations of one question in an engine."""
+    """The relations of one question in an engine.
 
-    @abstractmethod
+    timeout: after how many seconds a call is ended, by an interrupt.
+    """
+
+    def __init__(self, *, timeout: float | None, interrupt: Callable[[], object]) -> None:
+        self._timeout, self._interrupt = timeout, interrupt
+
     def limited(self, work: Callable[[], T]) -> T:
         """What the work gives, unless it takes too long."""
+        with interrupted_after(self._timeout, self._interrupt):
+            return work()
 
     def guarded(self, work: Callable[[], T]) -> T:
         """What the work gives; EngineFailed where it raises, or takes too long."""
@@ -133,41 +142,42 @@ class Engine(ABC):
 
     An engine says what its tables are, and begins to ask (`_begin`); what is asked, and what may
     leave, is here. narrow: whether wide rows are ordered sooner by few columns, and joined: see
-    `bounding`. once: whether what WITH names as MATERIALIZED is computed a single time.
+    `bounding`. once: whether what WITH names as MATERIALIZED is computed a single time. schema: for
+    each table the type of each column, by DuckDB's names: public. identity: the software, and what
+    tells its files from others without reading them, public; of a frame, or a table of a catalogue,
+    there is nothing to tell. timeout: seconds of one call.
     """
 
     narrow: ClassVar[bool] = False
     once: ClassVar[bool] = True
+    identity: Sequence[str]
 
-    @property
-    @abstractmethod
-    def schema(self) -> Mapping[str, Mapping[str, str]]:
-        """For each table the type of each column, by DuckDB's names: public."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> Sequence[str]:
-        """The software, and what tells its files from others without reading them: public.
-
-        Of a frame, or a table of a catalogue, there is nothing to tell.
-        """
+    def __init__(self, *, timeout: float | None) -> None:
+        self.schema: dict[str, Mapping[str, str]] = {}
+        self._timeout = timeout
+        self._scans: dict[str, str] = {}
+        self._files: list[Fingerprint] = []
+        self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def room(self) -> float:
         """How many numbers of rows may be kept while as many more are computed; 0 where none."""
         return 0.0
 
-    @abstractmethod
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
+        return self._scans[table]
 
-    @abstractmethod
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        if self._closed:
+            raise EngineFailed(asked=False)
 
-    @abstractmethod
     def check_sources(self) -> None:
-        """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
+        """Raise SourceChanged if a table is not the one that was opened. Reads no data."""
+        for file in self._files:
+            file.check()
 
     @abstractmethod
     def check(self, query: Query, first: Statement | KeyCountSql) -> None:
@@ -195,7 +205,7 @@ class Engine(ABC):
         The caller closes it.
         """
         found = sql_of(asked, self, KeyCountSql)
-        return self._asked(lambda asking: KeyedRows.of(asking, found, engine=self))
+        return self._asked(lambda asking: find_keys(asking, found, engine=self))
 
     def hold(self, asked: Admitted, *, keep: bool) -> HeldRows:
         """The bounded rows of a question for several scans; EngineFailed, as `run`.
@@ -204,37 +214,38 @@ class Engine(ABC):
         else in every scan.
         """
         bounded = sql_of(asked, self, Statement).bounded
-        return self._asked(lambda asking: HeldRows.of(asking, bounded, keep=keep))
+
+        def held(asking: EngineQuery) -> HeldRows:
+            asking.name("bounded", bounded, keep=keep)
+            return HeldRows(asking)
+
+        return self._asked(held)
 
     def look(self, asked: PublicSelect) -> Sequence[tuple[Any, ...]]:
         """The lines of a SELECT over a public table; EngineFailed, and TypeError, as `run`."""
         sql = public_sql(asked)
 
         def looked(asking: EngineQuery) -> list[tuple[Any, ...]]:
-            try:
+            with contextlib.closing(asking):
                 return asking.look(sql)
-            finally:
-                asking.close()
 
         return self._asked(looked)
 
     def _asked(self, work: Callable[[EngineQuery], T]) -> T:
-        """What the work gives with relations of its own; EngineFailed, of constant text."""
-        return self._guarded(lambda: self._limited(work))
+        """What the work gives with relations of its own, of which a failure leaves none behind.
 
-    def _guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives; whatever it raises leaves as EngineFailed."""
-        return guarded(work)
+        Raises EngineFailed, of constant text.
+        """
 
-    def _limited(self, work: Callable[[EngineQuery], T]) -> T:
-        asking, done = self._begin(), False
-        try:
-            found = asking.limited(lambda: work(asking))
-            done = True
-            return found
-        finally:
-            if not done:
+        def asked() -> T:
+            asking = self._begin()
+            try:
+                return asking.limited(lambda: work(asking))
+            except BaseException:
                 asking.close()
+                raise
+
+        return guarded(asked)
 
 
 _SQL = TypeVar("_SQL", Statement, KeyCountSql)
@@ -354,10 +365,8 @@ class Admission:
 
 def tallied(asking: EngineQuery, statement: Statement) -> Tallies:
     """The exact integers of a statement; all is forgotten."""
-    try:
+    with contextlib.closing(asking):
         return _tally(asking, statement)
-    finally:
-        asking.close()
 
 
 def _tally(asking: EngineQuery, statement: Statement) -> Tallies:
@@ -367,19 +376,17 @@ def _tally(asking: EngineQuery, statement: Statement) -> Tallies:
     counted = Tallies(cells=np.zeros(0, np.int64), sums=())
     if statement.counted:
         counted = _counted(asking, statement.counts, statement.measures)
-    ladders: list[Climbed] = []
-    for query in statement.ladders:
-        found = asking.fetch(query)
-        cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
-        ladders.append((cell, rung, people, _wholes(found["s"])))
-    rankings: list[Lines] = []
-    for query in statement.rankings:
-        found = asking.fetch(query)
-        cell, place, rows = (_integers(found[name]) for name in ("cell", "bin", "n"))
-        rankings.append((cell, place, rows))
-    return Tallies(
-        cells=counted.cells, sums=counted.sums, ladders=tuple(ladders), rankings=tuple(rankings)
+    ladders = [asking.fetch(query) for query in statement.ladders]
+    return replace(
+        counted,
+        ladders=tuple((*_lines(found), _wholes(found["s"])) for found in ladders),
+        rankings=tuple(_lines(asking.fetch(query)) for query in statement.rankings),
     )
+
+
+def _lines(found: Mapping[str, Any]) -> Lines:
+    cell, place, number = (_integers(found[name]) for name in ("cell", "bin", "n"))
+    return cell, place, number
 
 
 def _counted(asking: EngineQuery, counts: str, measures: int) -> Tallies:
@@ -399,18 +406,6 @@ class HeldRows:
 
     def __init__(self, asking: EngineQuery) -> None:
         self._asking = asking
-
-    @classmethod
-    def of(cls, asking: EngineQuery, bounded: str, *, keep: bool) -> HeldRows:
-        """Name the rows; nothing is left behind where that fails."""
-        done = False
-        try:
-            asking.name("bounded", bounded, keep=keep)
-            done = True
-            return cls(asking)
-        finally:
-            if not done:
-                asking.close()
 
     def keep(self, name: str, sql: str) -> None:
         """Hold what is selected under a name; EngineFailed, of constant text, if anything fails."""
@@ -440,23 +435,6 @@ class KeyedRows:
     def __init__(self, asking: EngineQuery, people: NDArray[np.int64], *, engine: object) -> None:
         self._asking, self.people, self._engine = asking, people, engine
 
-    @classmethod
-    def of(cls, asking: EngineQuery, found: KeyCountSql, *, engine: object) -> KeyedRows:
-        """Bind the rows and count people; nothing is left behind where that fails."""
-        done = False
-        try:
-            _list_keys(asking, found.keys)
-            asking.name("held", found.held, keep=True)
-            asking.name("found", found.counted, keep=True)
-            counted = asking.fetch("SELECT place, people FROM found")
-            order = np.argsort(_integers(counted["place"]))
-            keyed = cls(asking, _integers(counted["people"])[order], engine=engine)
-            done = True
-            return keyed
-        finally:
-            if not done:
-                asking.close()
-
     def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
         """The keys at rising places, in their order; EngineFailed, as `run`."""
         return self._asking.guarded(lambda: self._listed(places))
@@ -479,6 +457,16 @@ class KeyedRows:
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._asking.close()
+
+
+def find_keys(asking: EngineQuery, found: KeyCountSql, *, engine: object) -> KeyedRows:
+    """Bind the rows and count the people behind each key."""
+    _list_keys(asking, found.keys)
+    asking.name("held", found.held, keep=True)
+    asking.name("found", found.counted, keep=True)
+    counted = asking.fetch("SELECT place, people FROM found")
+    order = np.argsort(_integers(counted["place"]))
+    return KeyedRows(asking, _integers(counted["people"])[order], engine=engine)
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

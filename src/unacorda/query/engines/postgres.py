@@ -22,19 +22,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import sqlalchemy
 
 from unacorda.addresses import ESCAPED, Server, shown
-from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
+from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
 from unacorda.query.engines.dialects.postgres import quoted, text, translate
 from unacorda.query.engines.dialects.statements import NamedTable
-from unacorda.query.engines.engine import EngineQuery, interrupted_after
+from unacorda.query.engines.engine import EngineQuery
 from unacorda.query.engines.translated import TranslatedEngine
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "Postgres",
     "PostgresQuery",
     "PostgresTable",
-    "connected",
     "named",
     "opened",
     "reading",
@@ -339,13 +338,6 @@ _MODE = "ISOLATION LEVEL REPEATABLE READ, READ ONLY, NOT DEFERRABLE"
 _ATTEMPTS = 5
 
 
-@contextlib.contextmanager
-def connected(connect: Connect) -> Iterator[Any]:
-    """A connection that is closed at the end."""
-    with contextlib.closing(connect()) as connection:
-        yield connection
-
-
 def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
     """Begin to read one state of the tables; gives what asks for it."""
     cursor = _cursor(connection)
@@ -367,36 +359,37 @@ def _cursor(connection: Any) -> Any:
 
 
 class PostgresQuery(EngineQuery):
-    """The relations of one question. tables: those of the session, which are checked again.
-
-    timeout: after how many seconds a call is interrupted.
-    """
+    """The relations of one question. tables: those of the session, which are checked again."""
 
     def __init__(
         self, connect: Connect, tables: Sequence[PostgresTable], *, timeout: float | None = None
     ) -> None:
-        self._timeout = timeout
+        super().__init__(timeout=timeout, interrupt=self._cancel)
         self._stack = contextlib.ExitStack()
         self._tables = {one.table.view: one.table for one in tables}
         self._named: list[str] = []
         self._values: list[object] = []
         self._partitioned = [one for one in tables if one.kind == "p"]
-        done = False
         try:
-            for _ in range(_ATTEMPTS):
-                self._connection = connection = self._stack.enter_context(connected(connect))
-                self._ask = reading(connection)
-                self._cursor = _cursor(connection)
-                self._lock(tables)
-                if self._check(tables):
-                    break
-                self._stack.pop_all().close()
-            else:
-                raise LookupError("a table that is rewritten all the time")
-            done = True
-        finally:
-            if not done:
-                self._stack.close()
+            self._begin(connect, tables)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _begin(self, connect: Connect, tables: Sequence[PostgresTable]) -> None:
+        """Connect, and begin to read one state of the tables."""
+        for _ in range(_ATTEMPTS):
+            self._connection = self._stack.enter_context(contextlib.closing(connect()))
+            self._ask = reading(self._connection)
+            self._cursor = _cursor(self._connection)
+            self._lock(tables)
+            if self._check(tables):
+                return
+            self._stack.pop_all().close()
+        raise LookupError("a table that is rewritten all the time")
+
+    def _cancel(self) -> None:
+        self._connection.cancel_safe()
 
     def _lock(self, tables: Sequence[PostgresTable]) -> None:
         """Keep others from putting another relation in the place of a table, until the end.
@@ -430,11 +423,6 @@ class PostgresQuery(EngineQuery):
             now = [tuple(parts) for _, parts in self._ask(PARTS, [numbers])]
             if now != self._parts:
                 raise LookupError("a partition that was attached meanwhile")
-
-    def limited(self, work: Callable[[], T]) -> T:
-        """What the work gives, unless it takes too long."""
-        with interrupted_after(self._timeout, self._connection.cancel_safe):
-            return work()
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
@@ -507,30 +495,14 @@ class Postgres(TranslatedEngine):
         self, tables: Mapping[str, Any], *, server: object, timeout: float | None = None
     ) -> None:
         require("psycopg", extra="postgres")
-        self._timeout = timeout
+        super().__init__(timeout=timeout)
         self._connect, self._place = _door(server)
-        self._closed = False
         names = [named(title, source) for title, source in tables.items()]
         self._opened = {one.named.title: one for one in self._read(names)}
-
-    @property
-    def schema(self) -> Mapping[str, Mapping[str, str]]:
-        """For each table the type of each column, by DuckDB's names: public."""
-        return {title: one.schema for title, one in self._opened.items()}
-
-    @property
-    def identity(self) -> Sequence[str]:
-        """The server's version, and what tells its tables from others without reading them."""
-        return self._server, *(f"{one.named.sql} {one.number}" for one in self._opened.values())
-
-    def scan(self, table: str) -> str:
-        """SQL of the relation that holds a table."""
-        return self._opened[table].table.view
-
-    def check_open(self) -> None:
-        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
-        if self._closed:
-            raise EngineFailed(asked=False)
+        numbers = [f"{one.named.sql} {one.number}" for one in self._opened.values()]
+        self.identity = self._server, *numbers
+        for title, one in self._opened.items():
+            self.schema[title], self._scans[title] = one.schema, one.table.view
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
@@ -566,7 +538,7 @@ class Postgres(TranslatedEngine):
 
         reason = None
         try:
-            with connected(self._connect) as connection:
+            with contextlib.closing(self._connect()) as connection:
                 self._server = _server(connection)
                 ask = reading(connection)
                 return opened(names, ask)

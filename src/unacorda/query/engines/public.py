@@ -15,7 +15,7 @@ import duckdb
 
 from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.engine import KeyedRows, Tallies, tallied
+from unacorda.query.engines.engine import KeyedRows, Tallies, find_keys, tallied
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Expression, Kind
 
@@ -89,35 +89,24 @@ def read_public_table(
 ) -> list[tuple[Any, ...]]:
     """Read the first rows of a public table; a `PublicTableReader`."""
     with closing(PublicTables({"keys": source})) as tables:
-        listed = ", ".join(map(identifier, choose(list(tables.types("keys")))))
+        listed = ", ".join(map(identifier, choose(list(tables.schema["keys"]))))
         return tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {most}")
 
 
-class PublicTables:
-    """Tables of which everything is known to everybody, in an engine of their own.
+class PublicTables(DuckDB):
+    """Tables of which everything is known to everybody: an engine that runs what it is given.
 
     sources: by name, as a session takes them. Raises InvalidParameter and SourceUnreadable, as
     opening a session does. Close it.
     """
 
-    def __init__(self, sources: Mapping[str, object]) -> None:
-        self._engine = _Open(sources)
+    def tallies(self, statement: Statement) -> Tallies:
+        """The exact integers of a question, begun wherever it was; as `run`."""
+        return self._asked(lambda asking: tallied(asking, statement))
 
-    def types(self, name: str) -> dict[str, str]:
-        """The engine's type of each column of a table."""
-        return dict(self._engine.schema[name])
-
-    def scan(self, name: str) -> str:
-        """SQL of the relation that a table is."""
-        return self._engine.scan(name)
-
-    def run(self, statement: Statement) -> Tallies:
-        """The exact integers of a question, begun wherever it was; as `Engine.run`."""
-        return self._engine.tallied(statement)
-
-    def find(self, found: KeyCountSql) -> KeyedRows:
-        """Rows and the people behind each key; as `Engine.find`."""
-        return self._engine.keyed(found)
+    def keyed(self, found: KeyCountSql) -> KeyedRows:
+        """Rows and the people behind each key; as `find`."""
+        return self._asked(lambda asking: find_keys(asking, found, engine=self))
 
     def rows(
         self, select: str, *, keys: KeyTable | None = None, held: str = "SELECT 1"
@@ -127,22 +116,5 @@ class PublicTables:
         held: a SELECT that it may read as `held`, and that may itself read `keys`.
         """
         numbered = f"SELECT row_number() OVER () - 1 AS place, 1 AS people, * FROM ({select})"
-        found = self.find(KeyCountSql(keys=keys, held=held, counted=numbered))
-        try:
+        with closing(self.keyed(KeyCountSql(keys=keys, held=held, counted=numbered))) as found:
             return [tuple(row) for row in found.keys(range(len(found.people)))]
-        finally:
-            found.close()
-
-    def close(self) -> None:
-        """Forget the tables; a second call does nothing."""
-        self._engine.close()
-
-
-class _Open(DuckDB):
-    """An engine without anyone's data, which runs what it is given."""
-
-    def tallied(self, statement: Statement) -> Tallies:
-        return self._asked(lambda asking: tallied(asking, statement))
-
-    def keyed(self, found: KeyCountSql) -> KeyedRows:
-        return self._asked(lambda asking: KeyedRows.of(asking, found, engine=self))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -30,18 +29,16 @@ from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
 from unacorda.query.engines.dialects.spark import translate
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
-from unacorda.query.engines.engine import EngineQuery, interrupted_after
-from unacorda.query.engines.engine import guarded as guarded_alone
+from unacorda.query.engines.engine import EngineQuery
 from unacorda.query.engines.spark_sources import ended, opened, quietly, unlogged
 from unacorda.query.engines.translated import TranslatedEngine
-from unacorda.query.schema.sources import Csv, Fingerprint
+from unacorda.query.schema.sources import Csv
 
 __all__ = [
     "SETTINGS",
     "WHY",
     "Spark",
     "SparkQuery",
-    "guarded",
     "pin",
 ]
 
@@ -150,17 +147,8 @@ _ARROW = {
 }
 
 
-def guarded(work: Callable[[], T]) -> T:
-    """What the work gives; whatever it raises leaves as EngineFailed, and is in no log."""
-    with unlogged():
-        return guarded_alone(work)
-
-
 class SparkQuery(EngineQuery):
-    """The views of one question. tables: those that its statements read; number: tells it apart.
-
-    timeout: after how many seconds the jobs of a call are cancelled.
-    """
+    """The views of one question. tables: those that its statements read; number: tells it apart."""
 
     def __init__(
         self,
@@ -170,26 +158,22 @@ class SparkQuery(EngineQuery):
         number: int,
         timeout: float | None = None,
     ) -> None:
-        self._spark, self._number, self._timeout = spark, number, timeout
+        self._tag, context = f"unacorda-{uuid.uuid4()}", spark.sparkContext
+        super().__init__(timeout=timeout, interrupt=lambda: context.cancelJobsWithTag(self._tag))
+        self._spark, self._number = spark, number
         self._tables = dict(tables)
         self._own: dict[str, tuple[str, Any]] = {}
         self._views: list[str] = []
 
     def limited(self, work: Callable[[], T]) -> T:
-        """What the work gives, unless it takes too long."""
-        if self._timeout is None:
-            return work()
-        context, tag = self._spark.sparkContext, f"unacorda-{uuid.uuid4()}"
-        context.addJobTag(tag)
-        try:
-            with interrupted_after(self._timeout, lambda: context.cancelJobsWithTag(tag)):
-                return work()
-        finally:
-            context.removeJobTag(tag)
-
-    def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives, in no log; EngineFailed where it raises, or takes too long."""
-        return guarded(lambda: self.limited(work))
+        """What the work gives, in no log, unless it takes too long."""
+        context = self._spark.sparkContext
+        with unlogged():
+            context.addJobTag(self._tag)
+            try:
+                return super().limited(work)
+            finally:
+                context.removeJobTag(self._tag)
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
@@ -237,9 +221,9 @@ class SparkQuery(EngineQuery):
 
     def close(self) -> None:
         """Drop all views and what is kept; a second call does nothing."""
-        for name in list(self._own):
-            self.forget(name)
-        with quietly():
+        with unlogged(), quietly():
+            for name in list(self._own):
+                self.forget(name)
             for view in self._views:
                 self._spark.catalog.dropTempView(view)
         self._views = []
@@ -285,7 +269,7 @@ class Spark(TranslatedEngine):
         spark: Any,
         timeout: float | None = None,
     ) -> None:
-        self._timeout = timeout
+        super().__init__(timeout=timeout)
         if not hasattr(spark, "_jsparkSession"):
             raise InvalidParameter(
                 "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
@@ -298,44 +282,22 @@ class Spark(TranslatedEngine):
             require("pyarrow", extra="spark")
             self._spark = spark.newSession()
             pin(self._spark, spark)
-        self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._schema: dict[str, dict[str, str]] = {}
-        self._scans: dict[str, str] = {}
         self._views: dict[str, NamedTable] = {}
-        self._files: list[Fingerprint] = []
-        self._named = tuple(tables.values())
         for number, (name, source) in enumerate(tables.items()):
-            found = opened(self._spark, name, source, caller=spark, view=f"source{number}")
-            self._schema[name] = found.schema
-            self._scans[name] = f"source{number}"
-            self._views[f"source{number}"] = found.table
+            view = f"source{number}"
+            found = opened(self._spark, name, source, caller=spark, view=view)
+            self.schema[name], self._scans[name] = found.schema, view
+            self._views[view] = found.table
             self._files += found.files
-
-    @property
-    def schema(self) -> Mapping[str, Mapping[str, str]]:
-        """For each table the type of each column, by DuckDB's names: public."""
-        return self._schema
-
-    @property
-    def identity(self) -> Sequence[str]:
-        """The software, and what tells its files from others without reading them: public."""
-        named = [repr(one) for one in self._named if isinstance(one, str | PathLike | Csv)]
-        return f"spark {self._spark.version}", *named, *map(repr, self._files)
-
-    def scan(self, table: str) -> str:
-        """SQL of the relation that holds a table."""
-        return self._scans[table]
+        named = [repr(one) for one in tables.values() if isinstance(one, str | PathLike | Csv)]
+        self.identity = f"spark {self._spark.version}", *named, *map(repr, self._files)
 
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
-        if not self._views or ended(self._spark):
+        super().check_open()
+        if ended(self._spark):
             raise EngineFailed(asked=False)
-
-    def check_sources(self) -> None:
-        """Raise SourceChanged if a local file is not the one that was opened. Reads no data."""
-        for file in self._files:
-            file.check()
 
     @property
     def room(self) -> float:
@@ -345,16 +307,13 @@ class Spark(TranslatedEngine):
     def close(self) -> None:
         """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
         with self._lock, quietly():
-            tables, self._views = self._views, {}
+            tables, self._views, self._closed = self._views, {}, True
             for table in tables.values() if not ended(self._spark) else ():
                 self._spark.catalog.dropTempView(table.view)
 
     @property
     def _tables(self) -> Mapping[str, NamedTable]:
         return self._views
-
-    def _guarded(self, work: Callable[[], T]) -> T:
-        return guarded(work)
 
     def _begin(self) -> SparkQuery:
         with self._lock:

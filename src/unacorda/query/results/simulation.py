@@ -101,7 +101,7 @@ class Assume(Assumption):
             if not rows:
                 raise InvalidParameter("table", "no rows", expected="a table with rows")
             values = {}
-            for name, kind in tables.types("table").items():
+            for name, kind in tables.schema["table"].items():
                 if plain_type(kind) not in _NUMBERS:
                     continue
                 value = f"TRY_CAST({identifier(name)} AS DOUBLE)"
@@ -295,7 +295,7 @@ def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables
     """The same question of the public table, whatever its types, with all its keys."""
     stated = query.to_dict()
     for table, columns in _columns_of(stated):
-        types = tables.types(table)
+        types = tables.schema[table]
         lacking = [name for name in columns if name not in types]
         if lacking:
             raise InvalidParameter(
@@ -322,7 +322,7 @@ def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables
     assert allocation.rule is not None
     context = SqlContext(unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
     found = compile_found(asked, context)
-    with closing(tables.find(found)) as held:
+    with closing(tables.keyed(found)) as held:
         return with_found_keys(asked, held, rule=allocation.rule, bits=SeededBits(0))[0]
 
 
@@ -414,7 +414,7 @@ def _answers(query: Query, unit: Unit, tables: PublicTables) -> dict[str, tuple[
     """The answers by column, almost without noise."""
     statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
     reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
-    given = Given.of(query, tables.run(statement))
+    given = Given.of(query, tables.tallies(statement))
     answers: dict[str, tuple[float | None, ...]] = {}
     for name, aggregate in query.aggregates.items():
         noise = aggregate.noise(_SILENT, reach)
