@@ -380,11 +380,11 @@ class OfColumn(Aggregate):
         return (self.column,)
 
 
-def weight_of(weight: Number) -> Fraction:
+def weight_of(weight: Number, *, argument: str = "weight") -> Fraction:
     """A weight as an exact number above zero."""
-    value = checks.exact("weight", weight)
+    value = checks.exact(argument, weight)
     if value <= 0:
-        raise InvalidParameter("weight", weight, expected="a number above 0")
+        raise InvalidParameter(argument, weight, expected="a number above 0")
     return value
 
 

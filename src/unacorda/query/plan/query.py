@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.aggregates.base import ENDINGS, Aggregate
+from unacorda.query.aggregates.base import ENDINGS, Aggregate, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.hierarchy import (
     MARGIN,
@@ -664,15 +664,7 @@ def weights_of(weights: object, names: Sequence[str], *, listed: bool) -> tuple[
         if not listed:
             expected = f"a dict by the names of questions: {', '.join(map(repr, names))}"
         raise InvalidParameter("weights", weights, expected=expected)
-    found = []
-    for name in names:
-        weight = checks.exact(f"weights[{name!r}]", given.get(name, 1))
-        if weight <= 0:
-            raise InvalidParameter(
-                f"weights[{name!r}]", given[name], expected="a number above 0, as for every weight"
-            )
-        found.append(weight)
-    return tuple(found)
+    return tuple(weight_of(given.get(n, 1), argument=f"weights[{n!r}]") for n in names)
 
 
 def read_together(

@@ -70,10 +70,10 @@ class _Outputs:
     items: dict[str, Item]
     inner: list[Item] = field(default_factory=list)
 
-    def computed(self, entry: _Over) -> Computed:
+    def computed(self, entry: exp.Alias) -> Computed:
         """A column made of aggregates, each of which is asked for if it is not selected."""
-        expression = self.expression(entry.tree, clause="SELECT", hint="")
-        place = errors.of_node(self.source.text, entry.tree)
+        expression = self.expression(entry.this, clause="SELECT", hint="")
+        place = errors.of_node(self.source.text, entry.this)
         return Computed(alias=entry.alias, expression=expression, place=place)
 
     def orderings(self, clause: exp.Expression | None, order: list[str]) -> Iterator[Ordering]:
@@ -249,26 +249,14 @@ class _Key:
         """What tells it apart."""
         return _mark(self.node)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The name of its column in the released table."""
-        return (self.alias,)
+
+_Entry = Item | _Key | exp.Alias
+"""What stands in the SELECT list; an alias is that of an expression over aggregates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Over:
-    """A selected expression over aggregates."""
-
-    alias: str
-    tree: exp.Expression
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The name of its column in the released table, those of errors left out."""
-        return (self.alias,)
-
-
-_Entry = Item | _Key | _Over
+def _columns(entry: _Entry) -> tuple[str, ...]:
+    """The names of its columns in the released table, those of errors left out."""
+    return entry.columns if isinstance(entry, Item) else (entry.alias,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +294,7 @@ class _SelectReading:
         outputs = _Outputs(
             source=self.source,
             aggregates=self.aggregates,
-            names={name.casefold(): name for entry in named for name in entry.columns}
+            names={name.casefold(): name for entry in named for name in _columns(entry)}
             | ({} if margins is None else {MARGIN: MARGIN}),
             groups=shown,
             items={
@@ -324,7 +312,7 @@ class _SelectReading:
             group_places=tuple(errors.of_node(text, key.at) for key in keys),
             margins=margins,
             items=tuple(
-                outputs.computed(entry) if isinstance(entry, _Over) else entry
+                outputs.computed(entry) if isinstance(entry, exp.Alias) else entry
                 for entry in named
                 if not isinstance(entry, _Key)
             ),
@@ -354,13 +342,10 @@ class _SelectReading:
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or node.find(exp.Window):
             self.aggregates.refuse_others(node)
         if any(self.aggregates.aggregate(part) is not None for part in node.walk()):
-            if not alias:
-                raise self.source.fault(
-                    f"its column {errors.fragment(node)!r} has no name",
-                    "Name it with AS: SUM(x) / COUNT(*) AS ratio.",
-                    node,
-                )
-            return _Over(alias=alias, tree=node)
+            if isinstance(projection, exp.Alias):
+                return projection
+            reason = f"its column {errors.fragment(node)!r} has no name"
+            raise self.source.fault(reason, "Name it with AS: SUM(x) / COUNT(*) AS ratio.", node)
         self.aggregates.refuse_others(node)
         name = shown_name(projection)
         return _Key(alias=alias, name=name, node=self.source.read(node), at=node)
