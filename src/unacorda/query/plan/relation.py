@@ -262,7 +262,7 @@ class Relation:
         """
         if isinstance(self.source, Matched):
             return None
-        places = (n for n, s in enumerate(self.steps) if isinstance(s, Explode | Lookup))
+        places = range(len(self.steps))
         return next((place for place in places if self.made_by(place) > 1), None)
 
     @property
