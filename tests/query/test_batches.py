@@ -19,7 +19,7 @@ from tests.support.seams import (
     allocate,
     allocate_together,
     scans_of,
-    verify,
+    verify_record,
 )
 
 import unacorda
@@ -304,7 +304,7 @@ def test_every_release_of_a_batch_is_verified_by_itself(session: unacorda.Sessio
     assert written["spent"] == repr(batch.charge)
     for name in batch.names:
         text = json.dumps(written["releases"][name])
-        assert verify(text, ledger=ledger_of(session)).holds
+        assert verify_record(text, ledger=ledger_of(session)).holds
     text = batch["all"].to_json()
     for old, new in (
         ('"4"', '"5"'),
@@ -315,4 +315,4 @@ def test_every_release_of_a_batch_is_verified_by_itself(session: unacorda.Sessio
         ('"batch": {', '"batch": null, "other": {'),
     ):
         assert old in text
-        assert not verify(text.replace(old, new)).holds
+        assert not verify_record(text.replace(old, new)).holds

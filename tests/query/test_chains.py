@@ -28,7 +28,7 @@ from tests.support.seams import (
     cuts,
     cutting,
     finding,
-    verify,
+    verify_record,
 )
 from tests.tiers import mostly_slow
 
@@ -330,7 +330,7 @@ def test_deciles_of_a_table_are_found_within_the_budget(
         release = session.evaluate(query, budget=budget)
     assert release.charge == budget
     assert "for all 9 cuts at once, after a count" in told
-    assert verify(release.to_json()).holds
+    assert verify_record(release.to_json()).holds
     found = [release.answers[f"x_{k}0"].values[0] for k in range(1, 10)]
     assert found == sorted(found)
     ranks = [float((values < value).mean()) for value in found]

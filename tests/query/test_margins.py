@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from tests.query.exact_answers import opened
 from tests.support.cases import in_subtests
-from tests.support.seams import Margins, allocate, level_shares, verify
+from tests.support.seams import Margins, allocate, level_shares, verify_record
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -90,7 +90,7 @@ def test_a_rollup_adds_up_and_is_verified(budget: Any) -> None:
         assert math.isclose(whole[2], sum(whole[10:]), abs_tol=1e-6)
     assert rows[0]["region"] is rows[0]["county"] is None
     assert rows[3]["county"] == "A0"
-    checked = verify(release.to_json())
+    checked = verify_record(release.to_json())
     assert checked.holds, str(checked)
     assert release.to_pandas().shape[0] == 17
 
@@ -348,10 +348,10 @@ def test_weights_of_levels_are_honoured_and_recorded(budget: Any) -> None:
     ]
     assert [one.mechanism for one in noise.levels] == [one.mechanism for one in single]  # type: ignore[attr-defined]
     text = release.to_json()
-    assert verify(text).holds, str(verify(text))
+    assert verify_record(text).holds, str(verify_record(text))
     overall = text.replace('"level_weights": ["1", "1/2", "17/2"]', '"level_weights": "overall"')
-    assert overall == text or not verify(overall).holds
-    changed = verify(text.replace('"17/2"', '"9/2"'))
+    assert overall == text or not verify_record(overall).holds
+    changed = verify_record(text.replace('"17/2"', '"9/2"'))
     assert not changed.holds
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
-from tests.support.seams import allocate, verify
+from tests.support.seams import allocate, verify_record
 
 import unacorda
 from unacorda.errors import InvalidParameter
@@ -49,7 +49,7 @@ def test_a_rollup_over_found_keys_adds_up_and_is_verified(budget: Any) -> None:
     for row in rows:
         level = 0 if row["margin"] == "all" else 1 if row["margin"] == "region" else 2
         assert row["n_se"] <= parts.levels[level].standard_deviation * (1 + 1e-9)
-    checked = verify(release.to_json())
+    checked = verify_record(release.to_json())
     assert checked.holds, str(checked)
 
 
@@ -69,7 +69,7 @@ def test_a_cube_of_found_and_listed_keys_adds_up_in_every_direction() -> None:
         assert math.isclose(found["county", None, county], parts, abs_tol=1e-6)
     by_x = sum(found["x", x, None] for x in range(3))
     assert math.isclose(found["all", None, None], by_x, abs_tol=1e-6)
-    assert verify(release.to_json()).holds
+    assert verify_record(release.to_json()).holds
 
 
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
@@ -79,7 +79,7 @@ def test_where_no_key_is_found_there_are_no_lines(margins: Any) -> None:
         query = asked(session, "county", keys=unacorda.private_keys(), margins=margins)
         release = session.evaluate(query, budget=budget)
     assert release.to_dicts() == []
-    assert verify(release.to_json()).holds
+    assert verify_record(release.to_json()).holds
 
 
 @pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.support.cases import in_subtests
-from tests.support.seams import KeyRule, Query, Session, allocate, key_rule, verify
+from tests.support.seams import KeyRule, Query, Session, allocate, key_rule, verify_record
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -204,7 +204,7 @@ def test_the_charge_is_at_most_the_request(budget: Any, how: Any, neighbors: Any
     pairs = zip(release.charge.additive, budget.additive, strict=True)
     assert all(spent <= most for spent, most in pairs)
     assert release.charge.additive[-1] > 0
-    assert verify(release.to_json()).holds
+    assert verify_record(release.to_json()).holds
 
 
 def test_parts_of_a_budget_follow_weights() -> None:
@@ -232,7 +232,7 @@ def test_questions_asked_together_share_the_delta() -> None:
         )
         assert session.spent.implies(budget)
         assert batch["a"].keys == batch["b"].keys == (("a",),)
-        assert all(verify(release.to_json()).holds for release in batch)
+        assert all(verify_record(release.to_json()).holds for release in batch)
 
 
 def test_budgets_without_a_delta_are_refused_before_anything_is_spent() -> None:

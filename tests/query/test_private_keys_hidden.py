@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
-from tests.support.seams import KeyRule, Sum, ledger_of, select_keys, verify
+from tests.support.seams import KeyRule, Sum, ledger_of, select_keys, verify_record
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -95,7 +95,7 @@ def test_no_key_at_all_is_an_empty_table() -> None:
             assert release.to_dicts() == []
             assert len(release.to_pandas()) == len(release.to_polars()) == 0
             assert str(release)
-            assert verify(release.to_json()).holds
+            assert verify_record(release.to_json()).holds
 
 
 # ---- SQL ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.support.cases import in_subtests
-from tests.support.seams import ledger_of, verify
+from tests.support.seams import ledger_of, verify_record
 
 import unacorda
 from unacorda import ApproxDP, PureDP
@@ -49,7 +49,7 @@ def test_a_select_is_answered_as_the_builder_answers(kind: Any) -> None:
         )
         assert selected.to_dicts() == built.to_dicts()
         assert selected.charge == built.charge
-        assert verify(selected.to_json(), ledger=ledger_of(first)).holds
+        assert verify_record(selected.to_json(), ledger=ledger_of(first)).holds
     lines = {(row["margin"], row["region"], row["county"]): row for row in selected.to_dicts()}
     assert lines["all", None, None]["n"] == pytest.approx(120, abs=0.5)
     assert lines["region", "N", None]["s"] == pytest.approx(FRAME["age"][:70].sum(), rel=0.02)
@@ -65,7 +65,7 @@ def test_sums_are_arranged_like_other_lines() -> None:
     keys = [("N", "A"), ("N", "B"), ("S", "C")]
     with session() as one:
         release = one.sql(text, budget=EXACTLY, keys=keys)
-        assert verify(release.to_json(), ledger=ledger_of(one)).holds
+        assert verify_record(release.to_json(), ledger=ledger_of(one)).holds
     found = [
         tuple(row[name] for name in ("margin", "region", "place")) for row in release.to_dicts()
     ]
@@ -86,7 +86,7 @@ def test_levels_may_be_weighted(weights: Any) -> None:
         )
         built = second.evaluate(table.agg(n=unacorda.count()), budget=PureDP(1))
         assert release.to_dicts() == built.to_dicts()
-        assert verify(release.to_json(), ledger=ledger_of(first)).holds
+        assert verify_record(release.to_json(), ledger=ledger_of(first)).holds
         plain = second.sql(text, budget=PureDP(1), keys=KEYS).answers["n"].standard_errors
         # So few keys are weighed best by the weights under which no level errs more.
         same = plain == release.answers["n"].standard_errors

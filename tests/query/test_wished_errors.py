@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.support.cases import in_subtests
-from tests.support.seams import ledger_of, verify
+from tests.support.seams import ledger_of, verify_record
 
 import unacorda
 from unacorda import ApproxDP, PureDP
@@ -92,7 +92,7 @@ def test_a_split_for_errors_is_cheaper_than_the_even_one(
         delta=0 if isinstance(budget, unacorda.GDP) else getattr(budget, "delta", 0),
     )
     assert release.charge.additive[0] < 0.75 * even.additive[0]
-    assert verify(release.to_json(), ledger=ledger_of(session)).holds
+    assert verify_record(release.to_json(), ledger=ledger_of(session)).holds
 
 
 def test_the_others_share_what_is_left(session: unacorda.Session, budget: Any) -> None:

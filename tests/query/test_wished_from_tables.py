@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.seams import ledger_of, verify
+from tests.support.seams import ledger_of, verify_record
 
 import unacorda
 from unacorda import ApproxDP, Assume, PureDP
@@ -70,7 +70,7 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
     release = session.evaluate(
         query, budget=PureDP(100), errors=wished, assuming=Assume.from_table(PUBLIC)
     )
-    assert verify(release.to_json(), ledger=ledger_of(session)).holds
+    assert verify_record(release.to_json(), ledger=ledger_of(session)).holds
     cells = PRIVATE.groupby("cell")
     both = PRIVATE.dropna().groupby("cell")
     truth = {

@@ -184,7 +184,7 @@ from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, Relation, SourceTable
 from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
-from unacorda.query.results.record import SEVERAL, Verification, question_of, verify, verify_record
+from unacorda.query.results.record import SEVERAL, Verification, question_of, verify_record
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.schema import units
@@ -438,7 +438,6 @@ __all__ = [
     "units",
     "unlogged",
     "vector_sum",
-    "verify",
     "verify_entries",
     "verify_export",
     "verify_record",

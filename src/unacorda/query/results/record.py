@@ -26,7 +26,7 @@ import platform
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -47,17 +47,11 @@ from unacorda.query.schema.units import Auto, Person, Unit
 
 __all__ = [
     "FORMAT",
+    "NOT_SHOWN",
     "SEVERAL",
-    "RecordCheck",
-    "ReleaseRecord",
-    "differs",
-    "ok",
-    "parsed",
+    "Verification",
     "question_of",
-    "read_record",
     "software",
-    "together_of",
-    "total",
     "verify_record",
 ]
 
@@ -68,10 +62,13 @@ SEVERAL = "unacorda releases 1"
 """Stands in every file with several releases."""
 
 _MOST_BYTES = 1 << 28
+_MOST_RELEASES = 10_000
+_LONGEST = 300  # signs of a value in a detail
 _LEVELS = Literal["rollup", "cube"] | None
 _WEIGHTS = tuple[Fraction, ...] | Literal["overall"] | None
 _MOST_STEPS = 1_000
 _DEEPEST = 100
+_EXPECTED = "the JSON text of a release, as Release.to_json() writes it"
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SALT = re.compile(r"[0-9a-f]{32}")
@@ -108,12 +105,10 @@ def software() -> dict[str, str]:
     return found
 
 
-def read_record(text: str) -> ReleaseRecord:
-    """What the JSON text of a release states; InvalidParameter where it is none.
-
-    At most 2^28 signs are read, and no name may stand twice in an object.
-    """
-    fields = parsed(text)
+def _record(fields: object) -> ReleaseRecord:
+    """What a release in a file states; InvalidParameter where it is none."""
+    if not isinstance(fields, dict):
+        raise InvalidParameter("text", _short(fields), expected=_EXPECTED)
     if fields.get("format") != FORMAT:
         raise InvalidParameter(
             "format",
@@ -133,7 +128,7 @@ def read_record(text: str) -> ReleaseRecord:
     )
 
 
-def together_of(stated: Mapping[str, Any]) -> BatchPosition:
+def _together_of(stated: Mapping[str, Any]) -> BatchPosition:
     """The questions that `BatchPosition.to_dict` wrote, and which of them the release is.
 
     Raises as `question_of` does.
@@ -212,34 +207,28 @@ def _beside_private(
     made = private_keys(weight=how.weight, delta=how.delta, max_groups=how.max_groups)
     public = [name for name in groups if name not in private]
     columns = zip(*keys, strict=True) if public else ()
-    lists = [list(dict.fromkeys(column)) for column in columns]
-    return dict(zip(public, lists, strict=True)) | dict.fromkeys(private, made)
+    listed = {name: list(dict.fromkeys(c)) for name, c in zip(public, columns, strict=True)}
+    return {**listed, **dict.fromkeys(private, made)}
 
 
 def _searched(unit: Unit, search: Auto) -> Unit:
     """The unit whose `max_rows` a session found."""
     if not isinstance(unit, Person) or unit.max_rows is None:
         raise InvalidParameter("query.search", "{...}", expected="it beside a person alone")
-    sought = Person(
-        unit.id,
-        max_rows=search,
-        max_groups=unit.max_groups,
-        max_rows_per_group=unit.max_rows_per_group,
-        neighbors=unit.neighbors,
-    )
-    return sought.found(unit.max_rows)
+    bounds: dict[str, Any] = {**unit.limits, "max_rows": search}
+    return Person(unit.id, **bounds, neighbors=unit.neighbors).found(unit.max_rows)
 
 
-def parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, Any]:
     """The object that JSON text holds; InvalidParameter for other text, or a name twice."""
-    expected = "the JSON text of a release, as Release.to_json() writes it"
     if not checks.is_text(text) or len(text) > _MOST_BYTES:
-        raise InvalidParameter("text", "...", expected=f"{expected}, at most {_MOST_BYTES:,} signs")
+        expected = f"{_EXPECTED}, at most {_MOST_BYTES:,} signs"
+        raise InvalidParameter("text", "...", expected=expected)
     fields: object = None
     with contextlib.suppress(ValueError, RecursionError):  # a number of many digits: ValueError
         fields = json.loads(text, object_pairs_hook=_once)
     if not isinstance(fields, dict):
-        raise InvalidParameter("text", _short(text), expected=expected)
+        raise InvalidParameter("text", _short(text), expected=_EXPECTED)
     return fields
 
 
@@ -295,19 +284,15 @@ class RecordCheck:
     detail: str
 
 
-def ok(name: str, detail: str) -> RecordCheck:
+def _ok(name: str, detail: str) -> RecordCheck:
     """What was made again is what is stated."""
     return RecordCheck(name=name, outcome="ok", detail=detail)
 
 
-def differs(name: str, detail: str) -> RecordCheck:
+def _differs(name: str, detail: str) -> RecordCheck:
     """Something else is stated; detail: how it differs."""
     return RecordCheck(name=name, outcome="differs", detail=detail)
 
-
-_LONGEST = 300  # signs of a value in a detail
-
-__all__ = ["NOT_SHOWN", "Verification", "verify"]
 
 NOT_SHOWN = (
     "that the engine ran this question, and that it ran on the data that are spoken of",
@@ -342,31 +327,71 @@ class Verification:
         return "\n".join([*lines, "", "This does not show", *(f"  {text}" for text in NOT_SHOWN)])
 
 
-def verify(text: str, *, ledger: Ledger | None = None, dataset: str | None = None) -> Verification:
-    """Compute a release again from its JSON text, as far as it can be without the data.
+def verify_record(
+    text: str, *, ledger: Ledger | None = None, dataset: str | None = None
+) -> Verification:
+    """Compute a release, or a record of several, again from its JSON text, without the data.
 
-    text: as `Release.to_json` wrote it. ledger: where the charge should stand; dataset: in which
-    account, by default in any. Raises InvalidParameter for text that is no release. A release that
-    says something else than what comes out is no error, but a `RecordCheck` that differs.
+    text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: where the
+    charges should stand; dataset: in which account, by default in any. Of several releases each is
+    one line where nothing differs, and their charges must add up to what was spent; a first look
+    must tell their numbers, and what was paid before it. Raises
+    InvalidParameter for text that is no such record. A release that says something else than what
+    comes out is no error, but a `RecordCheck` that differs.
 
     >>> import pandas as pd
     >>> import unacorda
     >>> with unacorda.Session(
-    ...     {"t": pd.DataFrame({"x": [1, 2]})}, unit=unacorda.Row(), budget=unacorda.PureDP(1)
+    ...     {"t": pd.DataFrame({"x": [1, 2]})}, unit=unacorda.Row(), budget=unacorda.PureDP(2)
     ... ) as session:
     ...     query = session.table("t").agg(n=unacorda.count())
     ...     text = session.evaluate(query, budget=unacorda.PureDP(1)).to_json()
-    >>> verify(text).holds
+    ...     both = session.evaluate([query, query], budget=unacorda.PureDP(1)).to_json()
+    >>> verify_record(text).holds
     True
     >>> altered = text.replace('"weight": "1"', '"weight": "2"')
-    >>> [check.name for check in verify(altered).checks if check.outcome == "differs"]
+    >>> [check.name for check in verify_record(altered).checks if check.outcome == "differs"]
     ['digest']
+    >>> [(check.name, check.outcome) for check in verify_record(both).checks]
+    [('0', 'ok'), ('1', 'ok'), ('spent', 'ok')]
     """
-    stated = read_record(text)
-    checks = [*_software(stated), *_again(stated)]
-    if ledger is not None:
-        checks += _in_ledger(stated, ledger, dataset)
+    fields = _parsed(text)
+    if fields.get("format") != SEVERAL:
+        return Verification(checks=_checks(_record(fields), ledger, dataset))
+    given, searches = fields.get("releases"), fields.get("searches", {})
+    if not isinstance(given, dict) or not 1 <= len(given) <= _MOST_RELEASES:
+        expected = f"an object of 1 to {_MOST_RELEASES:,} releases"
+        raise InvalidParameter("releases", "...", expected=expected)
+    if not isinstance(searches, dict) or len(searches) > _MOST_RELEASES:
+        expected = f"an object of up to {_MOST_RELEASES:,} releases"
+        raise InvalidParameter("searches", "...", expected=expected)
+    checks: list[RecordCheck] = []
+    known: dict[str, list[ReleaseRecord]] = {}  # by salt
+    charges: dict[str, list[Guarantee]] = {"before": [], "spent": []}  # of each salt once
+    for place, (name, one) in enumerate([*searches.items(), *given.items()]):
+        searched = place < len(searches)
+        label = f"search in {name}" if searched else name
+        stated = _record(one)
+        checks += _lines_of(label, _checks(stated, ledger, dataset))
+        alike = known.setdefault(stated.salt, [])
+        if not all(_together(stated, other) for other in alike):
+            said = "its salt is that of another release, with which it was not asked together"
+            checks.append(_differs(f"{label}: salt", said))
+        if not alike:
+            charges["before" if searched else "spent"].append(stated.charge)
+        alike.append(stated)
+    checks.append(_spent(fields, "spent", charges["spent"]))
+    if searches or fields.get("before") is not None:
+        checks.append(_spent(fields, "before", charges["before"]))
     return Verification(checks=tuple(checks))
+
+
+def _checks(
+    stated: ReleaseRecord, ledger: Ledger | None, dataset: str | None
+) -> tuple[RecordCheck, ...]:
+    """All of one release."""
+    there = [] if ledger is None else _in_ledger(stated, ledger, dataset)
+    return (*_software(stated), *_again(stated), *there)
 
 
 def _software(stated: ReleaseRecord) -> Iterator[RecordCheck]:
@@ -380,8 +405,7 @@ def _software(stated: ReleaseRecord) -> Iterator[RecordCheck]:
     if changed:
         yield RecordCheck(name="software", outcome="noted", detail="; ".join(changed))
     else:
-        listed = ", ".join(f"{name} {version}" for name, version in here.items())
-        yield RecordCheck(name="software", outcome="ok", detail=listed)
+        yield _ok("software", ", ".join(f"{name} {version}" for name, version in here.items()))
     if stated.reproducible:
         said = "the noise is said to come from a seed: it protects no one who can guess it"
         yield RecordCheck(name="noise", outcome="noted", detail=said)
@@ -397,7 +421,7 @@ def _again(stated: ReleaseRecord) -> list[RecordCheck]:
         together, place = QueryBatch.alone(query), None
         if stated.batch is not None:
             step = "batch"
-            place = together_of(stated.batch)
+            place = _together_of(stated.batch)
             together = place.together
             checks.append(_batch(stated, place))
         step = "digest"
@@ -412,24 +436,24 @@ def _again(stated: ReleaseRecord) -> list[RecordCheck]:
         cost = charge(event, stated.request, stated.charge)
         checks.append(_same(step, stated.charge, cost, f"{cost}, the price of that event"))
     except UnacordaError as error:
-        checks.append(differs(step, f"it cannot be made again: {error}"))
+        checks.append(_differs(step, f"it cannot be made again: {error}"))
     return checks
 
 
 def _question_as_written(stated: ReleaseRecord, query: Query) -> RecordCheck:
     # The order of steps and aggregates is part of the question.
     if json.dumps(query.to_dict()) == json.dumps(stated.query):
-        return ok("question", repr(query))
-    return differs("question", f"put together again it is {query!r}, written in another way")
+        return _ok("question", repr(query))
+    return _differs("question", f"put together again it is {query!r}, written in another way")
 
 
 def _batch(stated: ReleaseRecord, place: BatchPosition) -> RecordCheck:
     if place.to_dict() != stated.batch:
-        return differs("batch", "put together again it is written in another way")
+        return _differs("batch", "put together again it is written in another way")
     if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):
-        return differs("batch", f"question {place.number} is not the one that is answered here")
+        return _differs("batch", f"question {place.number} is not the one that is answered here")
     count = len(place.together.names)
-    return ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
+    return _ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
 
 
 def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> list[RecordCheck]:
@@ -438,12 +462,12 @@ def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> li
         try:
             entries = ledger.entries(name)
         except LedgerMismatch as error:
-            return [differs("entry", str(error))]
+            return [_differs("entry", str(error))]
         found = [e for e in entries if e.state == "reserved" and e.salt == stated.salt]
         if found:
             return [_entry(stated, found[0], entries, ledger.account(name)), _chain(ledger, name)]
     where = f"account {dataset!r}" if dataset is not None else f"the {len(names)} accounts"
-    return [differs("entry", f"there is none with this salt in {where}")]
+    return [_differs("entry", f"there is none with this salt in {where}")]
 
 
 def _entry(
@@ -455,7 +479,7 @@ def _entry(
     # Of a split only what the largest spends grow by is debited above the part.
     parted = _of_a_part(stated.query)
     if parted != (entry.part_charge is not None):
-        return differs("entry", f"{place} is about {'everybody' if parted else 'a part'}")
+        return _differs("entry", f"{place} is about {'everybody' if parted else 'a part'}")
     charged = guarantee_from_json(entry.part_charge or entry.charge)
     pairs = {
         "digest": (stated.digest, entry.plan_digest),
@@ -467,19 +491,16 @@ def _entry(
     }
     for name, (said, noted) in pairs.items():
         if said != noted:
-            return differs(
-                "entry",
-                f"{place} has the {name} {_shortened(noted)}, not {_shortened(said)}",
-            )
+            had = f"{place} has the {name} {_shortened(noted)}, not {_shortened(said)}"
+            return _differs("entry", had)
     if type(account.budget) is not type(stated.charge):
-        return differs("entry", f"{place} is held to {account.budget}, of another kind")
+        return _differs("entry", f"{place} is held to {account.budget}, of another kind")
     committed = [e for e in entries if e.state == "committed" and e.reservation == entry.sequence]
     if not committed:
-        return differs("entry", f"{place} was never answered")
-    if parted:
-        said = f"{place}, of {entry.time}: the split that it is of owed {debited} more for it"
-        return ok("entry", f"{said}; same digest, salt, event, request and charge")
-    return ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
+        return _differs("entry", f"{place} was never answered")
+    owed = f" the split that it is of owed {debited} more for it;" if parted else ""
+    same = "same digest, salt, event, request and charge"
+    return _ok("entry", f"{place}, of {entry.time}:{owed} {same}")
 
 
 def _limits(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -503,105 +524,19 @@ def _chain(ledger: Ledger, name: str) -> RecordCheck:
     try:
         count = ledger.verify(name)
     except LedgerMismatch as error:
-        return differs("chain", str(error))
-    return ok("chain", f"{count} entries chain and add up")
+        return _differs("chain", str(error))
+    return _ok("chain", f"{count} entries chain and add up")
 
 
 def _same(name: str, stated: object, made: object, said: str) -> RecordCheck:
     if stated == made:
-        return ok(name, said)
-    return differs(name, f"stated {_shortened(stated)}, but it is {_shortened(made)}")
+        return _ok(name, said)
+    return _differs(name, f"stated {_shortened(stated)}, but it is {_shortened(made)}")
 
 
 def _shortened(value: object) -> str:
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value)
-        if isinstance(value, dict)
-        else str(value)
-    )
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def total(charges: Sequence[Guarantee]) -> Guarantee | None:
-    """All of them together; None where they are of several kinds, or orders."""
-    first, *others = charges
-    with contextlib.suppress(WrongUnit):
-        return sum(others, start=first)
-    return None
-
-
-_MOST = 10_000
-
-
-def verify_record(
-    text: str, *, ledger: Ledger | None = None, dataset: str | None = None
-) -> Verification:
-    """Compute a release, or a record of several, again from its JSON text, without the data.
-
-    text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: where the
-    charges should stand; dataset: in which account, by default in any. Of several releases each is
-    one line where nothing differs, and their charges must add up to what was spent; a first look
-    must tell their numbers, and what was paid before it. Raises
-    InvalidParameter for text that is no such record. A release that says something else than what
-    comes out is no error, but a `RecordCheck` that differs.
-
-    >>> import pandas as pd
-    >>> import unacorda
-    >>> with unacorda.Session(
-    ...     {"t": pd.DataFrame({"x": [1, 2]})}, unit=unacorda.Row(), budget=unacorda.PureDP(1)
-    ... ) as session:
-    ...     query = session.table("t").agg(n=unacorda.count())
-    ...     text = session.evaluate([query, query], budget=unacorda.PureDP(1)).to_json()
-    >>> [(check.name, check.outcome) for check in verify_record(text).checks]
-    [('0', 'ok'), ('1', 'ok'), ('spent', 'ok')]
-    """
-    fields = parsed(text)
-    if fields.get("format") != SEVERAL:
-        return verify(text, ledger=ledger, dataset=dataset)
-    given, searches = fields.get("releases"), fields.get("searches", {})
-    if not isinstance(given, dict) or not 1 <= len(given) <= _MOST:
-        raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
-    if not isinstance(searches, dict) or len(searches) > _MOST:
-        raise InvalidParameter("searches", "...", expected=f"an object of up to {_MOST:,} releases")
-    reading = _RecordReading(ledger=ledger, dataset=dataset)
-    for name, one in searches.items():
-        reading.one(f"search in {name}", one)
-    before = len(reading.charges)
-    for name, one in given.items():
-        reading.one(name, one)
-    checks = [*reading.checks, _spent(fields, "spent", reading.charges[before:])]
-    if searches or fields.get("before") is not None:
-        checks.append(_spent(fields, "before", reading.charges[:before]))
-    return Verification(checks=tuple(checks))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordReading:
-    """The releases of a record, one after the other.
-
-    known: those before by their salts; charges: of each salt once; checks: what was found.
-    """
-
-    ledger: Ledger | None
-    dataset: str | None
-    known: dict[str, list[ReleaseRecord]] = field(default_factory=dict)
-    charges: list[Guarantee] = field(default_factory=list)
-    checks: list[RecordCheck] = field(default_factory=list)
-
-    def one(self, name: str, plain: object) -> None:
-        """Check one of them."""
-        text = json.dumps(plain)
-        stated = read_record(text)
-        self.checks.extend(_lines_of(name, verify(text, ledger=self.ledger, dataset=self.dataset)))
-        alike = self.known.setdefault(stated.salt, [])
-        if not all(_together(stated, other) for other in alike):
-            said = "its salt is that of another release, with which it was not asked together"
-            self.checks.append(differs(f"{name}: salt", said))
-        if not alike:
-            self.charges.append(stated.charge)
-        alike.append(stated)
 
 
 def _together(one: ReleaseRecord, other: ReleaseRecord) -> bool:
@@ -614,16 +549,12 @@ def _together(one: ReleaseRecord, other: ReleaseRecord) -> bool:
     )
 
 
-def _lines_of(name: str, found: Verification) -> list[RecordCheck]:
+def _lines_of(name: str, found: Sequence[RecordCheck]) -> list[RecordCheck]:
     """One line for a release that holds, else one for each thing that differs."""
-    if found.holds:
-        said = ", ".join(one.name for one in found.checks)
-        return [RecordCheck(name=name, outcome="ok", detail=said)]
-    return [
-        RecordCheck(name=f"{name}: {one.name}", outcome="differs", detail=one.detail)
-        for one in found.checks
-        if one.outcome == "differs"
-    ]
+    wrong = [one for one in found if one.outcome == "differs"]
+    if not wrong:
+        return [_ok(name, ", ".join(one.name for one in found))]
+    return [_differs(f"{name}: {one.name}", one.detail) for one in wrong]
 
 
 def _spent(fields: Mapping[str, Any], name: str, charges: Sequence[Guarantee]) -> RecordCheck:
@@ -631,8 +562,10 @@ def _spent(fields: Mapping[str, Any], name: str, charges: Sequence[Guarantee]) -
     exact = fields.get("exact")
     stated = exact.get(name) if isinstance(exact, dict) else None
     spent: Guarantee = decode(stated, Guarantee, at=f"exact.{name}")
-    whole = total(charges) if charges else None
+    whole: Guarantee | None = None
+    with contextlib.suppress(WrongUnit):  # of several kinds, or orders
+        whole = sum(charges[1:], start=charges[0]) if charges else None
     if spent != whole or repr(spent) != fields.get(name):
         made = "of several kinds, which do not add up" if charges and whole is None else whole
-        return differs(name, f"{spent} is stated, but the charges are {made}")
-    return ok(name, f"{spent}, in {len(charges):,} charges")
+        return _differs(name, f"{spent} is stated, but the charges are {made}")
+    return _ok(name, f"{spent}, in {len(charges):,} charges")
