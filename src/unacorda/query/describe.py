@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
@@ -24,6 +24,7 @@ from unacorda.query.aggregates.linear import count, count_people
 from unacorda.query.aggregates.means import mean
 from unacorda.query.aggregates.quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan.query import Query, QueryBatch, answer_columns
@@ -38,7 +39,7 @@ from unacorda.query.results.description import (
 )
 from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
-from unacorda.query.schema.table import ColumnReading, TableSchema
+from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Unit
 
 __all__ = [
@@ -62,8 +63,14 @@ _READ: Mapping[Read, Kind] = {
     Read.DATE: "date",
     Read.TIMESTAMP: "date",
 }
-_Ranges = Mapping[str, tuple[float, float, bool]]
-"""By column its bounds, and whether they were found."""
+_Ranges = Mapping[str, tuple[float, float]]
+"""By column its bounds, declared or found."""
+_DECLARED: Mapping[type[Fact], Kind] = {
+    Bounds: "number",
+    Categories: "category",
+    Dates: "date",
+    Text: "text",
+}
 _DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
 _MOST_CATEGORIES = 200
 _MOST_SHOWN = 15  # values of a column of text
@@ -75,30 +82,19 @@ _FOUND = "values that enough people share, the commonest first; rarer ones are m
 _NO_TYPE = "a column of a type that is not described"
 
 
-class SessionLike(Protocol):
+class _Asks(Protocol):
     """What a first look needs of a session."""
 
     @property
-    def unit(self) -> Unit:
-        """What is protected."""
-
+    def unit(self) -> Unit: ...
     @property
-    def budget(self) -> Guarantee:
-        """The budget of the session."""
-
+    def budget(self) -> Guarantee: ...
     @property
-    def remaining(self) -> Guarantee:
-        """What is left of it."""
-
+    def remaining(self) -> Guarantee: ...
     @property
-    def searches(self) -> Mapping[str, Release]:
-        """By table how the session found how many rows of a person to keep."""
-
-    def table(self, name: str) -> Query:
-        """All rows of a table."""
-
-    def evaluate(self, query: Query, *, budget: Guarantee) -> Release:
-        """The answer to one query."""
+    def searches(self) -> Mapping[str, Release]: ...
+    def table(self, name: str) -> Query: ...
+    def evaluate(self, query: Query, *, budget: Guarantee) -> Release: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +106,26 @@ class _Column:
 
     name: str
     kind: Kind | None  # None: to be voted on
-    source: str
+    source: Literal["declared", "type", "vote"]
     fact: Fact | None
-    whole: bool = False
+    whole: bool
 
     @property
     def quoted(self) -> str:
-        return '"' + self.name.replace('"', '""') + '"'
+        return identifier(self.name)
+
+    @property
+    def needs_range(self) -> bool:
+        return self.kind in {"number", "date"} and not isinstance(self.fact, Bounds)
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Its bounds, where they are to be found the widest that there can be."""
+        if isinstance(self.fact, Bounds):
+            return self.fact.lower, self.fact.upper
+        if not self.needs_range:
+            return None
+        return _DAY_RANGE if self.kind == "date" else WIDEST
 
     @property
     def sql(self) -> str:
@@ -141,13 +150,12 @@ class _Picture:
 
 
 def describe(
-    session: SessionLike, table: str, *, budget: Guarantee, progress: Progress | None = None
+    session: _Asks, table: str, *, budget: Guarantee, progress: Progress | None = None
 ) -> Description:
     """Look at a table within a budget; raises as `Session.evaluate` does."""
     start = session.table(table)
-    columns = [
-        _column(name, start.scope) for name in start.scope.leaves if _is_described(name, session)
-    ]
+    person = getattr(session.unit, "id", ())  # the column that names a person is not described
+    columns = [_column(name, start.scope) for name in start.scope.leaves if name not in person]
     if not columns:
         raise InvalidParameter("table", table, expected="a table with columns beside the person's")
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
@@ -158,34 +166,16 @@ def describe(
     return replace(description, spent=sum(others, start=first), searches=dict(session.searches))
 
 
-def _is_described(name: str, session: SessionLike) -> bool:
-    """Whether a column is described: the one that names a person is not."""
-    return name not in getattr(session.unit, "id", ())
-
-
 def _column(name: str, scope: TableSchema) -> _Column:
     fact, leaves = scope.facts.get(name), scope.leaves[name]
-    match fact:
-        case Bounds():
-            whole = _whole(leaves)
-            return _Column(name=name, kind="number", source="declared", fact=fact, whole=whole)
-        case Categories():
-            return _Column(name=name, kind="category", source="declared", fact=fact)
-        case Dates():
-            return _Column(name=name, kind="date", source="declared", fact=fact)
-        case Text():
-            return _Column(name=name, kind="text", source="declared", fact=fact)
-        case None if not leaves:
-            return _Column(name=name, kind="other", source="type", fact=None)
-        case None if len(leaves) > 1:
-            return _Column(name=name, kind=None, source="vote", fact=None)
-        case None:
-            kind = _READ[leaves[0].column.kind]
-            return _Column(name=name, kind=kind, source="type", fact=None, whole=_whole(leaves))
-
-
-def _whole(leaves: Sequence[ColumnReading]) -> bool:
-    return len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
+    whole = len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
+    if fact is not None:
+        kind = _DECLARED[type(fact)]
+        return _Column(name=name, kind=kind, source="declared", fact=fact, whole=whole)
+    if len(leaves) > 1:
+        return _Column(name=name, kind=None, source="vote", fact=None, whole=False)
+    read = _READ[leaves[0].column.kind] if leaves else "other"
+    return _Column(name=name, kind=read, source="type", fact=None, whole=whole)
 
 
 class _Look:
@@ -194,7 +184,7 @@ class _Look:
     def __init__(
         self,
         *,
-        session: SessionLike,
+        session: _Asks,
         start: Query,
         budget: Guarantee,
         progress: Progress | None,
@@ -216,14 +206,13 @@ class _Look:
         What votes and searches will tell is supposed to be what takes most: numbers, far apart.
         """
         too_small = None
-        for query, share in self._supposed():
-            try:
+        try:
+            for query, share in self._supposed():
                 PricedBatch.of(QueryBatch.alone(query), self.budget * share, self.session.budget)
-            except InvalidParameter as error:
-                if error.argument != "budget":
-                    raise
-                too_small = error
-                break
+        except InvalidParameter as error:
+            if error.argument != "budget":
+                raise
+            too_small = error
         if too_small is not None:  # in the words of the caller
             raise too_small.about("budget", self.budget)
 
@@ -232,9 +221,9 @@ class _Look:
         if any(column.kind is None for column in self.columns):
             yield self._votes(), _VOTES
         columns = [replace(one, kind=one.kind or "number") for one in self.columns]
-        if any(map(_needs_range, columns)):
+        if any(column.needs_range for column in columns):
             yield self.start.agg(**_searches(columns)), _RANGES
-        ranges = {one.name: _range_of(one) for one in columns if _has_range(one)}
+        ranges = {one.name: one.range for one in columns if one.range is not None}
         yield self.start.agg(**_numbers(columns, ranges)), _NUMBERS
         pictured = [one for one in columns if self._bars_wanted(one, ranges)]
         for column in pictured:
@@ -245,9 +234,9 @@ class _Look:
         if any(column.kind is None for column in self.columns):
             self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
         # From here on it is known what there will be: what nothing needs goes to the others.
-        ranged = {column.name for column in self.columns if _has_range(column)}
+        ranged = {column.name for column in self.columns if column.range is not None}
         later = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
-        found = any(map(_needs_range, self.columns))
+        found = any(column.needs_range for column in self.columns)
         ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + later) if found else None)
         numbers = self._numbers(self._share(_NUMBERS, later=later), ranges)
         whole = self._share(later) if later else None
@@ -264,8 +253,7 @@ class _Look:
             people=_first(numbers.answers["people"]),
             rows=_first(numbers.answers["rows"]),
             columns=tuple(
-                self._look(place, column, ranges, numbers, pictures)
-                for place, column in enumerate(self.columns)
+                self._look(place, ranges, numbers, pictures) for place in range(len(self.columns))
             ),
             request=self.budget,
             spent=self.budget,
@@ -306,35 +294,26 @@ class _Look:
     def _vote(self, budget: Guarantee) -> None:
         """Decide by people what the undeclared columns of text hold."""
         answers = self._ask("votes", self._votes(), budget).answers
-        decided = []
         for place, column in enumerate(self.columns):
             if column.kind is None:
-                votes = {kind: answers[f"{kind}{place}"].values[0] for kind in _CANDIDATES}
                 enough = max(CONVERTS * answers[f"present{place}"].values[0], 1)
                 # Numbers first: 0 and 1 convert to booleans too.
-                winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
-                kind = winners[0] if winners else "text"
-                decided.append(replace(column, kind=kind))
-            else:
-                decided.append(column)
-        self.columns = decided
+                winners = [k for k in _CANDIDATES if answers[f"{k}{place}"].values[0] >= enough]
+                self.columns[place] = replace(column, kind=winners[0] if winners else "text")
 
     def _ranges(self, budget: Guarantee | None) -> _Ranges:
-        """By column its bounds, and whether they were found."""
-        known: dict[str, tuple[float, float, bool]] = {}
-        for column in self.columns:
-            if isinstance(column.fact, Bounds):
-                known[column.name] = (column.fact.lower, column.fact.upper, False)
-        asked = _searches(self.columns)
-        if asked and budget is not None:
-            answers = self._ask("ranges", self.start.agg(**asked), budget).answers
-            for place, column in enumerate(self.columns):
-                if f"range{place}" in asked:
-                    ((low, high),) = answers[f"range{place}"].intervals
-                    if column.kind == "date":
-                        low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
-                        low, high = (low, high) if low < high else _DAY_RANGE
-                    known[column.name] = (low, high, True)
+        known = {one.name: one.range for one in self.columns if one.range is not None}
+        if budget is None:
+            return known
+        query = self.start.agg(**_searches(self.columns))
+        answers = self._ask("ranges", query, budget).answers
+        for place, column in enumerate(self.columns):
+            if column.needs_range:
+                ((low, high),) = answers[f"range{place}"].intervals
+                if column.kind == "date":
+                    low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
+                    low, high = (low, high) if low < high else _DAY_RANGE
+                known[column.name] = (low, high)
         return known
 
     def _numbers(self, budget: Guarantee, ranges: _Ranges) -> Release:
@@ -360,7 +339,7 @@ class _Look:
             value, name = column.sql, self._new_name()
             keys, labels = [False, True], ["false", "true"]
             if column.name in ranges:
-                low, high, _ = ranges[column.name]
+                low, high = ranges[column.name]
                 bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
                 keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
             query = query.derive(**{name: value})
@@ -392,19 +371,14 @@ class _Look:
         return name
 
     def _look(
-        self,
-        place: int,
-        column: _Column,
-        ranges: Mapping[str, tuple[float, float, bool]],
-        numbers: Release,
-        pictures: Mapping[str, _Picture],
+        self, place: int, ranges: _Ranges, numbers: Release, pictures: Mapping[str, _Picture]
     ) -> ColumnLook:
-        answers, date = numbers.answers, column.kind == "date"
-        picture = pictures.get(column.name, _Picture())
+        column, answers = self.columns[place], numbers.answers
+        date, picture = column.kind == "date", pictures.get(column.name, _Picture())
         look = ColumnLook(
             name=column.name,
             kind=column.kind or "text",
-            source=column.source,  # type: ignore[arg-type]  # one of three words
+            source=column.source,
             bars=picture.bars,
             missing=picture.missing,
         )
@@ -415,7 +389,7 @@ class _Look:
             return replace(look, note=_FOUND if self.deltas else _NO_KEYS)
         if column.name not in ranges:
             return look
-        low, high, found = ranges[column.name]
+        low, high = ranges[column.name]
         middle = _first(answers[f"mean{place}"])
         percents = [f"{float(100 * q):g}" for q in QUANTILES]
         drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
@@ -423,7 +397,7 @@ class _Look:
             look,
             range=(shown(low, date=date), shown(high, date=date)),
             limits=(low, high),
-            found=found,
+            found=column.needs_range,
             mean=None if date else middle,
             quantiles={
                 share: shown(value, date=date, width=high - low) for share, value in drawn.items()
@@ -436,7 +410,7 @@ def _searches(columns: Sequence[_Column]) -> dict[str, Aggregate]:
     return {
         f"range{place}": find_bounds(column.sql)
         for place, column in enumerate(columns)
-        if _needs_range(column)
+        if column.needs_range
     }
 
 
@@ -448,7 +422,7 @@ def _numbers(columns: Sequence[_Column], ranges: _Ranges) -> dict[str, Aggregate
             continue
         asked[f"present{place}"] = count_people(column.sql)
         if column.name in ranges:
-            low, high, _ = ranges[column.name]
+            low, high = ranges[column.name]
             asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
             asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
     return asked
@@ -456,28 +430,13 @@ def _numbers(columns: Sequence[_Column], ranges: _Ranges) -> dict[str, Aggregate
 
 def _values_of(release: Release, answer: Answer) -> _Picture:
     """The commonest values of a column of text, themselves found privately."""
-    bars = _bars_of([_label(key) for (key,) in release.keys], answer)
-    valued = [bar for (key,), bar in zip(release.keys, bars, strict=True) if key is not None]
-    missing = [bar.count for (key,), bar in zip(release.keys, bars, strict=True) if key is None]
+    keys = [key for (key,) in release.keys]
+    bars = dict(zip(keys, _bars_of(list(map(_label, keys)), answer), strict=True))
+    missing = bars.pop(None, None)  # None where too few lack a value to be found
     return _Picture(
-        bars=tuple(sorted(valued, key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
-        missing=missing[0] if missing else None,  # too few to be found
+        bars=tuple(sorted(bars.values(), key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
+        missing=None if missing is None else missing.count,
     )
-
-
-def _range_of(column: _Column) -> tuple[float, float, bool]:
-    """The bounds of a column, where they are to be found the widest that there can be."""
-    if isinstance(column.fact, Bounds):
-        return column.fact.lower, column.fact.upper, False
-    return (*_DAY_RANGE, True) if column.kind == "date" else (*WIDEST, True)
-
-
-def _has_range(column: _Column) -> bool:
-    return isinstance(column.fact, Bounds) or _needs_range(column)
-
-
-def _needs_range(column: _Column) -> bool:
-    return column.kind in {"number", "date"} and not isinstance(column.fact, Bounds)
 
 
 def _first(answer: Answer) -> EstimateWithInterval:

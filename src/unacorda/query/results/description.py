@@ -62,12 +62,9 @@ class Bins:
         if (whole or date) and 1 <= count <= _WHOLE:
             width = -(-count // _MOST)
             starts = range(first, last + 1, width)
-            ends = [min(start + width - 1, last) for start in starts]
-            return Bins(
-                first=first,
-                width=width,
-                labels=tuple(_between(a, b, date=date) for a, b in zip(starts, ends, strict=True)),
-            )
+            ends = [(start, min(start + width - 1, last)) for start in starts]
+            labels = tuple(_between(a, b, date=date) for a, b in ends)
+            return Bins(first=first, width=width, labels=labels)
         edges = [low + (high - low) * place / _MOST for place in range(_MOST + 1)]
         labels = tuple(_between(a, b, date=date) for a, b in itertools.pairwise(edges))
         return Bins(first=low, width=(high - low) / _MOST, labels=labels)
@@ -99,6 +96,7 @@ def _between(low: float, high: float, *, date: bool) -> str:
 Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
 
+_SOURCES = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 30
 
@@ -213,15 +211,18 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
-        found = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in {"columns", "people", "rows", "releases", "searches"}
+        return {
+            "table": self.table,
+            "unit": self.unit,
+            "request": repr(self.request),
+            "spent": repr(self.spent),
+            "remaining": repr(self.remaining),
+            "reproducible": self.reproducible,
+            "before": None if self.before is None else repr(self.before),
+            "people": dataclasses.asdict(self.people),
+            "rows": dataclasses.asdict(self.rows),
+            "columns": [dataclasses.asdict(column) for column in self.columns],
         }
-        found |= {name: repr(found[name]) for name in ("request", "spent", "remaining")}
-        found["before"] = None if self.before is None else repr(self.before)
-        found |= {name: dataclasses.asdict(getattr(self, name)) for name in ("people", "rows")}
-        return {**found, "columns": [dataclasses.asdict(column) for column in self.columns]}
 
     def to_json(self) -> str:
         """The same as JSON text, with a record of every answer, which `Release.verify` reads."""
@@ -234,7 +235,27 @@ class Description:
 
     def to_html(self) -> str:
         """A page that stands alone, with a picture of every column it has one of."""
-        return _page(self)
+        title = html.escape(f"A first look at {self.table}")
+        facts = [
+            ("people", _rounded(self.people)),
+            ("rows", _rounded(self.rows)),
+            ("protects", self.unit),
+            ("spent", self.costs),
+            ("left", str(self.remaining)),
+        ]
+        warning = (
+            "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
+            if self.reproducible
+            else ""
+        )
+        return (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{title}</title><style>{_STYLE}</style></head><body>"
+            f"<h1>{title}</h1>{warning}{_table(facts)}"
+            f'<p class="soft">{html.escape(_READING)}</p>'
+            f"{''.join(map(_section, self.columns))}</body></html>\n"
+        )
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -243,50 +264,47 @@ class Description:
         return str(self)
 
     def __str__(self) -> str:
-        return _text(self)
-
-
-def _text(description: Description) -> str:
-    """The whole look."""
-    head = (
-        f"{escape(description.table)}: about {_rounded(description.people)} people, "
-        f"{_rounded(description.rows)} rows (protects {description.unit})"
-    )
-    parts = [head, f"spent {description.costs}; left {description.remaining}"]
-    for column in description.columns:
-        parts += ["", *_lines_of_column(column)]
-    return "\n".join(parts)
+        head = (
+            f"{escape(self.table)}: about {_rounded(self.people)} people, "
+            f"{_rounded(self.rows)} rows (protects {self.unit})"
+        )
+        parts = [head, f"spent {self.costs}; left {self.remaining}"]
+        for column in self.columns:
+            parts += ["", *_lines_of_column(column)]
+        return "\n".join(parts)
 
 
 def _lines_of_column(column: ColumnLook) -> list[str]:
     """One column, line by line."""
-    known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
-    lines = [f"{escape(column.name)}: {column.kind}, {known[column.source]}"]
-    if column.present is not None:
-        lines.append(f"  people with a value  {_rounded(column.present)}")
-    if column.range is not None:
-        how = "found privately" if column.found else "declared"
-        lines.append(f"  range                {' to '.join(column.range)} ({how})")
-    if column.mean is not None:
-        lines.append(f"  mean                 {_mean_of(column)}")
+    facts = _facts(column)
     if column.quantiles:
-        shown = "  ".join(f"{share} {value}" for share, value in column.quantiles.items())
-        lines.append(f"  quantiles            {shown}")
+        facts["quantiles"] = "  ".join(f"{q} {value}" for q, value in column.quantiles.items())
     if column.bars and column.range is not None:
-        lines.append(f"  people by value      {_sparks([bar.count.value for bar in column.bars])}")
-    elif column.bars:
+        facts["people by value"] = _sparks([bar.count.value for bar in column.bars])
+    lines = [f"  {name:19}  {value}" for name, value in facts.items()]
+    if column.bars and column.range is None:
         lines += _bars(column.bars)
     if column.missing is not None:
         lines.append(f"  missing              {_rounded(column.missing)}")
-    if column.note:
-        lines.append(f"  {column.note}")
-    return lines
+    note = [f"  {column.note}"] if column.note else []
+    return [f"{escape(column.name)}: {column.kind}, {_SOURCES[column.source]}", *lines, *note]
 
 
-def _mean_of(column: ColumnLook) -> str:
+def _facts(column: ColumnLook) -> dict[str, str]:
+    """What is known of a column, in words, but for quantiles and what is missing."""
+    facts = {}
+    if column.present is not None:
+        facts["people with a value"] = _rounded(column.present)
+    if column.range is not None:
+        how = "found privately" if column.found else "declared"
+        facts["range"] = f"{' to '.join(column.range)} ({how})"
+    if column.mean is not None:
+        facts["mean"] = _mean_of(column.mean, column.limits)
+    return facts
+
+
+def _mean_of(mean: EstimateWithInterval, ends: tuple[float, float] | None) -> str:
     """The mean of a column, where its interval is less than the whole range."""
-    mean, ends = column.mean, column.limits
-    assert mean is not None
     if ends is not None and mean.low is not None and mean.high is not None:
         if mean.low <= ends[0] and mean.high >= ends[1]:
             return NOTHING
@@ -302,11 +320,11 @@ def _rounded(estimate: EstimateWithInterval) -> str:
     below, above = estimate.value - estimate.low, estimate.high - estimate.value
     margin = max(below, above)
     digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else 3
-    if abs(below - above) <= 0.05 * margin:
-        return f"{estimate.value:,.{digits}f} ± {margin:,.{digits}f}"
-    return (
-        f"{estimate.value:,.{digits}f} ({estimate.low:,.{digits}f} to {estimate.high:,.{digits}f})"
+    value, low, high, around = (
+        f"{x:,.{digits}f}" for x in (estimate.value, estimate.low, estimate.high, margin)
     )
+    even = abs(below - above) <= 0.05 * margin
+    return f"{value} ± {around}" if even else f"{value} ({low} to {high})"
 
 
 def _sparks(counts: Sequence[float]) -> str:
@@ -326,31 +344,6 @@ def _bars(bars: Sequence[Bar]) -> list[str]:
     ]
 
 
-def _page(description: Description) -> str:
-    """The whole page."""
-    title = f"A first look at {description.table}"
-    facts = [
-        ("people", _rounded(description.people)),
-        ("rows", _rounded(description.rows)),
-        ("protects", description.unit),
-        ("spent", description.costs),
-        ("left", str(description.remaining)),
-    ]
-    warning = (
-        "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
-        if description.reproducible
-        else ""
-    )
-    sections = "".join(_section(column) for column in description.columns)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{html.escape(title)}</h1>{warning}{_table(facts)}"
-        f'<p class="soft">{html.escape(_READING)}</p>{sections}</body></html>\n'
-    )
-
-
 def _table(facts: Sequence[tuple[str, str]]) -> str:
     lines = "".join(
         f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
@@ -360,27 +353,18 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _section(column: ColumnLook) -> str:
-    known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
-    facts = []
-    if column.present is not None:
-        facts.append(("people with a value", _rounded(column.present)))
-    if column.missing is not None:
-        facts.append(("people with a missing value", _rounded(column.missing)))
-    if column.range is not None:
-        how = "found privately" if column.found else "declared"
-        facts.append(("range", f"{' to '.join(column.range)} ({how})"))
-    if column.mean is not None:
-        facts.append(("mean", _mean_of(column)))
+    facts = list(_facts(column).items())
+    if column.missing is not None:  # next to the people who have a value, where these are known
+        place = 0 if column.present is None else 1
+        facts.insert(place, ("people with a missing value", _rounded(column.missing)))
     facts += [(f"{share} quantile", value) for share, value in column.quantiles.items()]
     picture = ""
-    if column.bars and column.range is not None:
-        picture = _histogram(column)
-    elif column.bars:
-        picture = _chart(column)
+    if column.bars:
+        picture = _chart(column) if column.range is None else _histogram(column)
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{known[column.source]}</span></h2>{_table(facts)}{picture}{note}</section>"
+        f"{_SOURCES[column.source]}</span></h2>{_table(facts)}{picture}{note}</section>"
     )
 
 
@@ -401,14 +385,8 @@ def _histogram(column: ColumnLook) -> str:
             f'<rect class="bar" x="{left + 1:.1f}" y="{_HEIGHT - high:.1f}" '
             f'width="{step - 2:.1f}" height="{high:.1f}"><title>{_tooltip(bar)}</title></rect>'
         )
-        if bar.count.low is not None and bar.count.high is not None:
-            y1, y2 = (
-                _HEIGHT - _HEIGHT * max(end, 0.0) / top for end in (bar.count.low, bar.count.high)
-            )
-            parts.append(
-                f'<line class="whisker" x1="{middle:.1f}" x2="{middle:.1f}" '
-                f'y1="{y1:.1f}" y2="{y2:.1f}"/>'
-            )
+        for low, up in _ends(bar, size=_HEIGHT, top=top):
+            parts.append(_whisker(middle, middle, _HEIGHT - low, _HEIGHT - up))
     first, last = map(html.escape, column.range)
     ends = (
         f'<text x="0" y="{_HEIGHT + 16}">{first}</text>'
@@ -431,16 +409,23 @@ def _chart(column: ColumnLook) -> str:
             f"<title>{_tooltip(bar)}</title></rect>"
             f'<text x="{_NAMES + room + 6}" y="{y + 15}">{html.escape(_rounded(bar.count))}</text>'
         )
-        if bar.count.low is not None and bar.count.high is not None:
-            x1, x2 = (
-                _NAMES + room * max(end, 0.0) / top for end in (bar.count.low, bar.count.high)
-            )
+        for low, up in _ends(bar, size=room, top=top):
             middle = y + _LINE / 2
-            parts.append(
-                f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{middle}" y2="{middle}"/>'
-            )
+            parts.append(_whisker(_NAMES + low, _NAMES + up, middle, middle))
     title = f"{column.name}: people by value"
     return _svg(title, _LINE * len(column.bars) + 4, parts)
+
+
+def _ends(bar: Bar, *, size: float, top: float) -> list[tuple[float, float]]:
+    """Where the interval of a bar begins and ends, where it has one; size: of the highest bar."""
+    low, high = bar.count.low, bar.count.high
+    if low is None or high is None:
+        return []
+    return [(size * max(low, 0.0) / top, size * max(high, 0.0) / top)]
+
+
+def _whisker(x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
 
 
 def _tooltip(bar: Bar) -> str:

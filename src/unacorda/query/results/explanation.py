@@ -18,21 +18,13 @@ import numpy as np
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
-from unacorda.query.allocation import PricedBatch, allocate_together
+from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
 from unacorda.query.plan.query import Query, QueryBatch
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.words import FoundKeys, rows_in_words
 from unacorda.query.schema.units import Person
 
-__all__ = [
-    "Explanation",
-    "Explanations",
-    "Gauge",
-    "Outlook",
-    "explained",
-    "explanation_of",
-    "outlooks_of",
-]
+__all__ = ["Explanation", "Explanations", "explanation_of"]
 
 
 _PARTS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
@@ -106,42 +98,36 @@ class Outlook:
     @property
     def lines(self) -> list[str]:
         """For people."""
-        lines = [*_table(self.budgets)]
+        lines = _table(self.budgets)
         if self.cuts:
             lines += ["", "What bounds would cut, if the data were as assumed"]
             lines += [f"  {text}" for text in self.cuts]
         return lines
 
 
-def outlooks_of(
-    together: QueryBatch,
-    request: Guarantee,
-    forecasts: Sequence[Mapping[str, Forecast]],
-    assumed: Sequence[Assumed],
+def _outlooks(
+    priced: PricedBatch, forecasts: Sequence[Mapping[str, Forecast]], assumed: Sequence[Assumed]
 ) -> list[Outlook]:
-    """Other budgets, and what bounds do to assumed data, by question.
+    """Other budgets for all questions together, and what bounds do to assumed data, by question.
 
-    Other budgets are for all questions together. forecasts: by question and aggregate, what the
-    request itself buys. assumed: of the data, by question and aggregate.
+    forecasts: by question and aggregate, what the request itself buys. assumed: of the data,
+    likewise.
     """
-    now = [_known(found) for found in forecasts]
+    now = [_gauges(found) for found in forecasts]
     budgets = []
     for part in _PARTS:
-        budget = _times(request, part)
-        budgets.append((budget, now if part == 1 else _gauges(together, budget, assumed)))
-    outlooks = []
-    for place, (query, known) in enumerate(zip(together.queries, assumed, strict=True)):
-        cuts = (*_rows_cut(query, known), *_values_cut(query, known))
-        outlooks.append(
-            Outlook(
-                budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
-                cuts=cuts,
-            )
+        budget = _times(priced.request, part)
+        budgets.append((budget, now if part == 1 else _bought(priced.together, budget, assumed)))
+    return [
+        Outlook(
+            budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
+            cuts=(*_rows_cut(query, known), *_values_cut(query, known)),
         )
-    return outlooks
+        for place, (query, known) in enumerate(zip(priced.together.queries, assumed, strict=True))
+    ]
 
 
-def _gauges(
+def _bought(
     together: QueryBatch, budget: Guarantee, assumed: Sequence[Assumed]
 ) -> list[dict[str, Gauge]]:
     """By question and aggregate; empty for a budget that no noise can keep."""
@@ -149,18 +135,23 @@ def _gauges(
         found = allocate_together(together.queries, budget, weights=together.weights)
     except InvalidParameter:
         return [{} for _ in together.queries]
+    return list(map(_gauges, _forecasts(together, found, assumed)))
+
+
+def _forecasts(
+    together: QueryBatch, allocations: Sequence[Allocation], assumed: Sequence[Assumed]
+) -> list[dict[str, Forecast]]:
+    """By question and aggregate, what is known of its error with this noise."""
     return [
-        _known(
-            {
-                name: aggregate.forecast(one.noises[name], one.reach, known[name])
-                for name, aggregate in query.aggregates.items()
-            }
-        )
-        for query, one, known in zip(together.queries, found, assumed, strict=True)
+        {
+            name: aggregate.forecast(one.noises[name], one.reach, known[name])
+            for name, aggregate in query.aggregates.items()
+        }
+        for query, one, known in zip(together.queries, allocations, assumed, strict=True)
     ]
 
 
-def _known(forecasts: Mapping[str, Forecast]) -> dict[str, Gauge]:
+def _gauges(forecasts: Mapping[str, Forecast]) -> dict[str, Gauge]:
     gauges = {name: Gauge.of(forecast) for name, forecast in forecasts.items()}
     return {name: gauge for name, gauge in gauges.items() if gauge is not None}
 
@@ -331,60 +322,22 @@ class Explanation:
     @property
     def price(self) -> list[str]:
         """What it costs and what is left, for people."""
-        lines = [f"What it costs: {self.cost}, of the {self.request} that was offered"]
-        lines += [f"What is left: {self.left}"]
-        if not self.affordable:
-            lines[-1] += ". The question would be refused: it costs more than that"
-        return lines
+        refused = ". The question would be refused: it costs more than that"
+        return [
+            f"What it costs: {self.cost}, of the {self.request} that was offered",
+            f"What is left: {self.left}{'' if self.affordable else refused}",
+        ]
 
     def aggregates(self, whole: str) -> list[str]:
         """What is known of the keys and of every aggregate, for people; whole: what is split."""
         lines = [] if self.keys is None else ["", *self.keys.lines]
         for name, forecast in self.forecasts.items():
             share = f"{100 * self.parts[name]:.3g}% of {whole}"
-            lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
-            lines += [f"  noise: {forecast.noise}"]
-            lines += [f"  {text}" for text in _errors(forecast, self.about)]
-            lines += [f"  {self.beside[name]}"] if name in self.beside else []
-            lines += [f"  {note}" for note in forecast.notes]
+            known = [f"sensitivity: {forecast.sensitivity}", f"noise: {forecast.noise}"]
+            known += _errors(forecast, self.about)
+            known += [self.beside[name]] if name in self.beside else []
+            lines += ["", f"{name} ({share})", *(f"  {x}" for x in (*known, *forecast.notes))]
         return lines if self.bias is None else [*lines, "", *self.bias.words]
-
-
-def explained(
-    priced: PricedBatch, *, left: Guarantee, assuming: Assume | None
-) -> list[Explanation]:
-    """The explanations of questions with this noise and price."""
-    queries, found = priced.together.queries, priced.allocations
-    assumed: list[Assumed] = [dict.fromkeys(query.aggregates, assuming) for query in queries]
-    biases: list[SimulatedBias | None] = [None for _ in queries]
-    if assuming is not None and assuming.table is not None:
-        tried = [simulated(q, one, assuming) for q, one in zip(queries, found, strict=True)]
-        assumed, biases = [known for known, _ in tried], [bias for _, bias in tried]
-    forecasts = [
-        {
-            name: aggregate.forecast(one.noises[name], one.reach, known[name])
-            for name, aggregate in query.aggregates.items()
-        }
-        for query, one, known in zip(queries, found, assumed, strict=True)
-    ]
-    outlooks = outlooks_of(priced.together, priced.request, forecasts, assumed)
-    return [
-        Explanation(
-            rows=rows_in_words(query),
-            forecasts=forecasts[place],
-            parts={name: float(part) for name, part in query.parts().items()},
-            request=priced.request,
-            cost=priced.charge,
-            left=left,
-            keys=FoundKeys.of(query, found[place]),
-            outlook=outlooks[place],
-            beside=_beside(query, forecasts[place]),
-            bias=biases[place],
-            levels=query.levels,
-            about=" on the kept rows" if isinstance(query.unit, Person) else "",
-        )
-        for place, query in enumerate(queries)
-    ]
 
 
 def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
@@ -423,8 +376,8 @@ def _errors(forecast: Forecast, about: str) -> list[str]:
             "probability; how far beyond is not known"
         )
     if forecast.table and not forecast.assumed_rows:
-        lines.append("expected error by rows in the cell: ")
-        lines[-1] += ", ".join(f"{rows:,}: {error:.3g}" for rows, error in forecast.table)
+        listed = ", ".join(f"{rows:,}: {error:.3g}" for rows, error in forecast.table)
+        lines.append(f"expected error by rows in the cell: {listed}")
     return lines
 
 
@@ -522,12 +475,35 @@ def explanation_of(
     priced: PricedBatch, *, left: Guarantee, assuming: Assume | None
 ) -> Explanation | Explanations:
     """The explanation of one question, or of several; left: what the account holds."""
-    asked = priced.together
-    found = explained(priced, left=left, assuming=assuming)
-    if asked.single:
+    together, allocations = priced.together, priced.allocations
+    assumed: list[Assumed] = [dict.fromkeys(q.aggregates, assuming) for q in together.queries]
+    biases: list[SimulatedBias | None] = [None for _ in together.queries]
+    if assuming is not None and assuming.table is not None:
+        for place, query in enumerate(together.queries):
+            assumed[place], biases[place] = simulated(query, allocations[place], assuming)
+    forecasts = _forecasts(together, allocations, assumed)
+    outlooks = _outlooks(priced, forecasts, assumed)
+    found = [
+        Explanation(
+            rows=rows_in_words(query),
+            forecasts=forecasts[place],
+            parts={name: float(part) for name, part in query.parts().items()},
+            request=priced.request,
+            cost=priced.charge,
+            left=left,
+            keys=FoundKeys.of(query, allocations[place]),
+            outlook=outlooks[place],
+            beside=_beside(query, forecasts[place]),
+            bias=biases[place],
+            levels=query.levels,
+            about=" on the kept rows" if isinstance(query.unit, Person) else "",
+        )
+        for place, query in enumerate(together.queries)
+    ]
+    if together.single:
         return found[0]
     return Explanations(
-        members=dict(zip(asked.names, found, strict=True)),
-        parts=asked.parts,
+        members=dict(zip(together.names, found, strict=True)),
+        parts=together.parts,
         scans=len(priced.scans),
     )
