@@ -15,6 +15,7 @@ from unacorda.errors import InvalidParameter
 
 __all__ = [
     "Number",
+    "demand",
     "exact",
     "finite",
     "is_text",
@@ -71,6 +72,12 @@ def _exponent(value: str | Decimal) -> int:
         return value.adjusted()
     _, _, power = value.lower().partition("e")
     return int(power) if power else 0
+
+
+def demand(fits: object, argument: str, value: object, *, expected: str) -> None:
+    """Raise InvalidParameter for an argument unless it fits."""
+    if not fits:
+        raise InvalidParameter(argument, value, expected=expected)
 
 
 def is_text(value: object) -> bool:

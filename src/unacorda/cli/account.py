@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.render import plain, rounded
@@ -145,9 +146,8 @@ def account(
         *([("advantage", {})] if tradeoff else []),
         *(("true-positive rate", {"fpr": rate}) for rate in (_RATES if tradeoff else ())),
     ]
-    if not asked:
-        expected = "a question: --delta 1e-6 asks for epsilon; there are --epsilon, --alpha, --rho,"
-        raise InvalidParameter("--delta", None, expected=f"{expected} --mu and --tradeoff as well")
+    expected = "a question: --delta 1e-6 asks for epsilon; there are --epsilon, --alpha, --rho, "
+    demand(asked, "--delta", None, expected=f"{expected}--mu and --tradeoff as well")
     event = _event(events, event_json)
     with render.working("Pricing ...", quiet=as_json):
         check_neighbors(event, neighbors)
@@ -172,18 +172,15 @@ def check_neighbors(event: Event, relation: Neighbors) -> None:
     try:
         check_relation(event, relation)
     except InvalidParameter as error:
-        why = error.hint
-    else:
-        return
-    raise InvalidParameter("--neighbors", str(relation), expected=f"replace-one or zero-out: {why}")
+        expected = f"replace-one or zero-out: {error.hint}"
+        raise InvalidParameter("--neighbors", str(relation), expected=expected) from None
 
 
 def _event(text: str | None, source: str | None) -> Event:
     from unacorda.cli.events import ARGUMENT, read_event
 
-    if (text is None) is (source is None):
-        expected = "either EVENTS, such as 'laplace(noise_multiplier=20) * 3', or --event-json"
-        raise InvalidParameter(ARGUMENT, text, expected=expected)
+    expected = "either EVENTS, such as 'laplace(noise_multiplier=20) * 3', or --event-json"
+    demand((text is None) is not (source is None), ARGUMENT, text, expected=expected)
     return read_event(text) if text is not None else _from_json(str(source))
 
 
@@ -205,17 +202,14 @@ def _from_json(source: str) -> Event:
     try:
         event = from_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        refused = InvalidParameter(option, source, expected="text in UTF-8")
+        raise InvalidParameter(option, source, expected="text in UTF-8") from None
     except InvalidParameter as error:
         inside = error.argument != "text"
         name = f"{option}, {error.argument}" if inside else option
-        refused = error.about(name, error.value if inside else source)
-    else:
-        if depth(event) <= _DEEPEST:
-            return event
-        expected = f"events of at most {_DEEPEST} inside each other"
-        refused = InvalidParameter(option, source, expected=expected)
-    raise refused
+        raise error.about(name, error.value if inside else source) from None
+    expected = f"events of at most {_DEEPEST} inside each other"
+    demand(depth(event) <= _DEEPEST, option, source, expected=expected)
+    return event
 
 
 def _refuse_if_nothing(event: Event, found: Sequence[PrintedAnswer]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.errors import InvalidParameter
@@ -89,12 +90,12 @@ def audit(
     as_json: bool,
 ) -> int | None:
     """The verb; its help is `HELP`."""
-    if method == "anytime" and delta:
-        expected = "0, as anytime is for pure epsilon"
-        raise InvalidParameter("--delta", render.plain(float(delta)), expected=expected)
-    if method == "f-dp" and not delta:
+    said = render.plain(float(delta))
+    if method == "anytime":
+        demand(not delta, "--delta", said, expected="0, as anytime is for pure epsilon")
+    if method == "f-dp":
         expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
-        raise InvalidParameter("--delta", render.plain(float(delta)), expected=expected)
+        demand(delta, "--delta", said, expected=expected)
     with params.of_file(file):
         scores, included = read_scores(params.read_text("FILE", file))
     bound = _bound(method, scores, included, delta=float(delta), confidence=float(confidence))
@@ -147,16 +148,12 @@ def read_scores(text: str) -> tuple[list[float], list[bool]]:
     scores: list[float] = []
     included: list[bool] = []
     for place, score, said in _lines(text):
-        value = _number(score)
-        if value is None:
-            raise InvalidParameter(f"score in line {place}", score, expected="a number")
-        coin = said.strip().lower()
-        if coin not in _TRUE | _FALSE:
-            raise InvalidParameter(f"included in line {place}", said, expected="1 or 0")
+        value, coin = _number(score), said.strip().lower()
+        demand(not math.isnan(value), f"score in line {place}", score, expected="a number")
+        demand(coin in _TRUE | _FALSE, f"included in line {place}", said, expected="1 or 0")
         scores.append(value)
         included.append(coin in _TRUE)
-    if not scores:
-        raise InvalidParameter("FILE", text, expected="a line for each canary below its header")
+    demand(scores, "FILE", text, expected="a line for each canary below its header")
     return scores, included
 
 
@@ -173,10 +170,9 @@ def _lines(text: str) -> list[tuple[int, str, str]]:
     raise InvalidParameter("FILE", text, expected=expected)
 
 
-def _number(text: str) -> float | None:
-    """A number that is no NaN; else None."""
+def _number(text: str) -> float:
+    """A number; NaN for what is none."""
     try:
-        found = float(text)
+        return float(text)
     except ValueError:
-        return None
-    return None if math.isnan(found) else found
+        return math.nan

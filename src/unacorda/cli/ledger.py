@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli import ledgers, params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.ledgers import AccountOptions, chosen, opened
-from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -166,15 +166,12 @@ def _init(
 def _verify(
     *, file: Path | None, ledger: str | None, dataset: str | None, digest: str | None, as_json: bool
 ) -> None:
-    if (file is None) == (ledger is None):
-        expected = "either --ledger or the FILE of an export"
-        raise InvalidParameter("--ledger", ledger, expected=expected)
-    if digest is not None and file is None and dataset is None:
-        expected = "--dataset with it: each account has its own"
-        raise InvalidParameter("--digest", digest, expected=expected)
+    expected = "either --ledger or the FILE of an export"
+    demand((file is None) != (ledger is None), "--ledger", ledger, expected=expected)
+    single = digest is None or file is not None or dataset is not None
+    demand(single, "--digest", digest, expected="--dataset with it: each account has its own")
     if file is not None:
-        if dataset is not None:
-            raise InvalidParameter("--dataset", dataset, expected="--ledger with it")
+        demand(dataset is None, "--dataset", dataset, expected="--ledger with it")
         found = [_exported(params.read_text("FILE", file), digest)]
     else:
         with opened(str(ledger), must_exist=True) as book:
@@ -299,6 +296,8 @@ def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
 
     found = reprice(book, name, delta=delta)
     reading: float | None = None
+    from unacorda.errors import InvalidParameter
+
     with contextlib.suppress(InvalidParameter):  # an account in Renyi DP, or a delta too small
         reading = odometer(book, name, delta=delta).epsilon
     return {

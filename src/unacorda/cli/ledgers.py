@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.addresses import shown
+from unacorda.checks import demand
 from unacorda.cli.errors import no_account
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
@@ -52,16 +53,13 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
         path = path if _FILE.fullmatch(path) else "budget.db"  # else it may hold a password
         expected = f"an address: write --ledger {_SQLITE}{path}"
         raise InvalidParameter("--ledger", shown(url), expected=expected)
-    if must_exist and not _exists(url):
-        expected = "a ledger that exists: there is no file"
-        raise InvalidParameter("--ledger", _named(url), expected=expected)
-    refused: str | None = None
+    expected = "a ledger that exists: there is no file"
+    demand(not must_exist or _exists(url), "--ledger", _named(url), expected=expected)
     try:
         book = open_ledger(url)
     except OSError as error:
-        refused = error.strerror or "its file cannot be used"
-    if refused is not None:
-        raise LedgerFailed(_named(url), reason=refused)
+        reason = error.strerror or "its file cannot be used"
+        raise LedgerFailed(_named(url), reason=reason) from None
     with contextlib.closing(book):
         yield book
 
@@ -124,21 +122,19 @@ class AccountOptions:
             kept = {"--budget": budget, "--dataset": dataset, "--sub-account": sub_account}
             kept |= {"--limit": limit, **{f"--{name}": text for name, text in notes.items()}}
             for option, text in kept.items():
-                if text is not None:
-                    expected = "--ledger with it, which keeps the account"
-                    raise InvalidParameter(option, text, expected=expected)
-        elif not (dataset or "").strip():
+                expected = "--ledger with it, which keeps the account"
+                demand(text is None, option, text, expected=expected)
+        else:
             expected = "--dataset, the account's name in the ledger"
-            raise InvalidParameter("--dataset", dataset, expected=expected)
-        if limit is not None and sub_account is None:
-            raise InvalidParameter("--limit", limit, expected="--sub-account with it")
-        if sub_account is not None and not sub_account.strip():
+            demand((dataset or "").strip(), "--dataset", dataset, expected=expected)
+        if sub_account is None:
+            demand(limit is None, "--limit", limit, expected="--sub-account with it")
+        else:
             expected = "a name that is not empty"
-            raise InvalidParameter("--sub-account", sub_account, expected=expected)
-        analyst = notes.get("analyst")
-        if sub_account is not None and analyst is not None:
-            expected = "one of --analyst, which is a note alone, and --sub-account, which is noted"
-            raise InvalidParameter("--analyst", analyst, expected=f"{expected} too")
+            demand(sub_account.strip(), "--sub-account", sub_account, expected=expected)
+            analyst = notes.get("analyst")
+            expected = "one of --analyst, which is a note alone, and --sub-account, which is noted "
+            demand(analyst is None, "--analyst", analyst, expected=f"{expected}too")
         return cls(
             ledger=ledger,
             dataset=dataset,
@@ -169,10 +165,9 @@ class AccountOptions:
         known = accounts(self.ledger)
         if self.dataset in known:
             return False
-        if self.budget is None:
-            expected = "--budget, such as epsilon=3, which opens an account. "
-            expected += no_account(self.dataset, known).removesuffix(".")
-            raise InvalidParameter("--budget", None, expected=expected)
+        expected = "--budget, such as epsilon=3, which opens an account. "
+        expected += no_account(self.dataset, known).removesuffix(".")
+        demand(self.budget is not None, "--budget", None, expected=expected)
         return True
 
     def check_limit(self) -> None:
@@ -219,13 +214,9 @@ class AccountOptions:
         return True
 
     def _opens_sub_account(self) -> None:
-        if self.limit is None:
-            raise InvalidParameter(
-                "--limit",
-                None,
-                expected="--limit, such as epsilon=0.5, which opens the sub-account "
-                f"{self.sub_account!r}: there is none of that name yet",
-            )
+        expected = "--limit, such as epsilon=0.5, which opens the sub-account "
+        expected += f"{self.sub_account!r}: there is none of that name yet"
+        demand(self.limit is not None, "--limit", None, expected=expected)
 
 
 ledger = click.option(

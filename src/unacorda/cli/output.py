@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli.params import FILE, Decorator
 from unacorda.cli.render import notice
-from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.query.expressions.quoting import escape
 
@@ -82,16 +82,13 @@ def stored(answer: Release | Description, path: Path) -> bool:
 
 
 def _check_new(path: Path, option: str, endings: tuple[str, ...], *, overwrite: bool) -> None:
-    if path.suffix.lower() not in endings:
-        raise InvalidParameter(option, str(path), expected=f"a file in {', '.join(endings)}")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InvalidParameter(
-            option, str(path), expected="a file in a folder that exists and can be written to"
-        )
-    if path.exists() and not overwrite:
-        raise InvalidParameter(
-            option, str(path), expected="a file that does not exist yet, or --overwrite"
-        )
+    known = path.suffix.lower() in endings
+    demand(known, option, str(path), expected=f"a file in {', '.join(endings)}")
+    fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
+    expected = "a file in a folder that exists and can be written to"
+    demand(fits, option, str(path), expected=expected)
+    new = overwrite or not path.exists()
+    demand(new, option, str(path), expected="a file that does not exist yet, or --overwrite")
 
 
 def write_release(release: Release, path: Path) -> None:

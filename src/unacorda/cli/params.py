@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from unacorda.checks import demand, exact
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ def one_of(*names: str) -> Read:
     """One of some words."""
 
     def read(name: str, text: str) -> str:
-        if text not in names:
-            raise InvalidParameter(name, text, expected=f"one of {', '.join(names)}")
+        demand(text in names, name, text, expected=f"one of {', '.join(names)}")
         return text
 
     return Read(read)
@@ -147,8 +147,6 @@ def number(
     """
 
     def read(name: str, text: str) -> Fraction:
-        from unacorda.checks import exact
-
         found = exact(name, text)
         said = f"a number above {above:g}" if above is not None else f"a number, {least:g} or above"
         said += "" if below is None else f", below {below:g}"
@@ -156,8 +154,8 @@ def number(
         fits = found >= least if above is None else found > above
         if fits and 0 < found < tiny:
             said, fits = f"0, or a number from {_short(tiny)}", False
-        if not fits or (below is not None and found >= below) or found > most:
-            raise InvalidParameter(name, text, expected=said)
+        fits = fits and (below is None or found < below) and found <= most
+        demand(fits, name, text, expected=said)
         return found
 
     return Read(read)
@@ -174,8 +172,7 @@ CONFIDENCE = number(above=0, below=1, tiny=_TINY)
 
 
 def _file(name: str, text: str) -> Path:
-    if "\0" in text:
-        raise InvalidParameter(name, text, expected="the name of a file")
+    demand("\0" not in text, name, text, expected="the name of a file")
     return Path(text)
 
 
@@ -218,32 +215,28 @@ class Price:
 
         argument: the option that all of them were written in; None where each has its own.
         """
-        fault: InvalidParameter | None = None
-        try:
-            return self._made(argument or "--epsilon, --rho, --mu")
-        except InvalidParameter as error:
-            fault = error
-        name = fault.argument
-        if not name.startswith("--"):  # a number, under its own name
-            name = f"--{name}" if argument is None else f"{argument}, {name}"
-        raise fault.about(name, fault.value)
-
-    def _made(self, argument: str) -> Guarantee:
         from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-        match self:
-            case Price(epsilon=str(epsilon), delta=None, rho=None, mu=None):
-                return PureDP(epsilon)
-            case Price(epsilon=str(epsilon), delta=str(delta), rho=None, mu=None):
-                return ApproxDP(epsilon, delta)
-            case Price(epsilon=None, delta=delta, rho=str(rho), mu=None):
-                return ZCDP(rho, delta or 0)
-            case Price(epsilon=None, delta=delta, rho=None, mu=str(mu)):
-                return GDP(mu, delta or 0)
-            case _:
-                numbers = {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "mu")}
-                said = [f"{name}={value}" for name, value in numbers.items() if value is not None]
-                raise InvalidParameter(argument, ",".join(said) or None, expected=_BUDGETS)
+        numbers = {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "mu")}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        kinds: dict[tuple[str, ...], type[Guarantee]] = {
+            ("epsilon",): PureDP,
+            ("epsilon", "delta"): ApproxDP,
+            ("rho",): ZCDP,
+            ("delta", "rho"): ZCDP,
+            ("mu",): GDP,
+            ("delta", "mu"): GDP,
+        }
+        kind = kinds.get(tuple(given))
+        if kind is None:
+            said = ",".join(f"{name}={value}" for name, value in given.items())
+            options = argument or "--epsilon, --rho, --mu"
+            raise InvalidParameter(options, said or None, expected=_BUDGETS)
+        try:
+            return kind(**given)
+        except InvalidParameter as error:
+            name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
+            raise error.about(name, error.value) from None
 
     @property
     def main(self) -> bool:
@@ -276,21 +269,20 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
     >>> budget_of("--budget", "epsilon=3"), budget_of("--budget", "rho=0.5,delta=1e-8")
     (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
     """
+    form = f"{'NAME=' if prefix else ''}epsilon=3 or rho=0.5,delta=1e-8"
     numbers: dict[str, str] = {}
     for part in text.split(","):
         kind, sign, value = (piece.strip() for piece in part.partition("="))
-        if not sign or not kind:
-            form = f"{'NAME=' if prefix else ''}epsilon=3 or rho=0.5,delta=1e-8"
-            raise InvalidParameter(name, prefix + text, expected=form)
-        if kind not in {"epsilon", "delta", "rho", "mu"} or kind in numbers:
-            raise InvalidParameter(name, prefix + text, expected=_BUDGETS)
+        demand(sign and kind, name, prefix + text, expected=form)
+        known = kind in {"epsilon", "delta", "rho", "mu"} and kind not in numbers
+        demand(known, name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
     return Price(**numbers).guarantee(name)
 
 
 def _count(name: str, text: str) -> int:
-    if not text.strip().isdecimal() or len(text) > _LONGEST_COUNT or int(text) < 1:
-        raise InvalidParameter(name, text, expected="a whole number, 1 or above")
+    whole = text.strip().isdecimal() and len(text) <= _LONGEST_COUNT and int(text) >= 1
+    demand(whole, name, text, expected="a whole number, 1 or above")
     return int(text)
 
 
@@ -321,25 +313,17 @@ class UnitOptions:
             "--max-rows-per-group": self.max_rows_per_group,
         }
         given = [name for name, value in limits.items() if value is not None]
-        if self.row and (self.persons or given):
-            raise InvalidParameter("--row", self.row, expected="it without --unit and --max-rows")
         if self.row:
+            expected = "it without --unit and --max-rows"
+            demand(not self.persons and not given, "--row", self.row, expected=expected)
             return Row()
-        if not self.persons:
-            raise InvalidParameter(
-                "--unit",
-                None,
-                expected="--unit with the column that names a person, or --row where every person "
-                "has one row at most",
-            )
-        if self.max_rows is None and None in (self.max_groups, self.max_rows_per_group):
-            alone = f", not {given[0]} alone" if given else ""
-            raise InvalidParameter(
-                "--max-rows",
-                None,
-                expected="--max-rows, the most rows of one person that a question uses, or auto, "
-                f"or --max-groups with --max-rows-per-group{alone}",
-            )
+        expected = "--unit with the column that names a person, or --row where every person has "
+        demand(self.persons, "--unit", None, expected=f"{expected}one row at most")
+        alone = f", not {given[0]} alone" if given else ""
+        expected = "--max-rows, the most rows of one person that a question uses, or auto, or "
+        expected += f"--max-groups with --max-rows-per-group{alone}"
+        limited = self.max_rows or None not in (self.max_groups, self.max_rows_per_group)
+        demand(limited, "--max-rows", None, expected=expected)
         rows: Any = self.max_rows
         if rows == AUTO:
             assert request is not None
@@ -398,8 +382,7 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
 def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
     """The two sides of NAME=VALUE, split at the first equals sign."""
     left, sign, right = text.partition("=")
-    if not sign or not left.strip():
-        raise InvalidParameter(name, text, expected=form)
+    demand(sign and left.strip(), name, text, expected=form)
     return left.strip(), right
 
 
@@ -410,8 +393,7 @@ def _bounds(name: str, text: str) -> tuple[str, str, Fact]:
     form = "COLUMN=LOWER:UPPER, such as age=0:120"
     column, ends = assignment(name, text, form=form)
     lower, colon, upper = ends.partition(":")
-    if not colon or not lower.strip() or not upper.strip():
-        raise InvalidParameter(name, text, expected=form)
+    demand(colon and lower.strip() and upper.strip(), name, text, expected=form)
     with _of_option(name, text, form):
         return column, text, Bounds(lower.strip(), upper.strip())
 
@@ -420,8 +402,7 @@ def _facts(bounds: Sequence[tuple[str, str, Fact]], columns: Path | None) -> dic
     """The public facts by column; InvalidParameter for a column with two."""
     found = {} if columns is None else _facts_in(columns)
     for column, text, fact in bounds:
-        if column in found:
-            raise InvalidParameter("--bounds", text, expected="each column to be declared once")
+        demand(column not in found, "--bounds", text, expected="each column to be declared once")
         found[column] = fact
     return found
 
@@ -432,9 +413,8 @@ def _facts_in(path: Path) -> dict[str, Fact]:
         found = json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
-        expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
-        raise InvalidParameter("--columns", str(path), expected=expected)
+    expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
+    demand(isinstance(found, dict), "--columns", str(path), expected=expected)
     return {name: _fact(name, fact) for name, fact in found.items()}
 
 
@@ -522,46 +502,38 @@ class GivenKeys:
         tables = [text[1:] for text in keys if text.startswith("@")]
         if tables:
             (table, *_) = tables
-            if len(keys) > 1 or not is_table(table):
-                expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
-                raise InvalidParameter("--keys", f"@{table}", expected=expected)
-            if private_keys:
-                expected = "no --keys @FILE with it"
-                raise InvalidParameter("--private-keys", private_keys[0], expected=expected)
+            expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
+            alone = len(keys) == 1 and is_table(table)
+            demand(alone, "--keys", f"@{table}", expected=expected)
+            first = next(iter(private_keys), None)
+            demand(first is None, "--private-keys", first, expected="no --keys @FILE with it")
             return cls(table=table, texts={}, private=())
         texts: dict[str, tuple[str, ...]] = {}
         for text in keys:
             column, listed = assignment("--keys", text, form=_KEYS)
-            if column in texts:
-                raise InvalidParameter("--keys", text, expected="each column once")
+            demand(column not in texts, "--keys", text, expected="each column once")
             file = listed.startswith("@")
-            found = _keys_in(column, listed[1:]) if file else _listed_keys(text, listed)
-            if not found:
-                raise InvalidParameter("--keys", text, expected=_KEYS)
-            texts[column] = found
+            texts[column] = _keys_in(column, listed[1:]) if file else _listed_keys(listed)
+            demand(texts[column], "--keys", text, expected=_KEYS)
         return cls(table=None, texts=texts, private=tuple(private_keys))
 
 
-def _listed_keys(text: str, listed: str) -> tuple[str, ...]:
+def _listed_keys(listed: str) -> tuple[str, ...]:
+    """The keys in a line of CSV; none for what is no line of it."""
     try:
         rows = list(csv.reader([listed], skipinitialspace=True, strict=True))
     except csv.Error:
         rows = []
-    if len(rows) != 1:
-        raise InvalidParameter("--keys", text, expected=_KEYS)
-    return tuple(rows[0])
+    return tuple(rows[0]) if len(rows) == 1 else ()
 
 
 def _keys_in(column: str, name: str) -> tuple[str, ...]:
     lines = read_text("--keys", Path(name)).split("\n")
     found = tuple(line for line in (line.removesuffix("\r") for line in lines) if line)
-    if found and found[0].strip().casefold() == column.casefold():  # it would be a key of its own
-        raise InvalidParameter(
-            "--keys",
-            f"{column}=@{name}",
-            expected="keys alone, one a line, where the first line is the column's name. Take it "
-            "out, or write --keys @TABLE.csv for a table with a header",
-        )
+    expected = "keys alone, one a line, where the first line is the column's name. Take it out, or "
+    expected += "write --keys @TABLE.csv for a table with a header"
+    headed = found and found[0].strip().casefold() == column.casefold()  # a key of its own else
+    demand(not headed, "--keys", f"{column}=@{name}", expected=expected)
     return found
 
 
@@ -605,25 +577,19 @@ def read_text(name: str, path: Path) -> str:
 @contextlib.contextmanager
 def of_file(path: Path) -> Iterator[None]:
     """Name FILE where what a reader of its text was given is refused: the text may hold data."""
-    fault: InvalidParameter | None = None
     try:
         yield
     except InvalidParameter as error:
-        fault = error
-    if fault is not None:  # out here, so that nothing else is shown of
-        if fault.argument not in {"FILE", "text"}:
-            raise fault
-        raise fault.about("FILE", str(path))
+        if error.argument not in {"FILE", "text"}:
+            raise
+        raise error.about("FILE", str(path)) from None
 
 
 @contextlib.contextmanager
 def _of_option(name: str, value: object, form: str) -> Iterator[None]:
     """Raise what is wrong with a fact under the name of the option that it was written with."""
-    fault: InvalidParameter | None = None
     try:
         yield
     except InvalidParameter as error:
-        fault = error
-    if fault is not None:  # out here, so that nothing else is shown of
-        said = f"{form}, and as {fault.argument} {fault.expected}"
-        raise InvalidParameter(name, value, expected=said)
+        said = f"{form}, and as {error.argument} {error.expected}"
+        raise InvalidParameter(name, value, expected=said) from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli import ledgers, params, render
 from unacorda.cli.account import GRAMMAR, check_neighbors
 from unacorda.cli.audit import read_scores
@@ -164,8 +165,8 @@ def tradeoff(
         sure = 0.95 if confidence is None else float(confidence)
         region = error_region(*read_scores(params.read_text("--scores", scores)), confidence=sure)
     elif confidence is not None:
-        expected = "--scores with it"
-        raise InvalidParameter("--confidence", render.plain(float(confidence)), expected=expected)
+        said = render.plain(float(confidence))
+        raise InvalidParameter("--confidence", said, expected="--scores with it")
     curve = accounting.tradeoff(event, neighbors=relation)
     rates = [k / _POINTS for k in range(_POINTS + 1)]
     if region is not None:  # and where the audit looked
@@ -204,9 +205,8 @@ def profile(event: Event, relation: Neighbors) -> Drawn:
 
 
 def _check_loss(epsilon: float, *, delta: float, expected: str) -> None:
-    if not 0 < epsilon < math.inf:
-        found = f"epsilon {epsilon:g} at delta {delta:g}"
-        raise InvalidParameter("EVENTS", found, expected=expected)
+    found = f"epsilon {epsilon:g} at delta {delta:g}"
+    demand(0 < epsilon < math.inf, "EVENTS", found, expected=expected)
 
 
 @_kind_of_events("The privacy loss distribution.", _delta("Marks the epsilon at this delta."))
@@ -223,8 +223,7 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
             event, direction=direction, neighbors=relation, grid=_GRID
         ).pmf
         seen = law.masses > _SEEN * law.masses.max(initial=0)
-        if not seen.any():
-            raise InvalidParameter("EVENTS", "an infinite loss", expected="some that is finite")
+        demand(seen.any(), "EVENTS", "an infinite loss", expected="some that is finite")
         low, high = seen.argmax(), seen.size - seen[::-1].argmax()
         kept = slice(max(0, int(low) - 1), int(high) + 1)
         step = float(law.losses[1] - law.losses[0]) if law.losses.size > 1 else 1.0
@@ -285,14 +284,11 @@ def _sampled(event: Event, rate: float) -> Event:
 @_kind("What was spent over time, of --dataset in --ledger.", ledgers.ledger, ledgers.dataset)
 def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
     """The spend of an account."""
-    if ledger is None:
-        expected = "--ledger, which keeps the account"
-        raise InvalidParameter("--ledger", None, expected=expected)
-    with ledgers.opened(ledger, must_exist=True) as book:
+    demand(ledger is not None, "--ledger", None, expected="--ledger, which keeps the account")
+    with ledgers.opened(str(ledger), must_exist=True) as book:
         names = ledgers.chosen(book, dataset)
-        if len(names) != 1:
-            expected = f"--dataset, one of {', '.join(names) or 'none'}"
-            raise InvalidParameter("--dataset", None, expected=expected)
+        expected = f"--dataset, one of {', '.join(names) or 'none'}"
+        demand(len(names) == 1, "--dataset", None, expected=expected)
         return spending(book, names[0], now=dt.datetime.now(dt.UTC))
 
 
@@ -311,8 +307,7 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
         if limit > 0:
             sums = [0.0, *(float(own.additive[place] / limit) for _, own in spent)]
             shares[f"{name}, of {float(limit):.4g}"] = [*sums, sums[-1]]
-    if not shares:
-        raise InvalidParameter("--dataset", dataset, expected="an account with some budget")
+    demand(shares, "--dataset", dataset, expected="an account with some budget")
     axes = plots.budget([*times, last], shares, limit=1.0)
     axes.set_ylabel("share of the budget that is spent")
     axes.set_title(dataset)
@@ -345,11 +340,11 @@ def errors(*, file: Path, column: str | None) -> Drawn:
         rows = _rows(params.read_text("FILE", file))
     first = list(rows[0])
     answers = _answers(first)
-    if column is None and len(answers) != 1:
-        raise InvalidParameter("--column", None, expected=f"--column, one of {', '.join(answers)}")
+    listed = f"one of {', '.join(answers)}"
+    named = column is not None or len(answers) == 1
+    demand(named, "--column", None, expected=f"--column, {listed}")
     chosen = answers[0] if column is None else column
-    if chosen not in answers:
-        raise InvalidParameter("--column", chosen, expected=f"one of {', '.join(answers)}")
+    demand(chosen in answers, "--column", chosen, expected=listed)
     labels = [name for name in first if not any(_belongs(name, one) for one in answers)]
     of_it = [f"{chosen}{end}" for end in _ENDS]
     labels += [name for name in first if _belongs(name, chosen) and name not in of_it]
@@ -380,11 +375,10 @@ def _rows(text: str) -> list[dict[str, Any]]:
     names = list(rows[0])
     numbers = [f"{name}{end}" for name in _answers(names) for end in _ENDS]
     for row in rows:
-        if list(row) != names or not all(_is_plain(row[name]) for name in numbers) or not numbers:
-            raise InvalidParameter("FILE", text, expected=expected)
-    if len(rows) > _MOST_LINES:
-        expected = f"a release of at most {_MOST_LINES} lines"
-        raise InvalidParameter("FILE", text, expected=expected)
+        fits = numbers and list(row) == names and all(_is_plain(row[name]) for name in numbers)
+        demand(fits, "FILE", text, expected=expected)
+    few = len(rows) <= _MOST_LINES
+    demand(few, "FILE", text, expected=f"a release of at most {_MOST_LINES} lines")
     return rows
 
 
@@ -426,8 +420,8 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     from unacorda.privacy.guarantees import ApproxDP
     from unacorda.privacy.tradeoff import TradeoffCurve
 
-    if promised is None and delta is not None:
-        raise InvalidParameter("--delta", render.plain(float(delta)), expected="--promised with it")
+    given = promised is not None or delta is None
+    demand(given, "--delta", render.plain(float(delta or 0)), expected="--promised with it")
     with params.of_file(file):
         scores = read_scores(params.read_text("FILE", file))
     values, truth = canaries(*scores)
@@ -449,24 +443,17 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
 
 def _check_target(output: Path) -> None:
     """Raise InvalidParameter for a place where no picture can be."""
-    expected = None
-    if output.suffix.lower() not in _ENDINGS:
-        expected = f"a name that ends with {', '.join(_ENDINGS)}"
-    elif not output.parent.is_dir():
-        expected = "a folder that is there"
-    elif output.is_dir():
-        expected = "a file, not a folder"
-    if expected is not None:
-        raise InvalidParameter("--output", str(output), expected=expected)
+    known = output.suffix.lower() in _ENDINGS
+    demand(known, "--output", str(output), expected=f"a name that ends with {', '.join(_ENDINGS)}")
+    demand(output.parent.is_dir(), "--output", str(output), expected="a folder that is there")
+    demand(not output.is_dir(), "--output", str(output), expected="a file, not a folder")
 
 
 def _save(drawn: Drawn, output: Path) -> None:
     """Write the picture; InvalidParameter where the file may not be written."""
-    refused = None
     try:
         drawn.axes.figure.savefig(output)
     except OSError as error:
-        refused = error.strerror or "it cannot be written"
-    if refused is not None:
-        expected = f"a file that can be written: {refused}"
-        raise InvalidParameter("--output", str(output), expected=expected)
+        why = error.strerror or "it cannot be written"
+        expected = f"a file that can be written: {why}"
+        raise InvalidParameter("--output", str(output), expected=expected) from None

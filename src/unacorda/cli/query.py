@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
 from unacorda.cli.ledgers import AccountOptions, account, accounts, opened
@@ -81,19 +82,16 @@ def _standard_errors(texts: Sequence[str]) -> StandardErrors | None:
     >>> _standard_errors(["n=10", "mean_age=0.5"])
     {'n': Fraction(10, 1), 'mean_age': Fraction(1, 2)}
     """
-    from unacorda.checks import exact
-
     found: dict[str, Fraction] = {}
     for text in texts:
         name, sign, value = text.rpartition("=")
         column = name.strip()
-        if bool(sign) is not bool(column) or column in found or (not sign and len(texts) > 1):
-            expected = "NAME=X for each column of the answer, each once, or one X for all of them; "
-            expected += "of ROLLUP and CUBE that is the error of the finest level"
-            raise InvalidParameter("--error", text, expected=expected)
+        fits = bool(sign) is bool(column) and column not in found and (sign or len(texts) == 1)
+        expected = "NAME=X for each column of the answer, each once, or one X for all of them; of "
+        expected += "ROLLUP and CUBE that is the error of the finest level"
+        demand(fits, "--error", text, expected=expected)
         found[column] = exact("--error", value.strip())
-        if found[column] <= 0:
-            raise InvalidParameter("--error", text, expected="a standard error above 0")
+        demand(found[column] > 0, "--error", text, expected="a standard error above 0")
     return found.get("", found) if found else None
 
 
@@ -163,14 +161,16 @@ def query(
 ) -> int | None:
     """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
     wanted = _standard_errors(errors)
-    if wanted is not None and (price.main or explain or account.ledger or output):
+    if wanted is not None:
+        alone = not (price.main or explain or account.ledger or output)
         expected = "it without a budget, --explain, --ledger and --output"
-        raise InvalidParameter("--error", list(errors), expected=expected)
-    if wanted is not None and whose.max_rows == params.AUTO:
+        demand(alone, "--error", list(errors), expected=expected)
         expected = "a number with --error, which reads no data and so finds none"
-        raise InvalidParameter("--max-rows", whose.max_rows, expected=expected)
-    if assuming is not None and not explain and wanted is None:
-        raise InvalidParameter("--assuming", assuming, expected="--explain or --error with it")
+        given = whose.max_rows
+        demand(given != params.AUTO, "--max-rows", given, expected=expected)
+    elif not explain:
+        expected = "--explain or --error with it"
+        demand(assuming is None, "--assuming", assuming, expected=expected)
     request = (price if wanted is None else Price(epsilon="1")).guarantee()
     question = CommandQuestion(
         file=file,
@@ -204,7 +204,6 @@ def _suggest(
     question: CommandQuestion, errors: StandardErrors, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
-    from unacorda.checks import exact
     from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
     own = Fraction(0) if delta is None else exact("--delta", delta)

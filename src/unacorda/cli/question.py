@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered
 from unacorda.cli.render import notice
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
@@ -82,9 +83,8 @@ class DataFile:
             return self.path
         from unacorda.query.schema.sources import Csv
 
-        if _NO_CSV.search(self.path):
-            expected = "a CSV file with it"
-            raise InvalidParameter("--delimiter", self.delimiter, expected=expected)
+        text = not _NO_CSV.search(self.path)
+        demand(text, "--delimiter", self.delimiter, expected="a CSV file with it")
         return Csv(self.path, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
 
     def session(self, *, table: str | None = None, **options: Any) -> Session:
@@ -284,9 +284,8 @@ class CommandQuestion:
             found[name] = typed_keys(f"--keys, {column!r}", written, kinds)
         for column in self.keys.private:
             name = _group_of(column, select, option="--private-keys")
-            if name in found:
-                expected = "each column once, and in one option alone"
-                raise InvalidParameter("--private-keys", column, expected=expected)
+            expected = "each column once, and in one option alone"
+            demand(name not in found, "--private-keys", column, expected=expected)
             found[name] = private_keys()
         return found
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unacorda.checks import demand
 from unacorda.cli import ledgers, params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
-from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cann
 @params.json_option
 def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
     """The verb; its help is `HELP`."""
-    if dataset is not None and ledger is None:
-        expected = "--ledger with it, which keeps the account"
-        raise InvalidParameter("--dataset", dataset, expected=expected)
-    if file.is_file() and file.stat().st_size > _MOST_BYTES:
-        raise InvalidParameter("FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
+    expected = "--ledger with it, which keeps the account"
+    demand(dataset is None or ledger is not None, "--dataset", dataset, expected=expected)
+    small = not file.is_file() or file.stat().st_size <= _MOST_BYTES
+    demand(small, "FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
     with params.of_file(file):
         found = _verified(params.read_text("FILE", file), ledger, dataset)
     if as_json:
