@@ -28,7 +28,6 @@ from tests.support.seams import (
     Reach,
     TreeCut,
     counted,
-    cut_places,
     cuts,
     cutting,
     moves_of,
@@ -188,11 +187,10 @@ def test_points_with_more_slots_are_drawn_by_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
     counts, slots = [2, 0, 3, 1, 1], [2, 1, 4, 1, 2]
     noise = Cutting.within(unacorda.PureDP(3), ONE, WANTED["quartiles"], {})
-    drawn = cut_places(
+    drawn = noise.places(
         counted_cells(np.array([counts] * 4_000)),
         np.concatenate([[0], np.cumsum(slots)]),
-        mechanisms=noise.mechanisms,
-        bits=SeededBits(8),
+        SeededBits(8),
     )
     order = [split.at for level in noise.plan.levels for split in level]
     shape = (len(counts),) * len(order)
@@ -340,12 +338,7 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     counts[0, 3] = counts[0, 7] = 2**39
     wanted = [Fraction(123_457, 10**6), Fraction(1, 2), Fraction(987_653, 10**6)]
     noise = Cutting.within(unacorda.PureDP(1), ONE, wanted, {})
-    found = cut_places(
-        counted_cells(counts),
-        np.arange(12),
-        mechanisms=noise.mechanisms,
-        bits=SeededBits(2),
-    )
+    found = noise.places(counted_cells(counts), np.arange(12), SeededBits(2))
     assert found[wanted[0]] == [3]
     assert found[wanted[2]] == [7]
 

@@ -89,7 +89,6 @@ from unacorda.query.aggregates.quantile_tree import (
     QuantileDraws,
     QuantileTree,
     TreeCut,
-    cut_places,
     moves_of,
     plan_for,
 )
@@ -355,7 +354,6 @@ __all__ = [
     "counted",
     "counts_of",
     "covariance",
-    "cut_places",
     "cuts",
     "cutting",
     "distinct",

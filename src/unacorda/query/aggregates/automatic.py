@@ -33,12 +33,14 @@ before. What is found is a released number and so public.
 from __future__ import annotations
 
 import bisect
-import functools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -78,6 +80,9 @@ _MEANING = (
     "beforehand nor afterwards"
 )
 _FEW = "where a cell has hardly more people than may be cut, the level is low and the answer near 0"
+_ROUND = tuple(digit * Fraction(10) ** decade for decade in range(-9, 16) for digit in (1, 2, 5))
+WIDEST = (-5e15, 5e15)
+"""The widest range that can be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +115,48 @@ class ClampingSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total(Single):
+class LadderSearch(Single):
+    """What is found of each cell on public ladders, by how far its people climb.
+
+    runs: how many ladders are searched; each: to which of them the search goes, in words.
+    """
+
+    runs: ClassVar[int] = 1
+    each: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def rungs(self) -> tuple[float, ...]:
+        """The public numbers that may be found, rising."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ()
+
+    @property
+    def integers(self) -> int:
+        """One for each rung."""
+        return len(self.rungs)
+
+    def noise(self, share: Share, reach: Reach) -> ThresholdSearch | ClampingSearch:
+        """The searches within the share, which have it together."""
+        hits = int(of_totals(reach).l1)
+        return search_for(share, rungs=len(self.rungs), hits=hits, runs=self.runs)
+
+    def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
+        """What is known beforehand: how many people pass what is found, not how far."""
+        del assume
+        return Forecast(
+            noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}{self.each}",
+            sensitivity=of_totals(reach).reason,
+            people_error=noise.passing,
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total(LadderSearch):
     """The sum of a number column without bounds, each person's total cut at a found level.
 
     signs: which parts there can be, 1 and -1, by what is known of the column's range.
@@ -142,11 +188,6 @@ class Total(Single):
         """The public levels, in units: powers of the root of 2, rounded to whole numbers."""
         highest = _HIGHEST_WHOLE_LOG2 if self._whole else _HIGHEST_LOG2
         return tuple(sorted({math.isqrt(2**power) for power in range(2 * highest + 1)}))
-
-    @property
-    def integers(self) -> int:
-        """One for each rung."""
-        return len(self.rungs)
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by their total, one ladder for each sign; no row raises."""
@@ -181,33 +222,25 @@ class Total(Single):
     def release(self, exact: Exact, noise: ClampingSearch, bits: RandomBits) -> Answer:
         """Noisy sums of cut totals, and the levels at which they were cut."""
         cells = len(exact.people[0].people)
-        values, squares, widths = [0.0] * cells, [0.0] * cells, [0.0] * cells
-        ends: dict[int, list[float]] = {1: [0.0] * cells, -1: [0.0] * cells}
+        values, squares, widths = np.zeros((3, cells))
+        ends = {1: np.zeros(cells), -1: np.zeros(cells)}
         confidence = 1 - (1 - CONFIDENCE) / len(self.signs)
         for sign, people in zip(self.signs, exact.people, strict=True):
             found = noise.search.find(people.above(), bits)
             sums = people.clipped(self.rungs, found)
-            members: dict[int, list[int]] = {}
-            for cell, rung in enumerate(found):
-                members.setdefault(rung, []).append(cell)
-            for rung, at in sorted(members.items()):
+            for rung in sorted(set(found)):
+                at = np.flatnonzero(np.array(found) == rung)
                 added = noise.noise(self.rungs[rung])
-                noisy: Sequence[Fraction | int] = added.release(
-                    [sums[cell] for cell in at], bits=bits
-                )
-                width, level = added.half_width(confidence), self._absolute(self.rungs[rung])
-                square = added.standard_deviation**2
-                for cell, value in zip(at, noisy, strict=True):
-                    values[cell] += sign * float(value)
-                    squares[cell] += square
-                    widths[cell] += width
-                    ends[sign][cell] = sign * level
+                values[at] += sign * added.doubles([sums[cell] for cell in at], bits=bits)
+                squares[at] += added.standard_deviation**2
+                widths[at] += added.half_width(confidence)
+                ends[sign][at] = sign * self._absolute(self.rungs[rung])
         return Answer(
-            values=values,
-            standard_errors=[math.sqrt(square) for square in squares],
-            lower=[value - width for value, width in zip(values, widths, strict=True)],
-            upper=[value + width for value, width in zip(values, widths, strict=True)],
-            beside={"from": ends[-1], "to": ends[1]},
+            values=values.tolist(),
+            standard_errors=np.sqrt(squares).tolist(),
+            lower=(values - widths).tolist(),
+            upper=(values + widths).tolist(),
+            beside={"from": ends[-1].tolist(), "to": ends[1].tolist()},
             limits=(-math.inf if -1 in self.signs else 0.0, math.inf if 1 in self.signs else 0.0),
         )
 
@@ -215,11 +248,12 @@ class Total(Single):
         """What is known beforehand: how many people are cut, not by how much."""
         del assume
         one = noise.noise(1)
+        law = "Laplace noise" if one.laplace else "normal noise"
         ratio = one.standard_deviation / self._absolute(1)
         low, high = self._absolute(self.rungs[0]), self._absolute(self.rungs[-1])
         parts = "" if len(self.signs) == 1 else ", for positive and for negative totals apart"
         return Forecast(
-            noise=f"{_law(one)} on the sum of people's totals, each cut at a level that is found "
+            noise=f"{law} on the sum of people's totals, each cut at a level that is found "
             f"privately first{parts}",
             sensitivity=of_totals(reach, signs=len(self.signs)).reason,
             people_error=noise.search.passing,
@@ -239,45 +273,32 @@ class Total(Single):
         return math.ldexp(units, self.unit_log2)
 
 
-def _law(noise: AdditiveNoise) -> str:
-    return "Laplace noise" if noise.laplace else "normal noise"
-
-
-_DECADES = range(-9, 16)
-_DIGITS = (1, 2, 5)
-WIDEST = (-5e15, 5e15)
-"""The widest range that can be found."""
-
-
-@functools.cache
-def _round_numbers(*, whole: bool) -> tuple[float, ...]:
-    up = [
-        float(digit * Fraction(10) ** decade)
-        for decade in _DECADES
-        if decade >= 0 or not whole
-        for digit in _DIGITS
-    ]
-    return (*(-rung for rung in reversed(up)), 0.0, *up)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBounds(Single):
+class FoundBounds(LadderSearch):
     """The range of a number column that all but few people keep to, on round numbers."""
 
     tag: ClassVar[str] = "foundbounds"
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": Kind.NUMBER}
+    runs: ClassVar[int] = 2
+    each: ClassVar[str] = ", for each end"
 
     column: str
 
     @property
     def rungs(self) -> tuple[float, ...]:
         """The public numbers that a bound can be: 0 and +-1, 2, 5 times a power of ten."""
-        return _round_numbers(whole=any(x.kind is Kind.INTEGER for x in self.expressions))
+        least = int(any(x.kind is Kind.INTEGER for x in self.expressions))
+        up = [float(number) for number in _ROUND if number >= least]
+        return (*(-rung for rung in reversed(up)), 0.0, *up)
 
     @property
-    def integers(self) -> int:
-        """One for each rung."""
-        return len(self.rungs)
+    def notes(self) -> tuple[str, ...]:
+        """Which bounds there are, and what an answer says."""
+        return (
+            f"bounds are 0 or 1, 2 or 5 times a power of ten, up to {self.rungs[-1]:g}",
+            "the released value is the middle of the range, its interval the range",
+            "where there are too few people the range is wider than their values",
+        )
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by their greatest value, and by the opposite of their least."""
@@ -285,53 +306,35 @@ class FoundBounds(Single):
         numbers = (per_person("max", value, unit), f"-({per_person('min', value, unit)})")
         return tuple(Thresholds(number=sql, rungs=self.rungs, type="DOUBLE") for sql in numbers)
 
-    def noise(self, share: Share, reach: Reach) -> ThresholdSearch:
-        """A search for either end, within half of the share each."""
-        hits = int(of_totals(reach).l1)
-        return search_for(share, rungs=len(self.rungs), hits=hits, runs=2)
-
     def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the range: its ends as `lower` and `upper`, its middle as value."""
+        rungs = self.rungs
         up, down = (
-            [self.rungs[rung] for rung in noise.find(people.above(), bits)]
-            for people in exact.people
+            [rungs[rung] for rung in noise.find(people.above(), bits)] for people in exact.people
         )
-        ends = [self._range(0.0 - low, high) for low, high in zip(down, up, strict=True)]
-        nothing: list[float | None] = [None] * len(ends)
+        ends = [_range(rungs, 0.0 - low, high) for low, high in zip(down, up, strict=True)]
         return Answer(
             values=[low / 2 + high / 2 for low, high in ends],
-            standard_errors=nothing,
+            standard_errors=[None] * len(ends),
             lower=[low for low, _ in ends],
             upper=[high for _, high in ends],
             is_range=True,
         )
 
-    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assumption | None) -> Forecast:
-        """What is known beforehand: how many people lie outside, not how far."""
-        del assume
-        return Forecast(
-            noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}, for each end",
-            sensitivity=of_totals(reach).reason,
-            people_error=noise.passing,
-            notes=(
-                f"bounds are 0 or 1, 2 or 5 times a power of ten, up to {self.rungs[-1]:g}",
-                "the released value is the middle of the range, its interval the range",
-                "where there are too few people the range is wider than their values",
-            ),
-        )
 
-    def _range(self, low: float, high: float) -> tuple[float, float]:
-        if low == high:
-            place = bisect.bisect_left(self.rungs, high)
-            if place + 1 < len(self.rungs):
-                return low, self.rungs[place + 1]
-            return self.rungs[place - 1], high
-        # The ends cross where both searches stopped at once, for want of people.
-        return min(low, high), max(low, high)
+def _range(rungs: Sequence[float], low: float, high: float) -> tuple[float, float]:
+    """Two different bounds, in order."""
+    if low == high:
+        place = bisect.bisect_left(rungs, high)
+        if place + 1 < len(rungs):
+            return low, rungs[place + 1]
+        return rungs[place - 1], high
+    # The ends cross where both searches stopped at once, for want of people.
+    return min(low, high), max(low, high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsPerPerson(Single):
+class RowsPerPerson(LadderSearch):
     """How many rows all but few people have at most, up to a public end."""
 
     tag: ClassVar[str] = "rowsperperson"
@@ -346,21 +349,11 @@ class RowsPerPerson(Single):
             rungs.append(min(max(rungs[-1] + 1, rungs[-1] * 5 // 4), self.most))
         return tuple(rungs)
 
-    @property
-    def integers(self) -> int:
-        """One for each rung."""
-        return len(self.rungs)
-
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """People by how many rows they have."""
         del values
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
         return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT"),)
-
-    def noise(self, share: Share, reach: Reach) -> ThresholdSearch:
-        """The search within the share."""
-        hits = int(of_totals(reach).l1)
-        return search_for(share, rungs=len(self.rungs), hits=hits)
 
     def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the number found."""
@@ -371,15 +364,6 @@ class RowsPerPerson(Single):
             standard_errors=nothing,
             lower=nothing,
             upper=nothing,
-        )
-
-    def forecast(self, noise: ThresholdSearch, reach: Reach, assume: Assumption | None) -> Forecast:
-        """What is known beforehand: how many people have more rows."""
-        del assume
-        return Forecast(
-            noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}",
-            sensitivity=of_totals(reach).reason,
-            people_error=noise.passing,
         )
 
 

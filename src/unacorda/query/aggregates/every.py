@@ -14,14 +14,14 @@ __all__ = ["EVERY"]
 
 
 def _found() -> tuple[type[Aggregate], ...]:
-    kinds: dict[str, type[Aggregate]] = {}
-    for module in pkgutil.iter_modules(aggregates.__path__):
-        if f"{aggregates.__name__}.{module.name}" == __name__:
-            continue
-        held = vars(importlib.import_module(f"{aggregates.__name__}.{module.name}"))
-        for kind in held.values():
-            if isinstance(kind, type) and issubclass(kind, Aggregate) and "tag" in vars(kind):
-                kinds[kind.tag] = kind
+    found = pkgutil.iter_modules(aggregates.__path__, f"{aggregates.__name__}.")
+    modules = [importlib.import_module(module.name) for module in found if module.name != __name__]
+    kinds = {
+        kind.tag: kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Aggregate) and "tag" in vars(kind)
+    }
     return tuple(kinds[tag] for tag in sorted(kinds))
 
 

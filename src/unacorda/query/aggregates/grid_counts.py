@@ -300,10 +300,8 @@ def draw_places(
     """
     places = np.empty(counted.cells, dtype=np.int64)
     for cells, bins in counted.batches(slots):
-        below = bins.before * q.denominator
-        aims = (bins.before + bins.weights)[:, -1] * q.numerator + shift * q.denominator
-        ends = (bins.lows == 0) & (shift != 0), (bins.lows == slots[-2]) & (shift != 0)
-        losses = _rank_losses(below, below + bins.weights * q.denominator, aims[:, None], ends)
+        ends = bins.lows == 0, bins.lows == slots[-2]
+        losses = _rank_losses(bins.weights, bins.before, ends, q=q, shift=shift)
         drawn = _chosen(bins, losses, factor=mechanism.factor, bits=bits)
         found = bins.lows[drawn] + below_each(bins.sizes[drawn], bits)
         places[cells] = np.searchsorted(slots, found, side="right") - 1
@@ -316,21 +314,21 @@ def rank_losses(counts: Integers, q: Fraction, *, shift: int = 0) -> Integers:
     The aim is rank q n + shift; with a shift the first and the last bin, the two ends of the grid,
     cover all ranks beyond 0 and n.
     """
-    at_most = np.cumsum(counts, axis=1) * q.denominator
-    below = at_most - counts * q.denominator
-    aims = at_most[:, -1:] // q.denominator * q.numerator + shift * q.denominator
-    ends = np.zeros(counts.shape, dtype=np.bool_), np.zeros(counts.shape, dtype=np.bool_)
-    ends[0][:, 0] = ends[1][:, -1] = shift != 0
-    return _rank_losses(below, at_most, aims, ends)
+    places = np.arange(counts.shape[1])
+    ends = places == 0, places == places[-1]
+    return _rank_losses(counts, np.cumsum(counts, axis=1) - counts, ends, q=q, shift=shift)
 
 
 def _rank_losses(
-    below: Integers, at_most: Integers, aims: Integers, ends: tuple[Flags, Flags]
+    weights: Integers, before: Integers, ends: tuple[Flags, Flags], *, q: Fraction, shift: int
 ) -> Integers:
-    """ends: which bins cover all ranks below 0, and which all beyond the last."""
-    least = np.where(ends[0], np.minimum(below, aims), below)
-    most = np.where(ends[1], np.maximum(at_most, aims), at_most)
-    losses: Integers = np.maximum(np.maximum(least - aims, aims - most), 0)
+    """The same of bins in order; ends: which of them are the first, and which the last place."""
+    below, at_most = before * q.denominator, (before + weights) * q.denominator
+    aims = (before + weights)[:, -1:] * q.numerator + shift * q.denominator
+    if shift:
+        below = np.where(ends[0], np.minimum(below, aims), below)
+        at_most = np.where(ends[1], np.maximum(at_most, aims), at_most)
+    losses: Integers = np.maximum(np.maximum(below - aims, aims - at_most), 0)
     return losses
 
 

@@ -285,8 +285,8 @@ class Top(Single):
         width = self._half_width(noise)
         values: list[int | float] = []
         names: list[Key] = []
-        for cell in range(len(counts)):
-            own = noisy[cell * len(listed) : (cell + 1) * len(listed)]
+        for start in range(0, len(noisy), len(listed)):
+            own = noisy[start : start + len(listed)]
             # Of equal numbers the one that is listed first.
             for number in sorted(range(len(own)), key=lambda at: (-own[at], at))[: self.size]:
                 count = own[number]
@@ -371,8 +371,7 @@ def histogram(
     if bins is None:
         if edges is None:
             raise InvalidParameter("edges", None, expected="public edges=[...], or bins=")
-        ranges = {"lower": lower, "upper": upper, "resolution": resolution}
-        for name, value in ranges.items():
+        for name, value in (("lower", lower), ("upper", upper), ("resolution", resolution)):
             if value is not None:
                 raise InvalidParameter(name, value, expected="it only with bins=")
         return Histogram(column=column, edges=_edges(edges), weight=weight_of(weight))

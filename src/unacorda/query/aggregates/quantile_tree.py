@@ -90,7 +90,6 @@ __all__ = [
     "QuantileDraws",
     "QuantileTree",
     "TreeCut",
-    "cut_places",
     "moves_of",
     "plan_for",
     "row_weight",
@@ -305,7 +304,7 @@ class QuantileDraws(ABC):
     def places(
         self, counted: GridCounts, slots: Integers, bits: RandomBits
     ) -> Mapping[Fraction, Integers]:
-        """By quantile the places of the grid that its cut falls on, in every cell."""
+        """By quantile, wanted or not, the place of the grid that its cut falls on in every cell."""
 
     def rising(self, counted: GridCounts, slots: Integers, bits: RandomBits) -> Integers:
         """The places of the wanted quantiles, quantiles by cells; in every cell they rise."""
@@ -408,8 +407,29 @@ class Cutting(QuantileDraws):
     def places(
         self, counted: GridCounts, slots: Integers, bits: RandomBits
     ) -> Mapping[Fraction, Integers]:
-        """By quantile the places of the grid that its cut falls on, in every cell."""
-        return cut_places(counted, slots, mechanisms=self.mechanisms, bits=bits)
+        """By quantile, wanted or not, the place of the grid that its cut falls on in every cell."""
+        found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in self.mechanisms}
+        unit = max(split.share.denominator for split in self.mechanisms) * row_weight()
+        for cells, bins in counted.batches(slots):
+            base = _all_places(bins, unit=unit)
+            edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
+            for split, mechanism in self.mechanisms.items():
+                start, share = edges[split.low], split.share
+                part = _part(base, start, edges[split.high])
+                # A part of no places has nothing to be drawn: the cut is where it begins.
+                lines = np.flatnonzero((part.sizes > 0).any(axis=1))
+                total = part.weights[lines].sum(axis=1)
+                drawn = draw_spread(
+                    part.of(lines),
+                    start.weight[lines] * share.denominator + total * share.numerator,
+                    denominator=share.denominator,
+                    factor=mechanism.factor,
+                    bits=bits,
+                )
+                edges[split.at] = start.moved(lines, drawn)
+                places = edges[split.at].place >> PLACES_LOG2
+                found[split.at][cells] = np.searchsorted(slots, places, side="right") - 1
+        return found
 
     @property
     def _rates(self) -> dict[Fraction, float]:
@@ -423,41 +443,6 @@ class Cutting(QuantileDraws):
 def row_weight() -> int:
     """The weight of a row, which is a multiple of the places of any point."""
     return 1 << PLACES_LOG2 + SLOTS_LOG2
-
-
-def cut_places(
-    counted: GridCounts,
-    slots: Integers,
-    *,
-    mechanisms: Mapping[TreeCut, Exponential],
-    bits: RandomBits,
-) -> dict[Fraction, Integers]:
-    """By quantile, wanted or not, the place of the grid that its cut falls on in every cell.
-
-    slots: those of a grid; mechanisms: of every split, as `Cutting` has them.
-    """
-    found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in mechanisms}
-    unit = max(split.share.denominator for split in mechanisms) * row_weight()
-    for cells, bins in counted.batches(slots):
-        base = _all_places(bins, unit=unit)
-        edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
-        for split, mechanism in mechanisms.items():
-            start, share = edges[split.low], split.share
-            part = _part(base, start, edges[split.high])
-            # A part of no places has nothing to be drawn: the cut is where it begins.
-            lines = np.flatnonzero((part.sizes > 0).any(axis=1))
-            total = part.weights[lines].sum(axis=1)
-            drawn = draw_spread(
-                part.of(lines),
-                start.weight[lines] * share.denominator + total * share.numerator,
-                denominator=share.denominator,
-                factor=mechanism.factor,
-                bits=bits,
-            )
-            edges[split.at] = start.moved(lines, drawn)
-            places = edges[split.at].place >> PLACES_LOG2
-            found[split.at][cells] = np.searchsorted(slots, places, side="right") - 1
-    return found
 
 
 def _all_places(bins: PlaceBins, *, unit: int) -> PlaceBins:

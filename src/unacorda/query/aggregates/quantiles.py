@@ -35,7 +35,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -148,6 +148,15 @@ class GridAggregate(OfColumn):
         """The sentences that name the clamping, and what values there are."""
         return clamping_note(self.lower, self.upper), self.grid.words
 
+    def assumed(
+        self, assume: Assumption | None, error: Callable[[NDArray[np.float64], int], float]
+    ) -> dict[str, Any]:
+        """What a forecast says where values are assumed; error: of these, and so many rows."""
+        values = None if assume is None else assume.of(self.column)
+        if assume is None or values is None:
+            return {}
+        return {"standard_error": error(values, assume.rows), "assumed_rows": assume.rows}
+
 
 def given(
     lower: Number | None, upper: Number | None, *, resolution: Number | None, weight: Number
@@ -251,24 +260,19 @@ class Quantile(GridAggregate, Single):
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        assumed = None if assume is None else assume.of(self.column)
-        error = None
-        if assume is not None and assumed is not None:
-            error = self._expected_error(assumed, assume.rows, noise.point)
         notes = list(self.notes)
         if noise.end is None:
             notes.append("no interval: write interval=0.5 to spend half of this share on one")
         return Forecast(
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
             sensitivity=of_ranks(reach, quantile=self.q).reason,
-            standard_error=error,
-            assumed_rows=None if error is None or assume is None else assume.rows,
             rank_error=rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE)),
             notes=tuple(notes),
+            **self.assumed(assume, functools.partial(self._expected_error, noise.point)),
         )
 
     def _expected_error(
-        self, values: NDArray[np.float64], rows: int, mechanism: Exponential
+        self, mechanism: Exponential, values: NDArray[np.float64], rows: int
     ) -> float:
         """Root mean squared error about the exact quantile of `rows` rows with this law."""
         grid = self.grid
@@ -376,7 +380,6 @@ class GridQuantiles(GridAggregate):
 
     def forecast(self, noise: QuantileDraws, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        errors = self._expected(noise, assume)
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
         notes = [*self.notes, f"expected rank errors, where values hardly repeat: {typical}"]
         if not self.interval:
@@ -384,26 +387,25 @@ class GridQuantiles(GridAggregate):
         return Forecast(
             noise=noise.words,
             sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
-            standard_error=errors,
-            assumed_rows=None if errors is None or assume is None else assume.rows,
             rank_error=noise.rank_error(slots=int(self.grid.slots[-1])),
             notes=tuple(notes),
+            **self.assumed(assume, functools.partial(self._expected_error, noise)),
         )
 
     def error_of(self, errors: Sequence[float]) -> float:
         """What stands for the error of all its answers, given those of the quantiles."""
         return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
 
-    def _expected(self, noise: QuantileDraws, assume: Assumption | None) -> float | None:
-        values = None if assume is None else assume.of(self.column)
-        if assume is None or values is None:
-            return None
+    def _expected_error(
+        self, noise: QuantileDraws, values: NDArray[np.float64], rows: int
+    ) -> float:
+        """That of all answers, where a cut's rank is off by Laplace noise of its deviation."""
         ordered = np.sort(np.clip(values, *self.limits))
         chances = (np.arange(2_000) + 0.5) / 2_000
         laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
         errors = []
         for q, deviation in noise.deviations.items():
-            ranks = float(q) + laplace * (deviation / math.sqrt(2) / assume.rows)
+            ranks = float(q) + laplace * (deviation / math.sqrt(2) / rows)
             found = np.quantile(ordered, np.clip(ranks, 0, 1))
             errors.append(float(np.sqrt(np.mean((found - np.quantile(ordered, float(q))) ** 2))))
         return self.error_of(errors)
