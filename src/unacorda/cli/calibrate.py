@@ -220,10 +220,10 @@ def calibrate(
 
 def _template(text: str) -> tuple[Template, str]:
     """The events with their one free name."""
-    from unacorda.cli.events import ARGUMENT, CLASSES, KINDS, read_template
+    from unacorda.cli.events import ARGUMENT, NAMED, read_template
 
     template = read_template(text)
-    names = [name for name in template.names if name not in KINDS and name not in CLASSES]
+    names = [name for name in template.names if name not in NAMED]
     if len(names) == 1:
         return template, names[0]
     if not names:

@@ -13,7 +13,7 @@ import click
 
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
-from unacorda.cli.ledgers import AccountOptions, account, opened
+from unacorda.cli.ledger import AccountOptions, account, opened
 from unacorda.cli.output import check_page, check_record, output, stored
 from unacorda.cli.query import UNKEPT
 from unacorda.cli.question import DataFile, data, known_rows

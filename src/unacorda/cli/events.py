@@ -28,6 +28,7 @@ __all__ = [
     "CLASSES",
     "KINDS",
     "METHODS",
+    "NAMED",
     "Method",
     "Place",
     "Template",
@@ -64,10 +65,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method that makes an event of an event: its name, its receiver and its result."""
+    """A method that makes an event of an event: the name of its result, and its arguments."""
 
-    name: str
-    receiver: type
     result: str
     places: tuple[Place, ...]
 
@@ -83,6 +82,9 @@ CLASSES: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 KINDS: dict[str, type] = {_snake(name): kind for name, kind in CLASSES.items()}
 """The events of the closed union, as the grammar names them first."""
 
+NAMED = CLASSES | KINDS
+"""The events by all their names."""
+
 
 def places(kind: type) -> tuple[Place, ...]:
     """The arguments of an event."""
@@ -93,15 +95,15 @@ def places(kind: type) -> tuple[Place, ...]:
     )
 
 
-def _methods(kind: type) -> Iterator[Method]:
+def _methods(kind: type) -> dict[str, Method]:
     """The public methods of an event that give an event of the union."""
-    for name, function in inspect.getmembers(kind, inspect.isfunction):
-        signature = inspect.signature(function)
-        if name.startswith("_") or signature.return_annotation not in CLASSES:
-            continue
-        yield Method(
-            name=name,
-            receiver=kind,
+    signatures = {
+        name: inspect.signature(function)
+        for name, function in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    return {
+        name: Method(
             result=signature.return_annotation,
             places=tuple(
                 Place(
@@ -113,11 +115,12 @@ def _methods(kind: type) -> Iterator[Method]:
                 if argument.name != "self"
             ),
         )
+        for name, signature in signatures.items()
+        if signature.return_annotation in CLASSES
+    }
 
 
-METHODS: dict[str, dict[str, Method]] = {
-    name: {method.name: method for method in _methods(kind)} for name, kind in CLASSES.items()
-}
+METHODS: dict[str, dict[str, Method]] = {name: _methods(kind) for name, kind in CLASSES.items()}
 """By the name of an event, its methods that give events."""
 
 
@@ -156,12 +159,12 @@ def written(event: Event) -> str:
 def _alone(event: Any) -> str:
     kind = type(event)
     inner: Any = getattr(event, "event", None)
-    for method in METHODS.get(type(inner).__name__, {}).values():
+    for name, method in METHODS.get(type(inner).__name__, {}).items():
         if method.result == kind.__name__:
             receiver = written(inner)
             if isinstance(inner, Composed | Repeated):
                 receiver = f"({receiver})"
-            return f"{receiver}.{method.name}({_arguments(event, method.places)})"
+            return f"{receiver}.{name}({_arguments(event, method.places)})"
     return f"{_snake(kind.__name__)}({_arguments(event, places(kind))})"
 
 
@@ -301,13 +304,9 @@ def _check_depth(text: str, tree: ast.expr) -> None:
                 text[node.col_offset : node.end_col_offset],
                 f"at most {_DEEPEST} steps inside each other",
             )
-        sibling = (
-            node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else None
-        )
-        left += [
-            (inner, depth if inner is sibling else depth + 1)
-            for inner in ast.iter_child_nodes(node)
-        ]
+        added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+        inner = ast.iter_child_nodes(node)  # of a sum first what is added to
+        left += [(one, depth if added and n == 0 else depth + 1) for n, one in enumerate(inner)]
 
 
 def _whole_names(tree: ast.expr) -> Iterator[str]:
@@ -317,20 +316,19 @@ def _whole_names(tree: ast.expr) -> Iterator[str]:
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 if _holds_call(left) is not _holds_call(right):
                     yield from _names(right if _holds_call(left) else left)
-            case ast.Call(func=ast.Name(id=name), keywords=keywords):
-                kind = KINDS.get(name) or CLASSES.get(name)
-                yield from _whole_arguments(places(kind) if kind else (), keywords)
-            case ast.Call(func=ast.Attribute(attr=name), keywords=keywords):
+            case ast.Call(func=ast.Name(id=name)) if name in NAMED:
+                yield from _whole_arguments(node, places(NAMED[name]))
+            case ast.Call(func=ast.Attribute(attr=name)):
                 for methods in METHODS.values():
                     if name in methods:
-                        yield from _whole_arguments(methods[name].places, keywords)
+                        yield from _whole_arguments(node, methods[name].places)
             case _:
                 pass
 
 
-def _whole_arguments(expected: Iterable[Place], keywords: list[ast.keyword]) -> Iterator[str]:
+def _whole_arguments(call: ast.Call, expected: Iterable[Place]) -> Iterator[str]:
     whole = {place.name for place in expected if place.whole}
-    for keyword in keywords:
+    for keyword in call.keywords:
         if keyword.arg in whole:
             yield from _names(keyword.value)
 
@@ -447,9 +445,9 @@ class _Reader:
     def _named(self, node: ast.Name, name: str) -> Number:
         if name in self.values:
             return self.values[name]
-        if name in KINDS or name in CLASSES:
-            kind = KINDS.get(name) or CLASSES[name]
-            raise self.wrong(node, f"its arguments behind it: {_signature(name, places(kind))}")
+        if name in NAMED:
+            form = _signature(name, places(NAMED[name]))
+            raise self.wrong(node, f"its arguments behind it: {form}")
         like = _alike(name)
         asked = f"an event, perhaps {like}" if like else "a number, such as 2, 0.5, 1e-5 or 1/3"
         raise self.wrong(node, f"{asked} (free names are for `unacorda calibrate`, one of them)")
@@ -457,13 +455,11 @@ class _Reader:
     def _call(self, node: ast.Call) -> Event:
         match node.func:
             case ast.Name(id=name):
-                kind = KINDS.get(name) or CLASSES.get(name)
-                if kind is None:
+                if name not in NAMED:
                     like = _alike(name)
-                    raise self.wrong(
-                        node.func, f"an event, perhaps {like}" if like else f"an event: {_known()}"
-                    )
-                return self._built(node, name, places(kind), kind)
+                    said = f"an event, perhaps {like}" if like else f"an event: {_known()}"
+                    raise self.wrong(node.func, said)
+                return self._built(node, name, places(NAMED[name]), NAMED[name])
             case ast.Attribute(value=receiver, attr=name):
                 event = self.value(receiver)
                 if not _is_event(event):

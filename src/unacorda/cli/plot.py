@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from unacorda.checks import demand
-from unacorda.cli import ledgers, params, render
+from unacorda.cli import params, render
 from unacorda.cli.account import GRAMMAR, check_neighbors
 from unacorda.cli.audit import read_scores
 from unacorda.cli.errors import EXIT_CODES
+from unacorda.cli.ledger import chosen, dataset_option, ledger_option, opened
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.query.expressions.quoting import escape
@@ -281,12 +282,12 @@ def _sampled(event: Event, rate: float) -> Event:
             return PoissonSampled(event=event, rate=rate)
 
 
-@_kind("What was spent over time, of --dataset in --ledger.", ledgers.ledger, ledgers.dataset)
+@_kind("What was spent over time, of --dataset in --ledger.", ledger_option, dataset_option)
 def budget(*, ledger: str | None, dataset: str | None) -> Drawn:
     """The spend of an account."""
     demand(ledger is not None, "--ledger", None, expected="--ledger, which keeps the account")
-    with ledgers.opened(str(ledger), must_exist=True) as book:
-        names = ledgers.chosen(book, dataset)
+    with opened(str(ledger), must_exist=True) as book:
+        names = chosen(book, dataset)
         expected = f"--dataset, one of {', '.join(names) or 'none'}"
         demand(len(names) == 1, "--dataset", None, expected=expected)
         return spending(book, names[0], now=dt.datetime.now(dt.UTC))

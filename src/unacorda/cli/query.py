@@ -15,7 +15,7 @@ import click
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
-from unacorda.cli.ledgers import AccountOptions, account, accounts, opened
+from unacorda.cli.ledger import AccountOptions, account, accounts, opened
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import SEARCH_SHARE, Price
 from unacorda.cli.question import CommandQuestion, DataFile, data

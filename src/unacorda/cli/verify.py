@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from unacorda.checks import demand
-from unacorda.cli import ledgers, params, render
+from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.ledger import dataset_option, ledger_option, opened
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cann
     short_help="Compute question, event and price of a release again, without the data.",
 )
 @click.argument("file", metavar="FILE", type=params.FILE, help="A release as JSON.")
-@ledgers.ledger
-@ledgers.dataset
+@ledger_option
+@dataset_option
 @params.json_option
 def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
     """The verb; its help is `HELP`."""
@@ -71,7 +72,7 @@ def _verified(text: str, ledger: str | None, dataset: str | None) -> Verificatio
 
     if ledger is None:
         return verify_record(text)
-    with ledgers.opened(ledger, must_exist=True) as book:
+    with opened(ledger, must_exist=True) as book:
         return verify_record(text, ledger=book, dataset=dataset)
 
 
