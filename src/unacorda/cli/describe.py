@@ -14,7 +14,7 @@ import click
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import AccountOptions, account, opened
-from unacorda.cli.output import check_page, check_record, output, stored
+from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.query import UNKEPT
 from unacorda.cli.question import DataFile, data, known_rows
 from unacorda.query.expressions.quoting import escape
@@ -89,9 +89,9 @@ def describe(
     unit = whose.unit(request)
     file.look()
     if html is not None:
-        check_page(html, overwrite=overwrite)
+        check_target(html, "page", overwrite=overwrite)
     if output is not None:
-        check_record(output, overwrite=overwrite)
+        check_target(output, "record", overwrite=overwrite)
     options: dict[str, Any] = {"unit": unit, "columns": facts}
     if account.ledger is None:
         found = _looked(file, request, budget=request, **options)

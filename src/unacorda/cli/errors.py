@@ -255,22 +255,15 @@ def unit_hint(request: Any, budget: object) -> str:
     """
     from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-    options, limit = "--epsilon", "epsilon=0.5"
-    kinds: list[type[PureDP | ApproxDP | ZCDP | GDP]] = [PureDP]
-    taken: tuple[type, ...] = (PureDP,)
-    match budget:
-        case ApproxDP():
-            limit, taken = "epsilon=0.5,delta=1e-8", (PureDP, ApproxDP)
-            options = "--epsilon, with --delta or without"
-            kinds = [ApproxDP, PureDP]
-        case ZCDP():
-            options, kinds = "--rho", [ZCDP, PureDP]
-            limit, taken = "rho=0.1", (PureDP, ApproxDP, ZCDP, GDP)
-        case GDP():
-            options, kinds = "--mu or --epsilon", [GDP, PureDP]
-            limit, taken = "mu=0.5", (PureDP, GDP)
-        case _:
-            pass  # every account takes pure DP
+    # By the account's kind: options, a limit, kinds to look for, and what such an account takes.
+    pure = "--epsilon", "epsilon=0.5", [PureDP], (PureDP,)
+    both = "--epsilon, with --delta or without", "epsilon=0.5,delta=1e-8"
+    known: dict[type, tuple[str, str, list[Any], tuple[type, ...]]] = {
+        ApproxDP: (*both, [ApproxDP, PureDP], (PureDP, ApproxDP)),
+        ZCDP: ("--rho", "rho=0.1", [ZCDP, PureDP], (PureDP, ApproxDP, ZCDP, GDP)),
+        GDP: ("--mu or --epsilon", "mu=0.5", [GDP, PureDP], (PureDP, GDP)),
+    }
+    options, limit, kinds, taken = known.get(type(budget), pure)  # all take pure DP
     if isinstance(request, taken):  # a question would not have been refused
         return f"The limit of a sub-account is written as the account's budget, such as {limit}."
     for kind in kinds:

@@ -8,7 +8,7 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from unacorda.query.results.release import Release
 
 __all__ = [
-    "check_page",
-    "check_record",
     "check_target",
     "output",
     "stored",
     "write_release",
 ]
 
-_ENDINGS = (".csv", ".json", ".parquet")
+_ENDINGS = {
+    "table": (".csv", ".json", ".parquet"),
+    "record": (".json",),
+    "page": (".html", ".htm"),
+}
 
 
 def output(description: str, *, replaces: str = "--output") -> Decorator:
@@ -41,25 +43,23 @@ def output(description: str, *, replaces: str = "--output") -> Decorator:
     return lambda verb: target(overwrite(verb))
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
+def check_target(path: Path, kind: Literal["table", "record", "page"], *, overwrite: bool) -> None:
     """Find out before anything is spent whether the answer can be stored.
 
-    Raises InvalidParameter for another ending, a folder that is not there or not writable and,
-    without `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
+    kind: a release as a table, the record of a look, or a page of it. Raises InvalidParameter for
+    another ending, a folder that is not there or not writable and, without `overwrite`, a file that
+    is; MissingExtra where Parquet needs pyarrow.
     """
-    _check_new(path, "--output", _ENDINGS, overwrite=overwrite)
+    option = "--html" if kind == "page" else "--output"
+    known = path.suffix.lower() in _ENDINGS[kind]
+    demand(known, option, str(path), expected=f"a file in {', '.join(_ENDINGS[kind])}")
+    fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
+    expected = "a file in a folder that exists and can be written to"
+    demand(fits, option, str(path), expected=expected)
+    new = overwrite or not path.exists()
+    demand(new, option, str(path), expected="a file that does not exist yet, or --overwrite")
     if path.suffix.lower() == ".parquet":
         require("pyarrow", extra="frames")
-
-
-def check_record(path: Path, *, overwrite: bool) -> None:
-    """The same for the record of a look."""
-    _check_new(path, "--output", (".json",), overwrite=overwrite)
-
-
-def check_page(path: Path, *, overwrite: bool) -> None:
-    """The same for a page that is written with `write_page`."""
-    _check_new(path, "--html", (".html", ".htm"), overwrite=overwrite)
 
 
 def stored(answer: Release | Description, path: Path) -> bool:
@@ -79,16 +79,6 @@ def stored(answer: Release | Description, path: Path) -> bool:
     cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
     notice(escape(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
     return True
-
-
-def _check_new(path: Path, option: str, endings: tuple[str, ...], *, overwrite: bool) -> None:
-    known = path.suffix.lower() in endings
-    demand(known, option, str(path), expected=f"a file in {', '.join(endings)}")
-    fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
-    expected = "a file in a folder that exists and can be written to"
-    demand(fits, option, str(path), expected=expected)
-    new = overwrite or not path.exists()
-    demand(new, option, str(path), expected="a file that does not exist yet, or --overwrite")
 
 
 def write_release(release: Release, path: Path) -> None:
@@ -113,25 +103,14 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def _content(release: Release, ending: str) -> bytes:
-    match ending:
-        case ".json":
-            return f"{release.to_json()}\n".encode()
-        case ".parquet":
-            return _parquet(release)
-        case _:
-            return _csv(release)
-
-
-def _csv(release: Release) -> bytes:
+    if ending == ".json":
+        return f"{release.to_json()}\n".encode()
+    if ending == ".parquet":
+        sink = io.BytesIO()
+        require("pyarrow.parquet", extra="frames").write_table(release.to_arrow(), sink)
+        return sink.getvalue()
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, fieldnames=release.columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(release.to_dicts())
     return text.getvalue().encode()
-
-
-def _parquet(release: Release) -> bytes:
-    parquet = require("pyarrow.parquet", extra="frames")
-    sink = io.BytesIO()
-    parquet.write_table(release.to_arrow(), sink)
-    return sink.getvalue()

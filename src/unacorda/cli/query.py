@@ -188,7 +188,7 @@ def query(
         _explain(question, account, as_json=as_json)
         return None
     if output is not None:
-        check_target(output, overwrite=overwrite)
+        check_target(output, "table", overwrite=overwrite)
     release = _answered(question, account)
     if account.ledger is None:
         render.notice(UNKEPT.format(asked="answer"))
