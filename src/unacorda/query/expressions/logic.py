@@ -52,28 +52,30 @@ def _any_nullable(values: Iterable[Value]) -> bool:
     return any(value.nullable for value in values)
 
 
-def _comparable(operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Operands of one kind. Bare NULLs alone are compared as truth values."""
-    return of_one_kind(operands, otherwise=Kind.BOOLEAN)
+def _condition(
+    sql: str, *, of: Kind | None = None, nullable: bool | None = None
+) -> Callable[..., Value]:
+    """A condition on operands of a kind, or of any one kind that they share.
 
+    sql: with {0} and so on for the operands, {name} for the operator; nullable: as the operands are
+    by default. Bare NULLs alone are compared as truth values.
+    """
 
-def _compare(node: Operation, *operands: Value) -> Value:
-    a, b = _comparable(operands)
-    return _truth(f"({a.sql} {node.name} {b.sql})", nullable=a.nullable or b.nullable)
+    def rule(node: Operation, *operands: Value) -> Value:
+        values = (
+            of_one_kind(operands, otherwise=Kind.BOOLEAN)
+            if of is None
+            else [of_kind(one, of) for one in operands]
+        )
+        found = sql.format(*(value.sql for value in values), name=node.name)
+        return _truth(found, nullable=_any_nullable(values) if nullable is None else nullable)
 
-
-def _distinct(node: Operation, *operands: Value) -> Value:
-    return replace(_compare(node, *operands), nullable=False)
-
-
-def _between(_: Operation, *operands: Value) -> Value:
-    a, low, high = _comparable(operands)
-    return _truth(f"({a.sql} BETWEEN {low.sql} AND {high.sql})")
+    return rule
 
 
 def _in(_: Operation, *operands: Value) -> Value:
-    first, *choices = _comparable(operands)
-    return _truth(f"({first.sql} IN ({', '.join(choice.sql for choice in choices)}))")
+    first, *choices = of_one_kind(operands, otherwise=Kind.BOOLEAN)
+    return _truth(f"({first.sql} IN ({_listed(choices)}))")
 
 
 def _is_null(_: Operation, operand: Value) -> Value:
@@ -84,21 +86,6 @@ def _connected(node: Operation, *operands: Value) -> Value:
     values = [of_kind(operand, Kind.BOOLEAN) for operand in operands]
     sql = f" {node.name} ".join(value.sql for value in values)
     return _truth(f"({sql})", nullable=_any_nullable(values))
-
-
-def _not(_: Operation, operand: Value) -> Value:
-    truth = of_kind(operand, Kind.BOOLEAN)
-    return _truth(f"(NOT {truth.sql})", nullable=truth.nullable)
-
-
-def _like(node: Operation, *operands: Value) -> Value:
-    text, pattern = _texts(operands)
-    return _truth(f"({text.sql} {node.name} {pattern.sql})", nullable=text.nullable)
-
-
-def _text_test(node: Operation, *operands: Value) -> Value:
-    values = _texts(operands)
-    return _truth(_called(node, values), nullable=_any_nullable(values))
 
 
 # ---- choices -----------------------------------------------------------------------------------
@@ -345,15 +332,20 @@ def _join(node: Operation, *operands: Value) -> Value:
 
 
 LOGIC: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compare),
-    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _distinct),
-    "BETWEEN": _between,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _condition("({0} {name} {1})")),
+    **dict.fromkeys(
+        ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"),
+        _condition("({0} {name} {1})", nullable=False),
+    ),
+    "BETWEEN": _condition("({0} BETWEEN {1} AND {2})", nullable=True),
     "IN": _in,
     "IS NULL": _is_null,
     **dict.fromkeys(("AND", "OR"), _connected),
-    "NOT": _not,
-    **dict.fromkeys(("LIKE", "ILIKE"), _like),
-    **dict.fromkeys(("STARTS_WITH", "ENDS_WITH", "CONTAINS"), _text_test),
+    "NOT": _condition("(NOT {0})", of=Kind.BOOLEAN),
+    **dict.fromkeys(("LIKE", "ILIKE"), _condition("({0} {name} {1})", of=Kind.TEXT)),
+    "STARTS_WITH": _condition("starts_with({0}, {1})", of=Kind.TEXT),
+    "ENDS_WITH": _condition("ends_with({0}, {1})", of=Kind.TEXT),
+    "CONTAINS": _condition("contains({0}, {1})", of=Kind.TEXT),
     "CASE": _case,
     "SWITCH": _switch,
     "COALESCE": _coalesce,

@@ -540,7 +540,6 @@ RULES: dict[type[object], _Rule] = {
     exp.Coalesce: (_list("COALESCE"), "this expressions"),
     exp.Least: (_list("LEAST"), "this expressions ignore_nulls"),
     exp.Greatest: (_list("GREATEST"), "this expressions ignore_nulls"),
-    exp.Nullif: _two("NULLIF"),
     exp.Cast: (_cast, "this to"),
     exp.TryCast: (_cast, "this to safe"),
     exp.DPipe: _two("||", others="safe"),
@@ -560,12 +559,7 @@ RULES: dict[type[object], _Rule] = {
     exp.Sub: (_sum("-"), "this expression"),
     exp.Round: (_round, "this decimals"),
     exp.Log: (_log, "this expression"),
-    exp.Trunc: _one("TRUNC"),
-    exp.Atan2: _two("ATAN2"),
     exp.Pi: (_operation("PI"), ""),
-    exp.StartsWith: _two("STARTS_WITH"),
-    exp.EndsWith: _two("ENDS_WITH"),
-    exp.Contains: _two("CONTAINS"),
     exp.Concat: (_list("CONCAT", most=_MOST_PARTS), "expressions safe coalesce"),
     exp.ConcatWs: (_joined_with, "expressions safe coalesce"),
     exp.Substring: (
@@ -595,7 +589,6 @@ RULES: dict[type[object], _Rule] = {
     exp.DateTrunc: (_operation("DATE_TRUNC", "this", option=_unit), "this unit"),
     exp.TimestampTrunc: (_operation("DATE_TRUNC", "this", option=_unit), "this unit"),
     exp.DateAdd: (_date_add, "this expression"),
-    exp.LastDay: _one("LAST_DAY"),
     exp.TimeToStr: (_format, "this format"),
     exp.StrToTime: (_parsed_time, "this format"),
     exp.Date: (_operation("TRY_CAST", "this", option="DATE"), "this"),
@@ -609,19 +602,22 @@ RULES: dict[type[object], _Rule] = {
     exp.Week: _part("WEEK"),
     exp.WeekOfYear: _part("WEEK"),
     **{
-        kind: _one(kind.__name__.upper())
+        kind: _one(kind.sql_names()[0])
         for kind in (
-            *(exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Cbrt, exp.Ln, exp.Exp),
-            *(exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan),
-            *(exp.Radians, exp.Degrees),
-            *(exp.Lower, exp.Upper, exp.Length, exp.Dayname, exp.Monthname),
+            *(exp.Abs, exp.Floor, exp.Ceil, exp.Trunc, exp.Sign, exp.Sqrt, exp.Cbrt, exp.Ln),
+            *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan),
+            *(exp.Radians, exp.Degrees, exp.Lower, exp.Upper, exp.Length),
+            *(exp.Dayname, exp.Monthname, exp.LastDay),
         )
     },
     **{
-        kind: _part(kind.__name__.upper())
-        for kind in (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute)
+        kind: _two(kind.sql_names()[0])
+        for kind in (exp.Atan2, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Nullif)
     },
-    exp.Second: _part("SECOND"),
+    **{
+        kind: _part(kind.sql_names()[0])
+        for kind in (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second)
+    },
 }
 """By the kind of node how it is read, and the arguments of it that are known."""
 

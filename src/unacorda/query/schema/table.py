@@ -10,7 +10,6 @@ value that does not convert is NULL, in every reading, and no reading ever raise
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from unacorda.query.expressions.conversions import (
     rounded,
     stepped,
 )
+from unacorda.query.expressions.errors import resembling
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.quoting import double, folded, identifier, twin
 from unacorda.query.expressions.types import SMALLEST, Column, Expression, Kind
@@ -218,15 +218,13 @@ class TableSchema:
     def _unknown(self, name: object, argument: str) -> InvalidParameter:
         usable = (label for label, leaves in self.leaves.items() if leaves)
         known = list(dict.fromkeys((*self.derived, *usable)))
+        expected = f"a column of table {self.table!r}: {', '.join(known)}"
         if isinstance(name, str) and name in self:
             known_types = "a column of numbers, text, booleans, dates or instants"
             expected = _MENDS.get(self.types.get(name, ""), known_types)
-            return InvalidParameter(argument, name, expected=expected)
-        close = difflib.get_close_matches(str(name), known, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        return InvalidParameter(
-            argument, name, expected=f"a column of table {self.table!r}: {', '.join(known)}{hint}"
-        )
+        elif close := resembling(str(name), known).strip():
+            expected += f" ({close})"
+        return InvalidParameter(argument, name, expected=expected)
 
 
 def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[ColumnReading, ...]:
@@ -361,8 +359,13 @@ def identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Identi
     schema: the engine's type of each column. Raises InvalidParameter, and UnsafeExpression for what
     is not row-wise.
     """
-    found = name if name in schema else _expressed(name, scope)
-    return _column(found, schema[found]) if isinstance(found, str) else found
+    if name in schema:
+        return _column(name, schema[name])
+    expression = scope.parse(name, argument="unit")
+    leaves = scope.used(expression.columns)
+    if leaves and expression.sql == identifier(leaves[0].name):
+        return _column(leaves[0].label, schema[leaves[0].label])
+    return _expressed(name, expression, leaves, scope.facts)
 
 
 def _column(name: str, sql_type: str) -> Identity:
@@ -386,19 +389,20 @@ def _column(name: str, sql_type: str) -> Identity:
     return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
 
 
-def _expressed(text: str, scope: TableSchema) -> Identity | str:
-    """The row-wise expression in which people are distinguished, or the column that is all of it.
+def _expressed(
+    text: str,
+    expression: Expression,
+    leaves: tuple[ColumnReading, ...],
+    facts: Mapping[str, Fact],
+) -> Identity:
+    """The row-wise expression in which people are distinguished.
 
-    Numbers are ids as floats are: only where they are whole and below 2^53. Raises UnsafeExpression
-    and InvalidParameter as `TableSchema.parse` does, and for one of another type, of no column, or
-    of a column with public bounds, beyond which all people would be one.
+    Numbers are ids as floats are: only where they are whole and below 2^53. Raises InvalidParameter
+    for one of another type, of no column, or of a column with public bounds, beyond which all
+    people would be one.
     """
-    expression = scope.parse(text, argument="unit")
-    leaves = scope.used(expression.columns)
     for leaf in leaves:
-        if expression.sql == identifier(leaf.name):
-            return leaf.label
-        if isinstance(scope.facts.get(leaf.label), Bounds):
+        if isinstance(facts.get(leaf.label), Bounds):
             raise InvalidParameter(
                 "unit",
                 text,
