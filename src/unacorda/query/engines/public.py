@@ -25,15 +25,6 @@ __all__ = [
     "read_public_table",
 ]
 
-_TYPES = {
-    Kind.NUMBER: "DOUBLE",
-    Kind.INTEGER: "DOUBLE",
-    Kind.TEXT: "VARCHAR",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "TIMESTAMP",
-}
-
 
 def evaluated(
     columns: Mapping[str, tuple[Column, Sequence[Any]]], expressions: Sequence[Expression]
@@ -47,7 +38,7 @@ def evaluated(
     parts = [f"unnest($lines::BIGINT[]) AS {line}"]  # longer than the name of any column
     for number, (column, values) in enumerate(columns.values()):
         lists[f"c{number}"] = list(values)
-        parts.append(f"unnest($c{number}::{_TYPES[column.kind]}[]) AS {identifier(column.name)}")
+        parts.append(f"unnest($c{number}::{column.kind.sql_type}[]) AS {identifier(column.name)}")
     asked = ", ".join(expression.sql for expression in expressions)
     with _cursor() as cursor:
         found = cursor.execute(

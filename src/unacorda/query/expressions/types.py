@@ -43,6 +43,8 @@ class Kind(enum.Enum):
     def __init__(self, name: str) -> None:
         self.numeric = name in ("number", "integer")
         """Whether arithmetic applies."""
+        self.sql_type = "DOUBLE" if self.numeric else "VARCHAR" if name == "text" else name.upper()
+        """The engine's type of a column of it."""
 
     @staticmethod
     def of(value: float | str | dt.date) -> Kind:

@@ -33,15 +33,6 @@ __all__ = [
     "of_one_kind",
 ]
 
-_TYPES = {
-    Kind.NUMBER: "DOUBLE",
-    Kind.INTEGER: "DOUBLE",
-    Kind.TEXT: "VARCHAR",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "TIMESTAMP",
-}
-
 
 class KindMismatch(Exception):
     """Parts of different kinds meet; `parse` turns it into InvalidParameter."""
@@ -193,7 +184,7 @@ def _common_kind(values: tuple[Value, ...]) -> Kind | None:
     target = next((kind for kind in (Kind.TIMESTAMP, Kind.DATE) if kind in met), Kind.NUMBER)
     raise KindMismatch(
         f"parts of one kind: {described(first)} meets {described(other).removesuffix(',')}; "
-        f"write TRY_CAST({text_of(text.node)[:60]} AS {_TYPES[target]})"
+        f"write TRY_CAST({text_of(text.node)[:60]} AS {target.sql_type})"
     )
 
 
@@ -202,7 +193,7 @@ def as_kind(value: Value, kind: Kind) -> Value:
     if value.kind == kind:
         return value
     if value.kind is None:
-        return replace(value, sql=f"CAST(NULL AS {_TYPES[kind]})", kind=kind)
+        return replace(value, sql=f"CAST(NULL AS {kind.sql_type})", kind=kind)
     if value.kind == Kind.INTEGER and kind == Kind.NUMBER:
         return replace(value, kind=kind)
     if value.kind == Kind.DATE and kind == Kind.TIMESTAMP:
@@ -262,5 +253,5 @@ def _cast(value: Value, kind: Kind) -> str:
     if value.kind in (Kind.DATE, Kind.TIMESTAMP) and kind.numeric:
         return "use EXTRACT or DATE_DIFF to get a number, and x + INTERVAL 7 DAY to move a date"
     whole = kind == Kind.INTEGER and value.kind != Kind.TEXT
-    name = "INTEGER" if whole else _TYPES[kind]
+    name = "INTEGER" if whole else kind.sql_type
     return f"write TRY_CAST({text_of(value.node)[:60]} AS {name})"
