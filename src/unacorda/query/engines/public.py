@@ -17,7 +17,7 @@ from unacorda.query.engines.compile import KeyCountSql, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.engine import KeyedRows, Tallies, find_keys, tallied
 from unacorda.query.expressions.quoting import identifier
-from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.expressions.types import Column, Expression
 
 __all__ = [
     "PublicTables",

@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from unacorda.errors import InvalidParameter
+from unacorda import checks
 
 __all__ = [
     "LARGEST",
@@ -96,16 +96,13 @@ class Column:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or not encodable(self.name):
-            raise InvalidParameter(
-                "name", self.name, expected="a name of at least one character, without U+0000"
-            )
+        named = self.name and encodable(self.name)
+        expected = "a name of at least one character, without U+0000"
+        checks.demand(named, "name", self.name, expected=expected)
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
-        if not self.lower <= self.upper:  # also false where one is NaN
-            raise InvalidParameter(
-                "lower", self.lower, expected=f"a number that is at most upper={self.upper}"
-            )
+        expected = f"a number that is at most upper={self.upper}"  # NaN is not
+        checks.demand(self.lower <= self.upper, "lower", self.lower, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

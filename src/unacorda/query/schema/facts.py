@@ -113,12 +113,11 @@ def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     that are one number in float64, in which values are held.
     """
     low, high = checks.exact("lower", lower), checks.exact("upper", upper)
-    if low >= high:
-        raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
-    if max(abs(low), abs(high)) > _FARTHEST or high - low < _NEAREST:
-        raise InvalidParameter("upper", upper, expected="ends up to 1e100, 1e-100 or more apart")
-    if float(low) == float(high):
-        raise InvalidParameter("upper", upper, expected="a float64 above that of the lower bound")
+    checks.demand(low < high, "lower", lower, expected=f"a number below upper={upper!r}")
+    fits = max(abs(low), abs(high)) <= _FARTHEST and high - low >= _NEAREST
+    checks.demand(fits, "upper", upper, expected="ends up to 1e100, 1e-100 or more apart")
+    expected = "a float64 above that of the lower bound"
+    checks.demand(float(low) != float(high), "upper", upper, expected=expected)
     return low, high
 
 
@@ -128,17 +127,14 @@ def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
     Raises InvalidParameter naming the first key that cannot stand; warns where two texts are the
     same to the eye (equal after Unicode NFC) but differ in their code points.
     """
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidParameter(argument, values, expected="a list of public values")
+    checks.demand(_is_list(values), argument, values, expected="a list of public values")
     keys = tuple(plain_key(argument, value) for value in itertools.islice(values, MOST_KEYS + 1))
-    if len(keys) > MOST_KEYS:
-        raise InvalidParameter(argument, "a longer list", expected=f"at most {MOST_KEYS:,} values")
-    if not keys:
-        raise InvalidParameter(argument, list(keys), expected="at least one value")
-    kinds = {type(key) for key in keys if key is not None}
-    if len(kinds) > 1:
-        names = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidParameter(argument, keys, expected=f"values of one type, not {names}")
+    few = len(keys) <= MOST_KEYS
+    checks.demand(few, argument, "a longer list", expected=f"at most {MOST_KEYS:,} values")
+    checks.demand(keys, argument, [], expected="at least one value")
+    kinds = sorted({type(key).__name__ for key in keys if key is not None})
+    expected = f"values of one type, not {' and '.join(kinds)}"
+    checks.demand(len(kinds) <= 1, argument, keys, expected=expected)
     if len(set(keys)) < len(keys):
         again = next(key for key, times in Counter(keys).items() if times > 1)
         raise InvalidParameter(argument, again, expected="no value twice in the list of keys")
@@ -150,6 +146,10 @@ def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
             stacklevel=3,
         )
     return keys
+
+
+def _is_list(values: object) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes)
 
 
 def plain_key(argument: str, value: object) -> Key:
@@ -211,21 +211,18 @@ def dates(
     ['2024-01-01', '2024-02-01', '2024-03-01']
     """
     start, end = _date("first", first), _date("last", last)
-    if end < start:
-        raise InvalidParameter("last", last, expected=f"a date from {start} on")
+    checks.demand(start <= end, "last", last, expected=f"a date from {start} on")
     if every in _MONTHS:
         step = _MONTHS[every]
         months = range(_month(start) // step * step, _month(end) + 1, step)
         return tuple(dt.date(month // 12, month % 12 + 1, 1) for month in months)
-    if every not in {"day", "week"}:
-        raise InvalidParameter(
-            "every", every, expected="'day', 'week', 'month', 'quarter' or 'year'"
-        )
+    expected = "'day', 'week', 'month', 'quarter' or 'year'"
+    checks.demand(every in {"day", "week"}, "every", every, expected=expected)
     step = 7 if every == "week" else 1
     begin = start.toordinal() - (start.weekday() if every == "week" else 0)
     days = range(max(begin, 1), end.toordinal() + 1, step)
-    if len(days) > MOST_KEYS:
-        raise InvalidParameter("last", last, expected=f"at most {MOST_KEYS:,} dates")
+    few = len(days) <= MOST_KEYS
+    checks.demand(few, "last", last, expected=f"at most {MOST_KEYS:,} dates")
     return tuple(map(dt.date.fromordinal, days))
 
 
@@ -255,28 +252,25 @@ def key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
 def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
     """Keys of several columns, given as tuples, checked."""
     expected = f"a list of tuples, one value for each of {', '.join(columns)}"
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidParameter("keys", keys, expected=expected)
+    checks.demand(_is_list(keys), "keys", keys, expected=expected)
     rows = [
         tuple(key) if isinstance(key, tuple | list) else None
         for key in itertools.islice(keys, MOST_KEYS + 1)
     ]
     check_few([rows])
-    if not rows or any(row is None or len(row) != len(columns) for row in rows):
-        raise InvalidParameter("keys", keys, expected=expected)
+    fits = rows and all(row is not None and len(row) == len(columns) for row in rows)
+    checks.demand(fits, "keys", keys, expected=expected)
     names = [f"keys[{name!r}]" for name in columns]
     whole = [tuple(map(plain_key, names, row)) for row in rows if row is not None]
     for index, name in enumerate(names):
         # Distinguished by type too: 1 and True are equal.
         found = dict.fromkeys((type(row[index]), row[index]) for row in whole)
         check_keys(name, [key for _, key in found])
-    if len(set(whole)) < len(whole):
-        raise InvalidParameter("keys", keys, expected="no key twice")
+    checks.demand(len(set(whole)) == len(whole), "keys", keys, expected="no key twice")
     return tuple(whole)
 
 
 def check_few(lists: Sequence[Sequence[object]]) -> None:
     """Raise InvalidParameter where all combinations are too many."""
     cells = math.prod(map(len, lists))
-    if cells > MOST_KEYS:
-        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")
+    checks.demand(cells <= MOST_KEYS, "keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")

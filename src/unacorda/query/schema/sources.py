@@ -53,10 +53,10 @@ class Csv:
     def __post_init__(self) -> None:
         for name, sign in (("delimiter", self.delimiter), ("quote", self.quote)):
             single = checks.is_text(sign) and len(sign) == 1 and sign.isascii()
-            if not single or sign in "\r\n\0":
-                raise InvalidParameter(name, sign, expected="one ASCII character")
-        if self.delimiter == self.quote:
-            raise InvalidParameter("quote", self.quote, expected="another sign than the delimiter")
+            fits = single and sign not in "\r\n\0"
+            checks.demand(fits, name, sign, expected="one ASCII character")
+        expected = "another sign than the delimiter"
+        checks.demand(self.delimiter != self.quote, "quote", self.quote, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +204,7 @@ def _computed(name: str, compute: Callable[[], Any]) -> Frame:
 def _from_text(name: str, text: str) -> Opened:
     if "::" in text:
         path, _, table = text.partition("::")
-        if not table:
-            raise InvalidParameter(f"tables[{name!r}]", text, expected="'file.duckdb::table'")
+        checks.demand(table, f"tables[{name!r}]", text, expected="'file.duckdb::table'")
         return DatabaseTable(file=Fingerprint.of(os.path.abspath(path)), table=table)
     plain = text.lower().removesuffix(".gz")
     ending = next((ending for ending in _ENDINGS if plain.endswith(ending)), None)

@@ -133,12 +133,8 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         again = twin(self.names)
-        if again is not None:
-            raise InvalidParameter(
-                f"tables[{self.table!r}]",
-                again,
-                expected="column names that differ by more than capitals",
-            )
+        expected = "column names that differ by more than capitals"
+        checks.demand(again is None, f"tables[{self.table!r}]", again, expected=expected)
 
     def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
         """The expression, with each untyped column read as its use needs.
@@ -146,8 +142,8 @@ class TableSchema:
         Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the readings
         that come first.
         """
-        if not isinstance(text, str):
-            raise InvalidParameter(argument, text, expected="an expression in SQL, as text")
+        is_text = isinstance(text, str)
+        checks.demand(is_text, argument, text, expected="an expression in SQL, as text")
         columns = {
             **{n: [leaf.column for leaf in leaves] for n, leaves in self.leaves.items() if leaves},
             **{name: [column] for name, column in self.derived.items()},
@@ -253,10 +249,9 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
             kinds = [Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP]
         case None:
             pass
-    if not _convertible(native, kinds[0]):
-        raise InvalidParameter(
-            f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {base}"
-        )
+    fits = _convertible(native, kinds[0])
+    expected = f"a declaration that fits the type {base}"
+    checks.demand(fits, f"columns[{name!r}]", fact, expected=expected)
     return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
 
 
@@ -381,10 +376,8 @@ def _column(name: str, sql_type: str) -> Identity:
         base, sql = "VARCHAR", f"TRY_CAST({sql} AS VARCHAR)"
     elif base == "VARCHAR":
         sql = by_code_point(sql)
-    elif base not in INTEGERS | TEXTS | {"DATE", "DECIMAL"}:
-        raise InvalidParameter(
-            "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
-        )
+    expected = f"a column of whole numbers, text, UUIDs or dates, not {base}"
+    checks.demand(base in INTEGERS | TEXTS | {"DATE", "DECIMAL"}, "id", name, expected=expected)
     leaf = ColumnReading(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
     return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
 
@@ -402,24 +395,20 @@ def _expressed(
     people would be one.
     """
     for leaf in leaves:
-        if isinstance(facts.get(leaf.label), Bounds):
-            raise InvalidParameter(
-                "unit",
-                text,
-                expected=f"an expression of columns without Bounds: beyond those of {leaf.label!r} "
-                "all people would be one",
-            )
+        expected = (
+            f"an expression of columns without Bounds: beyond those of {leaf.label!r} all people "
+            "would be one"
+        )
+        bounded = isinstance(facts.get(leaf.label), Bounds)
+        checks.demand(not bounded, "unit", text, expected=expected)
     sql, made = f"({expression.sql})", "DATE"
     if expression.kind.numeric:
         sql, made = _whole(sql), "BIGINT"
     elif expression.kind is Kind.TEXT:
         sql, made = by_code_point(sql), "VARCHAR"
-    if not leaves or expression.kind in (Kind.BOOLEAN, Kind.TIMESTAMP):
-        raise InvalidParameter(
-            "unit",
-            text,
-            expected="an expression of columns that gives whole numbers, text or dates",
-        )
+    fits = leaves and expression.kind not in (Kind.BOOLEAN, Kind.TIMESTAMP)
+    expected = "an expression of columns that gives whole numbers, text or dates"
+    checks.demand(fits, "unit", text, expected=expected)
     return Identity(sql=sql, leaves=leaves, type=made)
 
 
@@ -443,16 +432,11 @@ def scopes_of(
     """
     every = {name for schema in schemas.values() for name in schema}
     for name, fact in facts.items():
-        if not isinstance(fact, Bounds | Categories | Dates | Text):
-            raise InvalidParameter(
-                f"columns[{name!r}]",
-                fact,
-                expected="unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()",
-            )
-        if name not in every:
-            raise InvalidParameter(
-                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
-            )
+        is_fact = isinstance(fact, Bounds | Categories | Dates | Text)
+        expected = "unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()"
+        checks.demand(is_fact, f"columns[{name!r}]", fact, expected=expected)
+        expected = f"a column of the tables: {', '.join(sorted(every))}"
+        checks.demand(name in every, "columns", name, expected=expected)
     tables = [table for table in schemas if table not in public]
     return {
         table: scope_of(

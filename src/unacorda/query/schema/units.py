@@ -34,12 +34,11 @@ class Auto:
     most: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Guarantee):
-            raise InvalidParameter(
-                "budget", self.budget, expected="a guarantee such as unacorda.PureDP(0.1)"
-            )
-        if checks.positive_integer(most=self.most) > _MOST_ROWS:
-            raise InvalidParameter("most", self.most, expected=f"at most {_MOST_ROWS:,}")
+        is_guarantee = isinstance(self.budget, Guarantee)
+        expected = "a guarantee such as unacorda.PureDP(0.1)"
+        checks.demand(is_guarantee, "budget", self.budget, expected=expected)
+        few = checks.positive_integer(most=self.most) <= _MOST_ROWS
+        checks.demand(few, "most", self.most, expected=f"at most {_MOST_ROWS:,}")
 
 
 def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
@@ -105,9 +104,9 @@ class Person:
         by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
         if isinstance(id, Mapping):
             by_table = tuple((table, _names(named)) for table, named in id.items())
-            if len({len(named) for _, named in by_table}) != 1:
-                expected = "for every table as many columns as for the others"
-                raise InvalidParameter("id", id, expected=expected)
+            alike = len({len(named) for _, named in by_table}) == 1
+            expected = "for every table as many columns as for the others"
+            checks.demand(alike, "id", id, expected=expected)
         search = max_rows if isinstance(max_rows, Auto) else None
         _assign(
             self,
@@ -119,9 +118,9 @@ class Person:
             search=search,
             by_table=by_table,
         )
-        if self.max_rows is None and len(self.limits) < 2:
-            others = "".join(f", not {name}={value}" for name, value in self.limits.items())
-            raise InvalidParameter("max_rows", None, expected=_BOUNDED + others)
+        bounded = self.max_rows is not None or len(self.limits) == 2
+        others = "".join(f", not {name}={value}" for name, value in self.limits.items())
+        checks.demand(bounded, "max_rows", None, expected=_BOUNDED + others)
         if self.all_rows > _MOST_ROWS:
             raise InvalidParameter(
                 "max_groups",
@@ -177,9 +176,9 @@ class Person:
         if not self.by_table:
             return self
         named = dict(self.by_table)
-        if table not in named or not set(named) <= {table, *(tables or named)}:
-            expected = f"the id of every table: {', '.join(map(repr, tables)) or repr(table)}"
-            raise InvalidParameter("unit", dict(self.by_table), expected=expected)
+        fits = table in named and set(named) <= {table, *(tables or named)}
+        expected = f"the id of every table: {', '.join(map(repr, tables)) or repr(table)}"
+        checks.demand(fits, "unit", named, expected=expected)
         return self._but(id=named[table], by_table=())
 
     @property
@@ -360,22 +359,19 @@ def _assign(unit: Person, **fields: Any) -> None:
 
 def _names(id: object) -> tuple[str, ...]:
     names = tuple(id) if isinstance(id, tuple | list) else (id,)
-    if not names or not all(checks.is_text(name) for name in names):
-        raise InvalidParameter(
-            "id",
-            id,
-            expected="a column or an expression, several in a tuple, or such by table in a mapping",
-        )
-    if len(set(names)) < len(names):
-        raise InvalidParameter("id", id, expected="columns or expressions that differ")
-    return tuple(str(name) for name in names)
+    named = names and all(map(checks.is_text, names))
+    expected = "a column or an expression, several in a tuple, or such by table in a mapping"
+    checks.demand(named, "id", id, expected=expected)
+    differ = len(set(names)) == len(names)
+    checks.demand(differ, "id", id, expected="columns or expressions that differ")
+    return tuple(map(str, names))
 
 
 def _limit(name: str, value: int | None) -> int | None:
     if value is None:
         return None
-    if checks.positive_integer(**{name: value}) > _MOST_ROWS:
-        raise InvalidParameter(name, value, expected=f"at most {_MOST_ROWS:,}")
+    few = checks.positive_integer(**{name: value}) <= _MOST_ROWS
+    checks.demand(few, name, value, expected=f"at most {_MOST_ROWS:,}")
     return int(value)
 
 
