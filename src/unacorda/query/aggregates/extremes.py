@@ -127,7 +127,8 @@ def max(  # noqa: A001  # the public word is unacorda.max
     >>> max("age", 0, 120).side
     'max'
     """
-    return _extreme("max", column, lower, upper, resolution=resolution, weight=weight)
+    chosen = given(lower, upper, resolution=resolution, weight=weight)
+    return Extreme(column=column, side="max", **chosen)
 
 
 def min(  # noqa: A001  # the public word is unacorda.min
@@ -145,18 +146,5 @@ def min(  # noqa: A001  # the public word is unacorda.min
     >>> min("age", 0, 120).side
     'min'
     """
-    return _extreme("min", column, lower, upper, resolution=resolution, weight=weight)
-
-
-def _extreme(
-    side: Literal["min", "max"],
-    column: str,
-    lower: Number | None,
-    upper: Number | None,
-    *,
-    resolution: Number | None,
-    weight: Number,
-) -> Extreme:
-    return Extreme(
-        column=column, side=side, **given(lower, upper, resolution=resolution, weight=weight)
-    )
+    chosen = given(lower, upper, resolution=resolution, weight=weight)
+    return Extreme(column=column, side="min", **chosen)

@@ -54,7 +54,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -144,19 +144,14 @@ class Margins:
     @cached_property
     def nodes(self) -> tuple[dict[tuple[Key, ...], int], ...]:
         """Of each level the nodes by their parts of keys, in the order of the first cells."""
-        found = []
-        for level in self.levels:
-            parts = dict.fromkeys(tuple(key[place] for place in level) for key in self.keys)
-            found.append({part: number for number, part in enumerate(parts)})
-        return tuple(found)
+        parts = (dict.fromkeys(_parts(level, self.keys)) for level in self.levels)
+        return tuple({node: number for number, node in enumerate(nodes)} for nodes in parts)
 
     @cached_property
     def node_of(self) -> tuple[Integers, ...]:
         """Of each level the node that a cell lies in."""
         return tuple(
-            np.array(
-                [nodes[tuple(key[place] for place in level)] for key in self.keys], dtype=np.int64
-            )
+            np.array([nodes[part] for part in _parts(level, self.keys)], dtype=np.int64)
             for level, nodes in zip(self.levels, self.nodes, strict=True)
         )
 
@@ -278,22 +273,20 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) 
     """
     if kind is None:
         return
+    columns, expected = [dict.fromkeys(column) for column in zip(*keys, strict=True)], ""
     if kind not in {"rollup", "cube"}:
-        raise InvalidParameter("margins", kind, expected="'rollup', 'cube' or None")
-    columns = [dict.fromkeys(column) for column in zip(*keys, strict=True)]
-    if kind == "cube" and found > 1:
-        raise InvalidParameter(
-            "margins",
-            kind,
-            expected="private keys of one column at most, since the combinations of several that "
-            "are found are no full table: write margins='rollup', or list the keys of the others",
+        expected = "'rollup', 'cube' or None"
+    elif kind == "cube" and found > 1:
+        expected = (
+            "private keys of one column at most, since the combinations of several that are found "
+            "are no full table: write margins='rollup', or list the keys of the others"
         )
-    if kind == "cube" and tuple(itertools.product(*columns)) != tuple(keys):
-        raise InvalidParameter(
-            "margins", kind, expected="keys as a mapping of lists, or margins='rollup'"
-        )
-    if kind == "cube" and len(columns) + found > _MOST_COLUMNS:
-        raise InvalidParameter("margins", kind, expected=f"at most {_MOST_COLUMNS} columns")
+    elif kind == "cube" and tuple(itertools.product(*columns)) != tuple(keys):
+        expected = "keys as a mapping of lists, or margins='rollup'"
+    elif kind == "cube" and len(columns) + found > _MOST_COLUMNS:
+        expected = f"at most {_MOST_COLUMNS} columns"
+    if expected:
+        raise InvalidParameter("margins", kind, expected=expected)
 
 
 def check_level_weights(
@@ -329,6 +322,11 @@ def _levels(kind: str, columns: int) -> tuple[Places, ...]:
     if kind == "rollup":
         return tuple(tuple(width[:count]) for count in range(columns + 1))
     return tuple(s for count in range(columns + 1) for s in itertools.combinations(width, count))
+
+
+def _parts(level: Places, keys: Sequence[tuple[Key, ...]]) -> Iterator[tuple[Key, ...]]:
+    """What keys hold in the columns of a level."""
+    return (tuple(key[place] for place in level) for key in keys)
 
 
 def _centred(table: Floats, level: Places, inner: Places) -> Floats:

@@ -71,7 +71,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform
 from unacorda.privacy import events
 from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, is_below
-from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight
+from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight, spread
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
@@ -111,18 +111,9 @@ class _ChainCell:
         cell: int, bins: PlaceBins, total: int, wanted: Sequence[Fraction], rate: Fraction
     ) -> _ChainCell:
         """Bins that are the finer, the nearer they are to where a cut is sought."""
-        lows, sizes, weights, before = bins.of(bins.sizes > 0)
-        line = _ChainCell(
-            cell=cell,
-            total=total,
-            stretches=PlaceBins(
-                lows << PLACES_LOG2,
-                sizes << PLACES_LOG2,
-                weights * row_weight(),
-                before * row_weight(),
-            ),
-            starts=np.arange(len(lows)),
-        )
+        stretches = spread(bins.of(bins.sizes > 0))
+        starts = np.arange(len(stretches.lows))
+        line = _ChainCell(cell=cell, total=total, stretches=stretches, starts=starts)
         for _ in range(_ROUNDS):
             low, high = (_fineness(ranks, line, wanted, float(rate)) for ranks in line.ranks())
             pieces = np.ceil(np.minimum(high - low, _PIECES)).astype(np.int64)

@@ -93,6 +93,7 @@ __all__ = [
     "moves_of",
     "plan_for",
     "row_weight",
+    "spread",
 ]
 
 Integers = NDArray[np.int64]
@@ -445,13 +446,19 @@ def row_weight() -> int:
     return 1 << PLACES_LOG2 + SLOTS_LOG2
 
 
+def spread(bins: PlaceBins) -> PlaceBins:
+    """All places of the same, and rows by weight, spread evenly over those of their point."""
+    weight = row_weight()
+    lows, sizes = bins.lows << PLACES_LOG2, bins.sizes << PLACES_LOG2
+    return PlaceBins(lows, sizes, bins.weights * weight, bins.before * weight)
+
+
 def _all_places(bins: PlaceBins, *, unit: int) -> PlaceBins:
     """All places of every cell; in 64 bits where losses by weight, in such units, fit."""
     most = int((bins.before + bins.weights).max(initial=0))
     kind = object if (most * unit).bit_length() > _WIDEST else np.int64
-    lows, sizes = bins.lows << PLACES_LOG2, bins.sizes << PLACES_LOG2
-    weights, before = (rows.astype(kind) * row_weight() for rows in (bins.weights, bins.before))
-    return PlaceBins(lows, sizes, weights, before)
+    weights, before = bins.weights.astype(kind), bins.before.astype(kind)
+    return spread(bins._replace(weights=weights, before=before))
 
 
 class _Edge(NamedTuple):
