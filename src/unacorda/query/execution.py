@@ -353,7 +353,7 @@ def read_request(
         (one,) = together.queries
         wanted = targets_of(errors, one, argument="errors")
         request_price(budget, account)  # refuses a budget of another unit
-        (assumed,) = assumed_of([one], assuming, account=account)
+        assumed = assumed_of(one, assuming, account=account)
         one, budget = split_for(one, wanted, budget, assumed)
         together = dataclasses.replace(together, queries=(one,))
     return Request(together=together, selects=tuple(selects), budget=budget)

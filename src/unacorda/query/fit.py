@@ -39,7 +39,7 @@ from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
-from unacorda.query.engines.engine import Admitted, HeldRows, sql_of
+from unacorda.query.engines.engine import Admitted, Engine, HeldRows, sql_of
 from unacorda.query.engines.fit_sums import (
     Counted,
     FitRelation,
@@ -135,18 +135,15 @@ class FitRows:
 
     def relation(self) -> FitRelation:
         """The bounded rows that have all their numbers; the weight may be missing."""
-        *features, target = [self._held_in(one) for one in self.found]
-        weight = None if self.weight is None else self._held_in(self.weight)
+        columns = {text: f"v{place}" for place, text in enumerate(self.query.inputs)}
+        *features, target = [columns[one.sql] for one in self.found]
+        weight = None if self.weight is None else columns[self.weight.sql]
         return FitRelation.bounded(features, target, weight=weight)
 
     def held(self, asked: Admitted) -> HeldRows:
         """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
         keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
         return asked.engine.hold(asked, keep=keep)
-
-    def _held_in(self, expression: Expression) -> str:
-        """The column of the bounded rows that holds an expression."""
-        return f"v{self.query.inputs.index(expression.sql)}"
 
 
 def rows_of(
@@ -165,13 +162,14 @@ def rows_of(
         raise InvalidParameter("features", features, expected="a list of columns or expressions")
     found = [_number(one, query, argument="features") for one in features]
     found.append(_number(target, query, argument="target"))
-    weighed = None if weight is None else _weight(weight, query)
+    weights = {} if weight is None else {weight: _weight(weight, query)}
     numbers = VectorSum(
-        columns=(*features, target, *([] if weight is None else [weight])),
+        columns=(*features, target, *weights),
         norm=Fraction(1),
-        expressions=(*found, *([] if weighed is None else [weighed])),
+        expressions=(*found, *weights.values()),
     )
     asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
+    (weighed,) = weights.values() or (None,)
     return FitRows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
 
 
@@ -399,8 +397,10 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
         unit=rows.query.unit,
     )
     commit = partial(context.ledger.commit, reservation)
-    scans = _Scans(rows=rows, asked=admitted, bits=context.bits, commit=commit)
-    with closing(scans):
+    with closing(rows.held(admitted)) as held:
+        scans = _Scans(
+            rows=rows, engine=admitted.engine, held=held, bits=context.bits, commit=commit
+        )
         model.fit_table(NoisyTable.of(rows, scans, whole=whole))
     return model
 
@@ -420,7 +420,10 @@ class _Rehearsal:
         counted: GDP | None,
     ) -> Answers:
         """Very many rows, and sums of nothing."""
-        self._check(counts_of(relation, columns, wishes, number=counted is not None))
+        engine, asked = self.asked.engine, self.asked
+        statement = sql_of(asked, engine, Statement)
+        for select, _ in counts_of(relation, columns, wishes, number=counted is not None).selects:
+            engine.check(self.rows.query, dataclasses.replace(statement, counts=select))
         answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
         for wish in wishes:
             noise = noise_of(wish, self.rows.query.reach).standard_deviation
@@ -430,12 +433,6 @@ class _Rehearsal:
     def kept(self, relation: FitRelation) -> FitRelation:
         """As it is: nothing is computed."""
         return relation
-
-    def _check(self, asked: Counted) -> None:
-        statement = sql_of(self.asked, self.asked.engine, Statement)
-        for select, _ in asked.selects:
-            bounded = dataclasses.replace(statement, counts=select)
-            self.asked.engine.check(self.rows.query, bounded)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -447,10 +444,10 @@ class _Scans:
     """
 
     rows: FitRows
-    asked: Admitted
+    engine: Engine
+    held: HeldRows
     bits: RandomBits
     commit: Callable[[], None]
-    _held: HeldRows | None = None
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
     _committed: bool = False
@@ -480,37 +477,26 @@ class _Scans:
 
     def kept(self, relation: FitRelation) -> FitRelation:
         """The same rows, computed once where there is room, in place of those kept before."""
-        if self._number * len(relation.columns) > self.asked.engine.room:
+        if self._number * len(relation.columns) > self.engine.room:
             return relation
         name = f"rows{len(self._kept)}"
-        self._there.keep(name, relation.text)
-        self._there.forget(self._kept[-1])
+        self.held.keep(name, relation.text)
+        self.held.forget(self._kept[-1])
         self._kept.append(name)
-        self.asked.engine.check_sources()
+        self.engine.check_sources()
         return relation.kept(name)
 
     def _read(self, asked: Counted) -> list[int]:
         """All integers; the first scan commits the charge."""
         found: list[int] = []
         for select, measures in asked.selects:
-            exact = self._there.run(select, measures=measures).sums
-            self.asked.engine.check_sources()
+            exact = self.held.run(select, measures=measures).sums
+            self.engine.check_sources()
             if not self._committed:
                 self.commit()
                 self._committed = True
             found += [column[0] if column else 0 for column in exact]
         return found
-
-    def close(self) -> None:
-        """Forget all rows."""
-        if self._held is not None:
-            self._held.close()
-
-    @property
-    def _there(self) -> HeldRows:
-        if self._held is None:
-            self._held = self.rows.held(self.asked)
-        return self._held
 
 
 def _asks(model: Any) -> Guarantee:

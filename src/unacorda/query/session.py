@@ -346,7 +346,7 @@ class Session:
             self._context, query, some, assuming=assuming, keys=keys, level_weights=level_weights
         )
         (one,) = asked.together.queries
-        (assumed,) = assumed_of([one], assuming, account=self._budget)
+        assumed = assumed_of(one, assuming, account=self._budget)
         return least_budget(one, make, targets_of(error, one), assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:

@@ -9,19 +9,19 @@ limits on a person's rows and without them. The private tables are not touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.base import Assumed, Assumption
-from unacorda.query.allocation import Allocation, allocate_together
+from unacorda.query.allocation import Allocation, allocate
 from unacorda.query.engines.compile import SqlContext, compile_found, compile_query
-from unacorda.query.engines.exact_counts import Given, with_found_keys
+from unacorda.query.engines.exact_counts import Given, answers_of, with_found_keys
 from unacorda.query.engines.public import PublicTables
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.codec import decode
@@ -35,14 +35,12 @@ from unacorda.query.schema.table import plain_type
 from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = [
-    "SAMPLE",
     "Assume",
     "SimulatedBias",
     "SimulatedColumn",
     "assumed_of",
     "check_assumption",
     "simulated",
-    "sources_of",
 ]
 
 
@@ -89,8 +87,6 @@ class Assume(Assumption):
         >>> Assume.from_table(last_year).rows
         3
         """
-        from unacorda.query.engines.public import PublicTables  # loads DuckDB
-
         if not is_table(table):
             raise InvalidParameter(
                 "table", table, expected="a file (CSV, Parquet, unacorda.Csv) or a data frame"
@@ -114,7 +110,7 @@ class Assume(Assumption):
         return cls(rows=rows, values=values, table=table)
 
 
-def sources_of(query: Query, assuming: Assume) -> dict[str, object]:
+def _sources_of(query: Query, assuming: Assume) -> dict[str, object]:
     """The tables to try a question out on, by their names in it; its public ones are themselves.
 
     Raises InvalidParameter for a question about several private tables, or a part of the people.
@@ -238,26 +234,19 @@ def _shown(key: Key) -> str:
     return "NULL" if key is None else str(key)
 
 
-def assumed_of(
-    queries: Sequence[Query], assuming: Assume | None, *, account: Guarantee
-) -> list[Assumed]:
-    """By question, what is assumed of the numbers that each aggregate's error depends on.
+def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> Assumed:
+    """What is assumed of the numbers that each aggregate's error depends on.
 
     account: keys that are private are assumed to be those which all of it would find in the public
     table. Raises InvalidParameter for a table that the question cannot be asked of, and
     SourceUnreadable.
     """
     if assuming is None or assuming.table is None:
-        return [dict.fromkeys(query.aggregates, assuming) for query in queries]
-    found = []
-    for query in queries:
-        allocation = None
-        if query.private is not None:
-            (allocation,) = allocate_together([query], account, weights=[Fraction(1)])
-        with closing(PublicTables(sources_of(query, assuming))) as tables:
-            asked = _on_public(query, allocation, tables)
-            found.append(_assumed(asked, _limits(query, asked), tables))
-    return found
+        return dict.fromkeys(query.aggregates, assuming)
+    allocation = None if query.private is None else allocate(query, account)
+    with closing(PublicTables(_sources_of(query, assuming))) as tables:
+        asked, unit = _on_public(query, allocation, tables)
+        return _assumed(asked, unit, tables)
 
 
 def simulated(
@@ -268,16 +257,15 @@ def simulated(
     allocation: the noise of the question. The bias is None where rows are protected, which have no
     limits. Raises as `assumed_of` does.
     """
-    with closing(PublicTables(sources_of(query, assuming))) as tables:
-        asked = _on_public(query, allocation, tables)
-        unit = _limits(query, asked)
+    with closing(PublicTables(_sources_of(query, assuming))) as tables:
+        asked, unit = _on_public(query, allocation, tables)
         assumed = _assumed(asked, unit, tables)
         if not isinstance(unit, Person):
             return assumed, None
         if asked.lines != 1 or not asked.keys:
             return assumed, SimulatedBias(keys=(), columns={})
         limited = _answers(asked, unit, tables)
-        most = max((n for known in assumed.values() for n in _per_person(known)), default=1)
+        most = max((n for k in assumed.values() if k for n in k.rows_per_person or ()), default=1)
         unlimited = _answers(asked, _with_rows(unit, most), tables)
     columns = {}
     for name, aggregate in asked.aggregates.items():
@@ -288,11 +276,13 @@ def simulated(
                 unlimited=unlimited[column],
                 noise=forecast.standard_error,
             )
-    return assumed, SimulatedBias(keys=tuple(asked.released_keys), columns=columns)
+    return assumed, SimulatedBias(keys=asked.released_keys, columns=columns)
 
 
-def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables) -> Query:
-    """The same question of the public table, whatever its types, with all its keys."""
+def _on_public(
+    query: Query, allocation: Allocation | None, tables: PublicTables
+) -> tuple[Query, Unit]:
+    """The same question of the public table, whatever its types, with all its keys and limits."""
     stated = query.to_dict()
     for table, columns in _columns_of(stated):
         types = tables.schema[table]
@@ -317,13 +307,14 @@ def _on_public(query: Query, allocation: Allocation | None, tables: PublicTables
                     fact |= {"lower": min(low, fact["lower"]), "upper": max(high, fact["upper"])}
     asked = question_of(stated)
     if asked.private is None:
-        return asked
+        return asked, asked.limited
     assert allocation is not None
     assert allocation.rule is not None
     context = SqlContext(unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
     found = compile_found(asked, context)
     with closing(tables.keyed(found)) as held:
-        return with_found_keys(asked, held, rule=allocation.rule, bits=SeededBits(0))[0]
+        answered, *_ = with_found_keys(asked, held, rule=allocation.rule, bits=SeededBits(0))
+    return answered, query.limited
 
 
 def _columns_of(stated: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -337,53 +328,29 @@ def _columns_of(stated: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
             yield step["lookup"], step["columns"]
 
 
-def _limits(query: Query, asked: Query) -> Unit:
-    """The unit with all its limits; asked: the same question with all its keys."""
-    return asked.limited if query.private is None else query.limited
-
-
 def _with_rows(unit: Person, most: int) -> Person:
     """The same people, with so many rows and no other limit."""
     return Person(unit.id, max_rows=most, neighbors=unit.neighbors)
 
 
-def _per_person(known: Assumption | None) -> Sequence[int]:
-    return () if known is None or known.rows_per_person is None else known.rows_per_person
-
-
-class _PublicRows:
-    """The rows of a question on public tables, with the limits of a unit."""
-
-    def __init__(self, query: Query, tables: PublicTables, *, unit: Unit) -> None:
-        self.query, self.tables = query, tables
-        context = SqlContext(unit=unit, scan=tables.scan, salt=0)
-        self.statement = compile_query(query, context)
-
-    def read(self, select: str) -> list[tuple[Any, ...]]:
-        """A SELECT over `held`."""
-        return self.tables.rows(select, keys=self.statement.keys, held=self.statement.bounded)
-
-    def count(self, where: str = "true") -> int:
-        """How many rows there are."""
-        ((found,),) = self.read(f"SELECT count(*) FROM held WHERE {where}")
-        return int(found)
-
-    def per_person(self, ids: int) -> list[int]:
-        """How many rows each person has."""
-        names = ", ".join(f"u{place}" for place in range(ids))
-        return [n for (n,) in self.read(f"SELECT count(*) FROM held GROUP BY {names}")]
+def _bounded(query: Query, unit: Unit, tables: PublicTables) -> Callable[[str], list[Any]]:
+    """What a SELECT gives over `held`, the rows of a question with the limits of a unit."""
+    statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
+    return partial(tables.rows, keys=statement.keys, held=statement.bounded)
 
 
 def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:
     """What public tables say of the rows that would count, and of rows per person before that."""
     if not query.keys:
         return dict.fromkeys(query.aggregates)
-    kept = _PublicRows(query, tables, unit=unit)
+    read = _bounded(query, unit, tables)
     per_person, share = None, None
     if isinstance(unit, Person):
-        before = _PublicRows(query, tables, unit=_with_rows(unit, _ALL_ROWS))
-        per_person = before.per_person(len(unit.id)) or None
-        share = None if per_person is None else kept.count() / before.count()
+        all_rows = _bounded(query, _with_rows(unit, _ALL_ROWS), tables)
+        ids = ", ".join(f"u{place}" for place in range(len(unit.id)))
+        per_person = [n for (n,) in all_rows(f"SELECT count(*) FROM held GROUP BY {ids}")] or None
+        ((kept,),) = read("SELECT count(*) FROM held")
+        share = None if per_person is None else kept / sum(per_person)
     found: dict[str, Assumption | None] = {}
     for name, aggregate in query.aggregates.items():
         columns = {
@@ -391,10 +358,10 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:
             for label, expression in zip(aggregate.assumes, aggregate.expressions, strict=False)
         }
         present = " AND ".join(f"isfinite({value})" for value in columns.values()) or "true"
-        rows = kept.count(present)
+        ((rows,),) = read(f"SELECT count(*) FROM held WHERE {present}")
         sample = []
         if columns and rows:
-            sample = kept.read(
+            sample = read(
                 f"SELECT {', '.join(columns.values())} FROM held WHERE {present} "
                 f"ORDER BY hash(held) LIMIT {SAMPLE}"
             )
@@ -413,13 +380,12 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:
 def _answers(query: Query, unit: Unit, tables: PublicTables) -> dict[str, tuple[float | None, ...]]:
     """The answers by column, almost without noise."""
     statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
-    reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
+    reach = Reach.of(unit, cells=query.cells)
+    noises = {name: one.noise(_SILENT, reach) for name, one in query.aggregates.items()}
+    silent = Allocation(request=_SILENT, spends=_SILENT, reach=reach, noises=noises)
     given = Given.of(query, tables.tallies(statement))
-    answers: dict[str, tuple[float | None, ...]] = {}
-    for name, aggregate in query.aggregates.items():
-        noise = aggregate.noise(_SILENT, reach)
-        for part, answer in aggregate.answers(given.exact(name), noise, bits).items():
-            answers[f"{name}{part}"] = tuple(
-                float(v) if isinstance(v, int | float) else None for v in answer.values
-            )
-    return answers
+    answers = answers_of(query, silent, given.exact, SeededBits(0))
+    return {
+        name: tuple(float(v) if isinstance(v, int | float) else None for v in answer.values)
+        for name, answer in answers.items()
+    }
