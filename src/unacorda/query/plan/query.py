@@ -56,6 +56,7 @@ __all__ = [
     "answer_columns",
     "members_of",
     "naming",
+    "place_of",
     "read_together",
     "scans_of",
     "weights_of",
@@ -621,6 +622,15 @@ def naming(name: str) -> Iterator[None]:
     else:
         return
     raise named
+
+
+def place_of(name: str | int, names: tuple[str, ...]) -> int:
+    """Which of several questions is meant by its name or number; InvalidParameter for none."""
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    if isinstance(name, int) and -len(names) <= name < len(names):
+        return name
+    raise InvalidParameter("name", name, expected=f"one of {', '.join(map(repr, names))}")
 
 
 def members_of(questions: object) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
-from unacorda.query.plan.query import Query, QueryBatch
+from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.words import FoundKeys, rows_in_words
 from unacorda.query.schema.units import Person
@@ -419,12 +419,8 @@ class Explanations:
         return Outlook.joined({name: one.outlook for name, one in self.members.items()})
 
     def __getitem__(self, name: str | int) -> Explanation:
-        names = list(self.members)
-        if isinstance(name, str) and name in self.members:
-            return self.members[name]
-        if isinstance(name, int) and -len(names) <= name < len(names):
-            return self.members[names[name]]
-        raise InvalidParameter("name", name, expected=f"one of {', '.join(map(repr, names))}")
+        names = tuple(self.members)
+        return self.members[names[place_of(name, names)]]
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.members.values())

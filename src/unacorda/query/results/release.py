@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
@@ -18,7 +17,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.query import BatchPosition, Query
+from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
@@ -196,18 +195,18 @@ class Release:
                 table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
             else:
                 table |= self.labels(name)
-                shown = answer.clamped()
-                table[name] = [
-                    f"{_shown(low)} to {_shown(high)}"
-                    if answer.is_range
-                    else _estimate(value, low, high)
-                    if usable
-                    else NOTHING
-                    for value, low, high, usable in zip(
-                        shown.values, shown.lower, shown.upper, shown.usable, strict=True
-                    )
-                ]
+                table[name] = _estimates(answer)
         return table
+
+
+def _estimates(answer: Answer) -> list[str]:
+    """The values of a column as text, possible ones, with their intervals."""
+    shown = answer.clamped()
+    if answer.is_range:
+        ends = zip(shown.lower, shown.upper, strict=True)
+        return [f"{_shown(low)} to {_shown(high)}" for low, high in ends]
+    lines = zip(shown.values, shown.lower, shown.upper, shown.usable, strict=True)
+    return [_estimate(v, low, high) if usable else NOTHING for v, low, high, usable in lines]
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> str:
@@ -228,15 +227,20 @@ def _finite(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        if not math.isfinite(value):
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case float() if not math.isfinite(value):
             return str(value)
-        if value == round(value) and abs(value) < 1e15:
-            return f"{value:,.0f}"
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-    if isinstance(value, bool) or value is None:
-        return "NULL" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+        case float():
+            whole = value == round(value) and abs(value) < 1e15
+            return f"{value:,.0f}" if whole or abs(value) >= 10_000 else f"{value:.4g}"
+        case int():
+            return f"{value:,}"
+        case _:
+            return escape(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -273,12 +277,7 @@ class Batch:
         return self.releases[0].event
 
     def __getitem__(self, name: str | int) -> Release:
-        if isinstance(name, str) and name in self.names:
-            return self.releases[self.names.index(name)]
-        if isinstance(name, int) and -len(self.names) <= name < len(self.names):
-            return self.releases[name]
-        known = ", ".join(map(repr, self.names))
-        raise InvalidParameter("name", name, expected=f"one of the batch's: {known}")
+        return self.releases[place_of(name, self.names)]
 
     def __iter__(self) -> Iterator[Release]:
         return iter(self.releases)

@@ -25,13 +25,10 @@ from unacorda.query.plan.relation import (
     Step,
 )
 from unacorda.query.schema.facts import MOST_KEYS
+from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = [
-    "FoundKeys",
-    "provenance",
-    "rows_in_words",
-]
+__all__ = ["FoundKeys", "provenance", "rows_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,21 +131,16 @@ def provenance(
         f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
         for name, aggregate in query.aggregates.items()
     ]
-    together = []
+    lines = [protects]
     if place is not None:
-        together.append(
+        lines.append(
             f"Question {place.name!r} of {len(place.together.names):,} that were asked together: "
             f"{cost} is for all of them, once."
         )
-    keys = FoundKeys.of(query, allocation)
-    return (
-        protects,
-        *together,
-        *rows_in_words(query),
-        *([] if keys is None else keys.sentences),
-        *noises,
-        _READING,
-    )
+    lines += rows_in_words(query)
+    if (keys := FoundKeys.of(query, allocation)) is not None:
+        lines += keys.sentences
+    return (*lines, *noises, _READING)
 
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
@@ -156,7 +148,7 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
     lines = _lines_of(query.rows, query.names, query.limited)
     if query.public_groups:
         names = ", ".join(group.label for group in query.public_groups)
-        count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"
+        count = _some(len(query.keys), "public key")
         lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
     if query.margins is not None:
         lines.append(f"sum over columns ({query.margins}); all tables add up")
@@ -173,11 +165,7 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
 
     names: the identifiers of the columns that are used in the end.
     """
-    lines = [
-        f"read {leaf.label} as {leaf.column.kind.value}; what does not convert is missing"
-        for leaf in rows.leaves(names)
-        if leaf.converts
-    ]
+    lines = [_reading(leaf, leaf.label) for leaf in rows.leaves(names) if leaf.converts]
     before: list[str] = []
     for side, needed in rows.of_sides(names):
         before.append(f"take the rows of {side.scope.table}")
@@ -190,22 +178,26 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
     steps = []
     for number, step in enumerate(rows.steps, start=1):
         if number - 1 == rows.multiplying and isinstance(unit, Person):
-            person, most = ", ".join(rows.scope.ids), _count(unit.all_rows)
+            person, most = ", ".join(rows.scope.ids), _some(unit.all_rows, "row")
             steps.append(
                 f"keep at most {most} of each person ({person}), "
                 "chosen at random, before any row becomes several; how many rows go is not known"
             )
-        steps.append(_line(step) + _grown(rows, step, number, unit))
+        grows = isinstance(step, Explode | Lookup) and step.most > 1
+        steps.append(_line(step) + (_most(rows, rows.steps[:number], unit) if grows else ""))
         if isinstance(step, Lookup):
             wanted = rows.wanted(names)
             steps += [
-                f"read {leaf.label} of {step.table} as {leaf.column.kind.value}; what does not "
-                "convert is missing"
+                _reading(leaf, f"{leaf.label} of {step.table}")
                 for choices in step.leaves.values()
                 for leaf in choices
                 if leaf.converts and leaf.name in wanted
             ]
     return [*before, *lines, *steps]
+
+
+def _reading(leaf: ColumnReading, named: str) -> str:
+    return f"read {named} as {leaf.column.kind.value}; what does not convert is missing"
 
 
 def _matched(source: Matched) -> list[str]:
@@ -223,7 +215,7 @@ def _matched(source: Matched) -> list[str]:
     one, two = source.max_rows
     lines.append(
         f"join the rows of each person in {left.table} with theirs in {right.table}, on {named}; "
-        f"{rest}: one person has at most {_count(one * two)}"
+        f"{rest}: one person has at most {_some(one * two, 'row')}"
     )
     return lines
 
@@ -240,7 +232,7 @@ def _line(step: Step) -> str:
                 f"its first {step.most:,} parts"
             )
         case PeoplePart(label=label, key=key, keys=keys, max_parts=most):
-            parts = "1 part" if most == 1 else f"{most:,} parts"
+            parts = _some(most, "part")
             return (
                 f"keep the rows of the part where {label} is {key!r}, one of {len(keys):,}: of "
                 f"people who are bound to it, each to at most {parts}, the same for every question"
@@ -251,27 +243,17 @@ def _line(step: Step) -> str:
             return f"join with {table} (public) on {on}: a row meets at most {step.most:,}; {rest}"
 
 
-def _grown(rows: Relation, step: Step, number: int, unit: Unit) -> str:
-    if not isinstance(step, Explode | Lookup) or step.most <= 1:
-        return ""
-    return _most(rows, rows.steps[:number], unit)
-
-
 def _most(rows: Relation, steps: tuple[Step, ...], unit: Unit) -> str:
     """How many rows of these one unit has, and whether that matters."""
     here = Relation(source=rows.source, scope=rows.scope, steps=steps)
     if not isinstance(unit, Person):
-        return f": one row of the table counts as at most {_count(here.most or 1)}"
+        return f": one row of the table counts as at most {_some(here.most or 1, 'row')}"
     if here.multiplying is not None:
         most = unit.all_rows * here.copies
-        return f": one person has at most {_count(most)}, which are bound again afterwards"
+        return f": one person has at most {_some(most, 'row')}, which are bound again afterwards"
     if here.most is None:
         return ": a person's rows, however many, are bound afterwards"
-    return f": one person has at most {_count(here.most)}, which are bound afterwards"
-
-
-def _count(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows:,} rows"
+    return f": one person has at most {_some(here.most, 'row')}, which are bound afterwards"
 
 
 def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
@@ -281,8 +263,8 @@ def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
     ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
 many rows go is not known',)
     """
-    steps, person = steps_of(unit, cells=cells), f"each person ({', '.join(unit.id)})"
-    unknown = "chosen at random{}; how many rows go is not known"
+    steps, person = steps_of(unit, cells=cells), f"of each person ({', '.join(unit.id)})"
+    unknown = "how many rows go is not known"
     lines = []
     if unit.search is not None:
         lines.append(
@@ -290,17 +272,16 @@ many rows go is not known',)
             f"session was opened, for {unit.search.budget}"
         )
     if steps.groups is not None:
-        lines.append(
-            f"keep at most {_some(steps.groups, 'group')} of {person}, {unknown.format('')}"
-        )
+        groups = _some(steps.groups, "group")
+        lines.append(f"keep at most {groups} {person}, chosen at random; {unknown}")
     if steps.each is not None:
         where = "" if cells == 1 else " in each group"
-        lines.append(
-            f"keep at most {_some(steps.each, 'row')} of {person}{where}, {unknown.format('')}"
-        )
+        rows = _some(steps.each, "row")
+        lines.append(f"keep at most {rows} {person}{where}, chosen at random; {unknown}")
     if steps.rows is not None:
-        everywhere = unknown.format(", over all groups together")
-        lines.append(f"keep at most {_some(steps.rows, 'row')} of {person}, {everywhere}")
+        rows = _some(steps.rows, "row")
+        everywhere = "chosen at random, over all groups together"
+        lines.append(f"keep at most {rows} {person}, {everywhere}; {unknown}")
     return tuple(lines)
 
 
