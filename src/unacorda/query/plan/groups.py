@@ -215,10 +215,18 @@ def grouped(
         raise InvalidParameter(
             "keys", sorted(map(str, keys)), expected=f"one list for each of {tuple(columns)}"
         )
-    private, found = _private(keys)
+    given = keys.items() if isinstance(keys, Mapping) else ()
+    found = {name: how for name, how in given if isinstance(how, PrivateKeys)}
+    if len(set(found.values())) > 1:
+        raise InvalidParameter(
+            "keys",
+            list(found.values()),
+            expected="the same private_keys(...) for all columns: they are found together",
+        )
+    private = next(iter(found.values()), None)
     public = [name for name in columns if name not in found]
     if private is not None:
-        keys = {name: values for name, values in keys.items() if name not in found}
+        keys = {name: values for name, values in given if name not in found}
     listed = _keys(scope, public, keys) if public else ((),)
     if private is not None and len(listed) > _MOST_BESIDE:
         raise InvalidParameter(
@@ -233,23 +241,8 @@ def grouped(
     return tuple(groups), listed, private
 
 
-def _private(keys: Any) -> tuple[PrivateKeys | None, frozenset[str]]:
-    """How private keys are found, and the columns that have them."""
-    if not isinstance(keys, Mapping):
-        return None, frozenset()
-    asked = {name: how for name, how in keys.items() if isinstance(how, PrivateKeys)}
-    if len(set(asked.values())) > 1:
-        raise InvalidParameter(
-            "keys",
-            list(asked.values()),
-            expected="the same private_keys(...) for all columns: they are found together",
-        )
-    return next(iter(asked.values()), None), frozenset(asked)
-
-
 def _keys(scope: TableSchema, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
-    if keys is None:
-        keys = {name: _public_values(scope, name) for name in columns}
+    keys = {} if keys is None else keys
     if isinstance(keys, Mapping):
         given = {n: keys[n] if n in keys else _public_values(scope, n) for n in columns}
         lists = [check_keys(f"keys[{name!r}]", given[name]) for name in columns]

@@ -316,7 +316,7 @@ def joined(left: Source, right: Source, join: exp.Join) -> Source:
         new[label] = meant
         columns.setdefault(key, (shown, label))
         qualified[right.qualifier.casefold(), key] = label
-    with placed("JOIN", left.text, errors.of_node(left.text, join)):
+    with left.stepping("JOIN", join):
         query = _with_columns(left.people, right, on, how, new)
     return replace(
         left,
@@ -418,7 +418,7 @@ def united(left: Source, right: Source, tree: exp.Expression) -> Source:
         label = free_name(shown, left.taken | right.taken)
         columns[key] = shown, label
         left, right = (s.derive(label, Name(str(n)), tree) for s, n in ((left, one), (right, two)))
-    with placed("UNION ALL", left.text, errors.of_node(left.text, tree)):
+    with left.stepping("UNION ALL", tree):
         query = left.people.union(right.people)
     return replace(left, query=query, columns=columns, qualified={}, ambiguous=frozenset())
 
