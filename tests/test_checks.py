@@ -92,3 +92,12 @@ def test_text_is_text_that_is_not_empty() -> None:
         False,
         False,
     ]
+
+
+def test_what_does_not_fit_is_refused_under_its_name() -> None:
+    checks.demand([0], "--keys", "A", expected="keys")
+    with pytest.raises(
+        InvalidParameter, match="--keys='A' cannot be used: expected keys"
+    ) as refused:
+        checks.demand([], "--keys", "A", expected="keys")
+    assert (refused.value.argument, refused.value.value) == ("--keys", "A")
