@@ -8,6 +8,7 @@ its own text may show a row. Counts and sums leave as integers; rows never do.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -23,7 +24,13 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.engine import Engine, EngineQuery
-from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
+from unacorda.query.engines.frames import (
+    PARQUET_OPTIONS,
+    columns_of,
+    outermost,
+    parquet_types,
+    scanned,
+)
 from unacorda.query.expressions.quoting import identifier, literal, twin
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import (
@@ -36,7 +43,7 @@ from unacorda.query.schema.sources import (
     locate,
 )
 
-__all__ = ["DuckDB", "csv_scan", "size"]
+__all__ = ["DuckDB", "csv_scan"]
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
@@ -159,6 +166,7 @@ class DuckDB(Engine):
             self._remove()
 
     def _configure(self, *, memory_limit: str, threads: int | None) -> None:
+        limit, size = _memory(memory_limit)
         options = {
             "TimeZone": "'UTC'",
             "temp_directory": literal(self._folder),
@@ -174,11 +182,11 @@ class DuckDB(Engine):
             "preserve_insertion_order": "false",
             # It lets a reader of CSV convert, which leaves lines out where a value does not.
             "disabled_optimizers": "'type_pushdown'",
-            "memory_limit": literal(size(memory_limit)),
+            "memory_limit": literal(limit),
         }
         if threads is not None:
             options["threads"] = str(checks.positive_integer(threads=threads))
-        self._room = _bytes(size(memory_limit)) / _KEPT / 8
+        self._room = size / _KEPT / 8
         for name, value in options.items():
             # A cursor inherits what is set globally, and nothing else.
             self._connection.execute(f"SET GLOBAL {name} = {value}")
@@ -211,18 +219,7 @@ class DuckDB(Engine):
                 self._copy(name, value, number)
 
     def _open_parquet(self, name: str, files: tuple[Fingerprint, ...]) -> None:
-        schemas = []
-        for file in files:
-            self._check_names(name, file.path)
-            try:
-                schemas.append(self._parquet_types(_pattern(file.path)))
-            except (duckdb.Error, RecursionError, LookupError):
-                schemas.append({})
-            if not schemas[-1]:
-                break
-        if not schemas[-1]:
-            path = files[len(schemas) - 1].path
-            raise SourceUnreadable(f"The file {path!r} has no readable Parquet footer.")
+        schemas = [self._parquet_types(name, file.path) for file in files]
         if any(schema != schemas[0] for schema in schemas):
             raise SourceUnreadable(
                 f"The Parquet files of table {name!r} differ in their columns or types."
@@ -232,66 +229,61 @@ class DuckDB(Engine):
         self._scans[name] = scanned(read, schemas[0], parquet=True)
         self.schema[name] = schemas[0]
 
-    def _parquet_types(self, pattern: str) -> dict[str, str]:
-        described = self._describe(f"read_parquet({pattern}, {PARQUET_OPTIONS})")
-        elements = self._connection.execute(
-            "SELECT type, CAST(type_length AS BIGINT), num_children, converted_type, logical_type "
-            f"FROM parquet_schema({pattern})"
-        ).fetchall()
-        return parquet_types(list(described.items()), elements)
-
-    def _check_names(self, name: str, path: str) -> None:
-        """Raise SourceUnreadable where the engine would rename a column of a Parquet file."""
-        try:
-            listed = self._connection.execute(
-                f"SELECT name, num_children FROM parquet_schema({_pattern(path)})"
+    def _parquet_types(self, name: str, path: str) -> dict[str, str]:
+        """The types of a file's columns, none of which the engine would rename."""
+        columns: list[tuple[Any, ...]] = []
+        types: dict[str, str] = {}
+        with contextlib.suppress(duckdb.Error):
+            elements = self._connection.execute(
+                "SELECT name, type, CAST(type_length AS BIGINT), num_children, converted_type, "
+                f"logical_type FROM parquet_schema({_pattern(path)})"
             ).fetchall()
-        except duckdb.Error:
-            return  # it has no footer, which is another fault
-        if twin(_top(listed)) is not None:
+            columns = outermost(elements)
+            read = self._describe(f"read_parquet({_pattern(path)}, {PARQUET_OPTIONS})")
+            types = parquet_types(read, columns)
+        if twin([column for column, *_ in columns]) is not None:
             raise SourceUnreadable(
                 f"The Parquet file {path!r} of table {name!r} has columns of one name (capitals do "
                 "not tell names apart)."
             )
+        if not types:
+            raise SourceUnreadable(f"The file {path!r} has no readable Parquet footer.")
+        return types
 
     def _attach(self, name: str, path: str, table: str, number: int) -> None:
         catalog = f"file{number}"
-        try:
+        opened = False
+        with contextlib.suppress(duckdb.Error):
             self._connection.execute(f"ATTACH {literal(path)} AS {catalog} (READ_ONLY)")
             opened = True
-        except duckdb.Error:
-            opened = False
         if not opened:
             raise SourceUnreadable(f"The file {path!r} is no DuckDB database that can be opened.")
         schema, _, bare = table.rpartition(".")
-        query = "SELECT schema_name, {0}_name FROM duckdb_{0}s() WHERE database_name = $1"
         wanted = (schema or "main", bare)
-        if wanted in self._connection.execute(query.format("view"), [catalog]).fetchall():
-            raise InvalidParameter(
-                f"tables[{name!r}]",
-                f"{path}::{table}",
-                expected="a base table. A view can hide random() or another table: materialise it "
-                "first (CREATE TABLE ... AS SELECT * FROM the_view)",
+        views = self._connection.execute(
+            "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1", [catalog]
+        ).fetchall()
+        tables = self._connection.execute(
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = $1",
+            [catalog],
+        ).fetchall()
+        written = {(schema, table): sql for schema, table, sql in tables}
+        expected = None
+        if wanted in views:
+            expected = (
+                "a base table. A view can hide random() or another table: materialise it first "
+                "(CREATE TABLE ... AS SELECT * FROM the_view)"
             )
-        known = self._connection.execute(query.format("table"), [catalog]).fetchall()
-        if wanted not in known:
-            names = ", ".join(f"{s}.{t}" if s != "main" else t for s, t in known) or "none"
-            raise InvalidParameter(
-                f"tables[{name!r}]", f"{path}::{table}", expected=f"a table of that file: {names}"
+        elif wanted not in written:
+            names = ", ".join(f"{s}.{t}" if s != "main" else t for s, t in written) or "none"
+            expected = f"a table of that file: {names}"
+        elif "GENERATED ALWAYS AS" in written[wanted]:
+            expected = (
+                "a table without generated columns, which can hide random(): materialise it first "
+                "(CREATE TABLE ... AS SELECT * FROM the_table)"
             )
-        written = (
-            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = $1"
-        )
-        if any(
-            (schema, table) == wanted and "GENERATED ALWAYS AS" in sql
-            for schema, table, sql in self._connection.execute(written, [catalog]).fetchall()
-        ):
-            raise InvalidParameter(
-                f"tables[{name!r}]",
-                f"{path}::{table}",
-                expected="a table without generated columns, which can hide random(): materialise "
-                "it first (CREATE TABLE ... AS SELECT * FROM the_table)",
-            )
+        if expected is not None:
+            raise InvalidParameter(f"tables[{name!r}]", f"{path}::{table}", expected=expected)
         table = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
         self.schema[name] = self._describe(table)
         self._scans[name] = scanned(table, self.schema[name])
@@ -299,7 +291,6 @@ class DuckDB(Engine):
     def _copy(self, name: str, value: Any, number: int) -> None:
         """Copy a frame into the engine, so that what the caller changes later has no effect."""
         view, table = f"frame{number}", f"copy{number}"
-        copied = False
         try:
             frame, read = columns_of(name, value)
             columns = ", ".join(f"{sql} AS {identifier(new)}" for new, sql in read.items())
@@ -325,21 +316,6 @@ class DuckDB(Engine):
         return {row[0]: row[1] for row in rows}
 
 
-def _top(elements: Sequence[tuple[str, int | None]]) -> list[str]:
-    """The names of the columns themselves, out of a list of all fields within them.
-
-    elements: each with how many fields follow that are within it, and the whole file first.
-    """
-    found: list[str] = []
-    within = 0  # fields that are still to come of a column
-    for name, children in elements[1:]:
-        if within == 0:
-            found.append(name)
-            within = 1
-        within += (children or 0) - 1
-    return found
-
-
 def _remove(folder: str, process: int) -> None:
     if os.getpid() == process:  # a forked child leaves its parent's folder alone
         shutil.rmtree(folder, ignore_errors=True)
@@ -354,20 +330,15 @@ def _pattern(path: str) -> str:
     return literal(_names(path)[1])
 
 
-def size(memory_limit: object) -> str:
-    """A memory limit that the engine can read and open with."""
-    found = isinstance(memory_limit, str) and _SIZE.fullmatch(memory_limit.strip())
-    if not found or float(found[1]) * _UNITS[found[2].upper()] < _LEAST_MEMORY:
+def _memory(limit: object) -> tuple[str, float]:
+    """A memory limit that the engine can read and open with, and its bytes."""
+    found = _SIZE.fullmatch(limit.strip()) if isinstance(limit, str) else None
+    megabytes = float(found[1]) * _UNITS[found[2].upper()] if found else 0.0
+    if found is None or megabytes < _LEAST_MEMORY:
         raise InvalidParameter(
-            "memory_limit", memory_limit, expected="a size such as '2GB', at least '10MB'"
+            "memory_limit", limit, expected="a size such as '2GB', at least '10MB'"
         )
-    return found[0]
-
-
-def _bytes(memory_limit: str) -> float:
-    found = _SIZE.fullmatch(memory_limit.strip())
-    assert found
-    return float(found[1]) * _UNITS[found[2].upper()] * 1e6
+    return found[0], megabytes * 1e6
 
 
 def csv_scan(source: CsvFile) -> str:

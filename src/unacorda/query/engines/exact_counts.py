@@ -10,11 +10,12 @@ leaves the engine but how many people they have, which goes into the rule and no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.base import Answer, Exact
@@ -57,58 +58,48 @@ def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Given:
-    """The engine's integers, and where each aggregate finds its own among them. Private.
+    """The engine's integers by what is counted, and what each aggregate reads of them. Private.
 
-    reads: what each reads; measures, rankings, ladders: their places in the tallies.
+    By cell, in the order of the public keys; no rows count as 0.
     """
 
-    cells: int
     reads: Mapping[str, Reads]
-    measures: Mapping[Measure, int]
-    rankings: Mapping[Ranking, int]
-    ladders: Mapping[Thresholds, int]
-    tallies: Tallies
-    _known: dict[Ranking, GridCounts] = field(default_factory=dict, init=False)
+    sums: Mapping[Measure, list[int]]
+    rankings: Mapping[Ranking, GridCounts]
+    people: Mapping[Thresholds, Climbers]
 
     @staticmethod
     def of(query: Query, tallies: Tallies) -> Given:
         """Of all aggregates of a question."""
+        cells = len(query.keys)
+        sums = [_by_cell(tallies.cells, column, cells) for column in tallies.sums]
+        rankings = zip(query.rankings, tallies.rankings, strict=True)
+        ladders = zip(query.ladders, tallies.ladders, strict=True)
         return Given(
-            cells=len(query.keys),
             reads=query.reads,
-            measures={measure: number for number, measure in enumerate(query.measures)},
-            rankings={ranking: number for number, ranking in enumerate(query.rankings)},
-            ladders={ladder: number for number, ladder in enumerate(query.ladders)},
-            tallies=tallies,
+            sums=dict(zip(query.measures, sums, strict=True)),
+            rankings={one: GridCounts.of(one.steps, cells, lines) for one, lines in rankings},
+            people={one: _climbers(one, cells, climbed) for one, climbed in ladders},
         )
 
     def exact(self, name: str) -> Exact:
-        """By cell, in the order of the public keys; no rows count as 0."""
-        reads, tallies = self.reads[name], self.tallies
+        """What one aggregate is given."""
+        reads = self.reads[name]
         return Exact(
-            sums=tuple(self._summed(self.measures[measure]) for measure in reads.measures),
-            rankings=tuple(self._counted(ranking) for ranking in reads.rankings),
-            people=tuple(
-                _climbers(ladder, self.cells, tallies.ladders[self.ladders[ladder]])
-                for ladder in reads.ladders
-            ),
+            sums=tuple(self.sums[measure] for measure in reads.measures),
+            rankings=tuple(self.rankings[ranking] for ranking in reads.rankings),
+            people=tuple(self.people[ladder] for ladder in reads.ladders),
         )
-
-    def _counted(self, ranking: Ranking) -> GridCounts:
-        """The counts of one ranking, the same for all who ask."""
-        if ranking not in self._known:
-            lines = self.tallies.rankings[self.rankings[ranking]]
-            self._known[ranking] = GridCounts.of(ranking.steps, self.cells, lines)
-        return self._known[ranking]
-
-    def _summed(self, number: int) -> list[int]:
-        column = [0] * self.cells
-        for cell, value in zip(self.tallies.cells.tolist(), self.tallies.sums[number], strict=True):
-            column[cell] = value
-        return column
 
     def __repr__(self) -> str:
         return "Given(...)"
+
+
+def _by_cell(cells: NDArray[np.int64], numbers: Sequence[int], size: int) -> list[int]:
+    column = [0] * size
+    for cell, value in zip(cells.tolist(), numbers, strict=True):
+        column[cell] = value
+    return column
 
 
 def _climbers(ladder: Thresholds, cells: int, tally: Climbed) -> Climbers:

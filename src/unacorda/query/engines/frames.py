@@ -23,7 +23,8 @@ from typing import Any
 
 import duckdb
 
-from unacorda.errors import InvalidParameter, MissingExtra
+from unacorda.errors import InvalidParameter
+from unacorda.extras import require
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.schema.table import plain_type, readings
 
@@ -32,6 +33,7 @@ __all__ = [
     "canonical",
     "columns_of",
     "copied",
+    "outermost",
     "parquet_types",
     "scanned",
     "within",
@@ -99,41 +101,40 @@ def scanned(source: str, types: Mapping[str, str], *, parquet: bool = False) -> 
     return f"(SELECT {', '.join(listed)} FROM {source})" if changed else source
 
 
-def parquet_types(
-    described: Sequence[tuple[str, str]], elements: Sequence[tuple[Any, ...]]
-) -> dict[str, str]:
-    """The types of a Parquet file's columns, those that it cannot be read in without reading.
+def outermost(elements: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The columns themselves, out of a Parquet schema, which lists all fields within them.
 
-    described: the engine's names and types. elements: of the footer's schema the physical type,
-    its length, the number of children, the older and the newer annotation.
+    elements: the whole file first; of each the name, the physical type, its length, the number of
+    fields that follow and are within it, the older and the newer annotation.
     """
-    top = _top(elements)
-    if len(top) != len(described):
-        return {}
-    return {
-        name: _readable(sql_type, elements[at])
-        for (name, sql_type), at in zip(described, top, strict=True)
-    }
-
-
-def _top(elements: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Where the columns of the outermost level stand in a schema, which lists children in place."""
-    found, at = [], 1
-
-    def after(place: int) -> int:
-        behind = place + 1
-        for _ in range(elements[place][2] or 0):
-            behind = after(behind)
-        return behind
-
-    while at < len(elements):
-        found.append(at)
-        at = after(at)
+    found = []
+    within = 0  # fields that are still to come of a column
+    for element in elements[1:]:
+        if within == 0:
+            found.append(element)
+            within = 1
+        within += (element[3] or 0) - 1
     return found
 
 
+def parquet_types(
+    described: Mapping[str, str], columns: Sequence[tuple[Any, ...]]
+) -> dict[str, str]:
+    """The types of a Parquet file's columns, those that it cannot be read in without reading.
+
+    described: the engine's names and types. columns: as in `outermost`. Empty where the two are not
+    the same columns.
+    """
+    if len(columns) != len(described):
+        return {}
+    return {
+        name: _readable(sql_type, column)
+        for (name, sql_type), column in zip(described.items(), columns, strict=True)
+    }
+
+
 def _readable(sql_type: str, element: tuple[Any, ...]) -> str:
-    physical, length, children, older, newer = element
+    _, physical, length, children, older, newer = element
     base = plain_type(sql_type)
     if children:
         return sql_type
@@ -171,7 +172,7 @@ def columns_of(table: str, value: Any) -> tuple[Any, dict[str, str]]:
         raise InvalidParameter(
             f"tables[{table!r}]", names, expected="column names that differ by more than capitals"
         )
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     held: dict[str, Any] = {"rows": pa.nulls(len(value))}
     read = {}
     for number, name in enumerate(names):
@@ -270,7 +271,7 @@ def _polars(column: Any) -> tuple[Any, str]:
 def _pandas(column: Any) -> tuple[Any, str]:
     import numpy as np
 
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     dtype = column.dtype
     if isinstance(dtype, np.dtype):
         values = column.to_numpy()
@@ -289,7 +290,7 @@ def _pandas(column: Any) -> tuple[Any, str]:
 
 
 def _texts(values: Iterable[Any]) -> tuple[Any, str]:
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     return pa.array([canonical(value) for value in values], type=pa.large_string()), "{}"
 
 
@@ -297,10 +298,10 @@ def _arrow(column: Any) -> tuple[Any, str]:
     """An Arrow column as it can be handed over without looking at its values."""
     import pyarrow.compute as pc
 
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     kind, is_a = column.type, pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        column = _storage(column)
+        column = _chunkwise(column, lambda chunk: chunk.storage, kind.storage_type)
         if kind.extension_name == "arrow.uuid":
             return column, "TRY_CAST(hex({}) AS UUID)"
         return _arrow(column)
@@ -331,12 +332,8 @@ def _arrow(column: Any) -> tuple[Any, str]:
     return None, _NOTHING
 
 
-def _storage(column: Any) -> Any:
-    return _chunkwise(column, lambda chunk: chunk.storage, column.type.storage_type)
-
-
 def _chunkwise(column: Any, change: Callable[[Any], Any], kind: Any) -> Any:
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     if isinstance(column, pa.ChunkedArray):
         return pa.chunked_array([change(chunk) for chunk in column.chunks], type=kind)
     return change(column)
@@ -344,7 +341,7 @@ def _chunkwise(column: Any, change: Callable[[Any], Any], kind: Any) -> Any:
 
 def _decimal(column: Any) -> tuple[Any, str]:
     """Decimals in the widest type, whose digits are compared with those of their own."""
-    pa = _pyarrow()
+    pa = require("pyarrow", extra="frames")
     kind = column.type
     if kind.bit_width > 128 or not 0 <= kind.scale <= kind.precision:
         return column.cast(pa.float64()), "{}"
@@ -372,13 +369,3 @@ def _day(ticks: str) -> str:
     begun = f"({ticks} - (({ticks} % {_DAY}) + {_DAY}) % {_DAY}) // {_DAY}"
     held = f"{ticks} BETWEEN -{_LAST_DAY * _DAY} AND {_LAST_DAY * _DAY}"
     return f"CASE WHEN {held} THEN DATE '1970-01-01' + CAST({begun} AS INTEGER) END"
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        pass
-    else:
-        return pyarrow
-    raise MissingExtra("pyarrow", extra="frames")
