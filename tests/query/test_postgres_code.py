@@ -233,7 +233,7 @@ def between(
     monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None], *, late: bool
 ) -> None:
     """Do something just before, or just after, a step of every question."""
-    step = getattr(postgres_asking.PostgresQuery, name)
+    step = getattr(postgres_asking._PostgresQuery, name)
 
     def both(self: Any, *arguments: Any) -> Any:
         if not late:
@@ -243,7 +243,7 @@ def between(
             act()
         return found
 
-    monkeypatch.setattr(postgres_asking.PostgresQuery, name, both)
+    monkeypatch.setattr(postgres_asking._PostgresQuery, name, both)
 
 
 PARTS = (
@@ -342,7 +342,7 @@ def test_rows_are_seen_as_they_stand_once_all_is_locked(
         bits=SeededBits(7),
         engine=url(),
     )
-    lock = postgres_asking.PostgresQuery._lock
+    lock = postgres_asking._PostgresQuery._lock
     calls: list[None] = []
 
     def late(self: Any, tables: Any) -> None:
@@ -355,7 +355,7 @@ def test_rows_are_seen_as_they_stand_once_all_is_locked(
 
     for name, rows in expected.items():
         calls.clear()
-        monkeypatch.setattr(postgres_asking.PostgresQuery, "_lock", late)
+        monkeypatch.setattr(postgres_asking._PostgresQuery, "_lock", late)
         asked = session.table(name).agg(n=unacorda.count())
         assert counted(session, asked)["sums"] == ({0: (rows,)} if rows else {}), name
         assert len(calls) == (2 if early and not (name == "m" and "UNLOGGED" in rewrite) else 1)

@@ -139,9 +139,9 @@ from unacorda.query.engines.engine import (
 )
 from unacorda.query.engines.exact_counts import Given, admitted, exact_of, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
-from unacorda.query.engines.postgres import PostgresQuery as PostgresAsking
+from unacorda.query.engines.postgres import _PostgresQuery as PostgresAsking
 from unacorda.query.engines.spark import SETTINGS, WHY
-from unacorda.query.engines.spark import SparkQuery as SparkAsking
+from unacorda.query.engines.spark import _SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.engines.translated import check_statement
 from unacorda.query.execution import execute, salt_from

@@ -125,27 +125,26 @@ class _Sample:
 
     def plain(self, rows: str) -> str:
         """SQL of the rows that stay, ordered by all columns at once."""
-        content = [*self.cell, *self.values, *self.ids]
         return (
             f"WITH everybody AS MATERIALIZED ({rows}), {self._beyond} {self._within} UNION ALL "
-            f"({self._drawn('everybody', content, order=[*self.cell, *self.values])})"
+            f"({self._drawn('everybody', order=[*self.cell, *self.values])})"
         )
 
     def single(self, rows: str) -> str:
         """The same in one reading: the sample of everybody's rows, few or many."""
-        content, of = [*self.cell, *self.values, *self.ids], ", ".join(self.of)
+        content, of = ", ".join(self._content), ", ".join(self.of)
         ranked = (
-            f"SELECT {', '.join(content)}, row_number() OVER (PARTITION BY {of} ORDER BY "
+            f"SELECT {content}, row_number() OVER (PARTITION BY {of} ORDER BY "
             f"{', '.join([*self.cell, *self.values])}) AS place, count(*) OVER (PARTITION BY {of}) "
             f"AS n FROM ({rows})"
         )
         drawn = f"SELECT *, {self._u} AS u FROM ({ranked})"
-        return f"SELECT {', '.join(content)} FROM ({drawn}) WHERE n <= {self.most} OR {self._kept}"
+        return f"SELECT {content} FROM ({drawn}) WHERE n <= {self.most} OR {self._kept}"
 
     def narrow(self, rows: str, *, salt: int) -> str:
         """The same of wide rows, by the cell and a hash where that is enough."""
         order = [*self.cell, "h"]
-        content, own = [*self.cell, *self.values, *self.ids], [*self.ids, *order]
+        own = [*self.ids, *order]
         mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt))
         ranked = self._placed("everybody", own, order=order, beside="rank() OVER rows")
         level = f"SELECT DISTINCT {', '.join(self.of)} FROM ranked WHERE place > beside"
@@ -160,9 +159,9 @@ class _Sample:
             f"{self._beyond}, ranked AS MATERIALIZED ({ranked}), level AS MATERIALIZED ({level}), "
             f"gone AS ({gone}), "
             f"tied AS (SELECT * FROM everybody {of_level.format('everybody')}) "
-            f"SELECT {', '.join(content)} FROM everybody ANTI JOIN gone ON "
+            f"SELECT {', '.join(self._content)} FROM everybody ANTI JOIN gone ON "
             f"{_same('everybody', 'gone', own)} UNION ALL "
-            f"({self._drawn('tied', content, order=[*order, *self.values])})"
+            f"({self._drawn('tied', order=[*order, *self.values])})"
         )
 
     @property
@@ -176,16 +175,19 @@ class _Sample:
     @property
     def _within(self) -> str:
         """The rows of which there are no more than stay."""
-        content = [*self.cell, *self.values, *self.ids]
         return (
-            f"SELECT {_listed('everybody', content)} FROM everybody LEFT JOIN beyond ON "
+            f"SELECT {_listed('everybody', self._content)} FROM everybody LEFT JOIN beyond ON "
             f"{_same('everybody', 'beyond', self.of)} WHERE beyond.n IS NULL"
         )
 
-    def _drawn(self, relation: str, content: Sequence[str], *, order: Sequence[str]) -> str:
+    @property
+    def _content(self) -> list[str]:
+        return [*self.cell, *self.values, *self.ids]
+
+    def _drawn(self, relation: str, *, order: Sequence[str]) -> str:
         """The sample of the rows of a relation of which there are more."""
-        placed = self._placed(relation, list(dict.fromkeys([*content, *order])), order=order)
-        return f"SELECT {', '.join(content)} FROM ({placed}) WHERE {self._kept}"
+        placed = self._placed(relation, list(dict.fromkeys([*self._content, *order])), order=order)
+        return f"SELECT {', '.join(self._content)} FROM ({placed}) WHERE {self._kept}"
 
     def _placed(
         self, relation: str, columns: Sequence[str], *, order: Sequence[str], beside: str = ""

@@ -39,7 +39,6 @@ from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (
     Derive,
     Explode,
-    KeyPair,
     Lookup,
     Matched,
     PeoplePart,
@@ -291,14 +290,8 @@ def _matched(
     for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
         own = [old for old, of_right in columns.values() if of_right == bool(number)]
         own += [(pair.right if number else pair.left).name for pair in source.pairs]
-        bound, values = _bound(
-            text,
-            _ids(rows, rows.sides[number]),
-            own,
-            context.drawing(purpose),
-            most=source.max_rows[number],
-        )
-        kept.append((bound, values))
+        ids, most = _ids(rows, rows.sides[number]), source.max_rows[number]
+        kept.append(_bound(text, ids, own, context.drawing(purpose), most=most))
     (left, of_left), (right, of_right) = kept
     selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
     texts = {leaf.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
@@ -307,17 +300,16 @@ def _matched(
         met = source.max_rows[not is_right]
         selected.append(_cut(short, new, cut=met > 1 and new in texts))
     same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
-    same += [_same(pair, of_left, of_right) for pair in source.pairs]
+    same += [
+        f"{join_key(pair.left.kind, f'l.{of_left[pair.left.name]}')} = "
+        f"{join_key(pair.right.kind, f'r.{of_right[pair.right.name]}')}"
+        for pair in source.pairs
+    ]
     join = "LEFT JOIN" if source.how == "left" else "JOIN"
     return (
         f"(SELECT {', '.join(selected)} FROM ({left}) AS l {join} ({right}) AS r "
         f"ON {' AND '.join(same)})"
     )
-
-
-def _same(pair: KeyPair, left: dict[str, str], right: dict[str, str]) -> str:
-    one = join_key(pair.left.kind, f"l.{left[pair.left.name]}")
-    return f"{one} = {join_key(pair.right.kind, f'r.{right[pair.right.name]}')}"
 
 
 def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[str]) -> str:

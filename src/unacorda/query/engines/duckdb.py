@@ -52,7 +52,7 @@ _KEPT = 3
 """Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
 
 
-class DuckDBQuery(EngineQuery):
+class _DuckDBQuery(EngineQuery):
     """The relations of one question: temporary tables of a cursor, or what WITH names."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, *, timeout: float | None) -> None:
@@ -63,7 +63,6 @@ class DuckDBQuery(EngineQuery):
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
-        """Give what a statement selects a name for others; keep: it is read several times."""
         if keep or lists:
             made = f"CREATE OR REPLACE TEMP TABLE {name} AS {self._before}{sql}"
             self._cursor.execute(made, list(lists))
@@ -71,32 +70,26 @@ class DuckDBQuery(EngineQuery):
             self._named[name] = sql
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> Mapping[str, Any]:
-        """What a statement of numbers selects, by column."""
         found: Mapping[str, Any] = self._cursor.execute(
             self._before + sql, list(lists)
         ).fetchnumpy()
         return found
 
     def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        """What a statement selects, line by line."""
         return self._cursor.execute(self._before + sql, list(lists)).fetchall()
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone."""
         return self.rows(sql, ())
 
     def columns(self, name: str) -> Mapping[str, str]:
-        """The columns of a named relation, with their types."""
         described = self._cursor.execute(f"SELECT * FROM {name} LIMIT 0").description or ()
         return {str(column): str(kind) for column, kind, *_ in described}
 
     def forget(self, name: str) -> None:
-        """Drop a relation."""
         if self._named.pop(name, None) is None:
             self._cursor.execute(f"DROP TABLE temp.{name}")
 
     def close(self) -> None:
-        """Forget all relations; a second call does nothing."""
         self._cursor.close()
 
     @property
@@ -151,9 +144,9 @@ class DuckDB(Engine):
         """How many numbers of rows may be kept while as many more are computed; 0 where none."""
         return self._room
 
-    def _begin(self) -> DuckDBQuery:
+    def _begin(self) -> _DuckDBQuery:
         with self._lock:
-            return DuckDBQuery(self._connection.cursor(), timeout=self._timeout)
+            return _DuckDBQuery(self._connection.cursor(), timeout=self._timeout)
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy
@@ -42,7 +42,6 @@ __all__ = [
     "Connect",
     "Named",
     "Postgres",
-    "PostgresQuery",
     "PostgresTable",
     "named",
     "opened",
@@ -154,8 +153,8 @@ class PostgresTable:
     schema: dict[str, str]
     number: int
     kind: str
-    parts: tuple[int, ...] = field(compare=False)
-    rewritten: bool = field(compare=False)
+    parts: tuple[int, ...]
+    rewritten: bool
 
 
 def named(title: str, source: object) -> Named:
@@ -358,7 +357,7 @@ def _cursor(connection: Any) -> Any:
     return RawCursor(connection, row_factory=tuple_row)
 
 
-class PostgresQuery(EngineQuery):
+class _PostgresQuery(EngineQuery):
     """The relations of one question. tables: those of the session, which are checked again."""
 
     def __init__(
@@ -427,7 +426,6 @@ class PostgresQuery(EngineQuery):
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
-        """Give what a statement selects a name for others; keep: it is read several times."""
         del keep
         translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         view = f"{name} {len(self._named)}"
@@ -436,32 +434,26 @@ class PostgresQuery(EngineQuery):
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
-        """What a statement selects, as lists by column."""
         translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         rows = self._fetched(translated.sql, lists)
         columns = zip(*rows, strict=True) if rows else ((),) * len(translated.columns)
         return dict(zip(translated.columns, map(list, columns), strict=True))
 
     def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        """What a statement selects, line by line."""
         translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
         return self._fetched(translated.sql, lists)
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone."""
         return self._fetched(translate(sql, tables=self._tables, public=True).sql, ())
 
     def columns(self, name: str) -> Mapping[str, str]:
-        """The columns of a named relation, with their types."""
         return self._tables[name].columns
 
     def forget(self, name: str) -> None:
-        """Name a relation no longer."""
         view = self._tables.pop(name).view
         self._named = [one for one in self._named if not one.startswith(f"{quoted(view)} AS ")]
 
     def close(self) -> None:
-        """End the transaction; a second call does nothing."""
         self._stack.close()
 
     def _fetched(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
@@ -529,8 +521,8 @@ class Postgres(TranslatedEngine):
     def _tables(self) -> dict[str, NamedTable]:
         return {one.table.view: one.table for one in self._opened.values()}
 
-    def _begin(self) -> PostgresQuery:
-        return PostgresQuery(self._connect, list(self._opened.values()), timeout=self._timeout)
+    def _begin(self) -> _PostgresQuery:
+        return _PostgresQuery(self._connect, list(self._opened.values()), timeout=self._timeout)
 
     def _read(self, names: list[Any]) -> list[PostgresTable]:
         """What the catalogue says of tables."""

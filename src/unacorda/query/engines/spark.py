@@ -38,7 +38,6 @@ __all__ = [
     "SETTINGS",
     "WHY",
     "Spark",
-    "SparkQuery",
     "pin",
 ]
 
@@ -112,7 +111,8 @@ def pin(spark: Any, caller: Any) -> None:
     """
     _check_room(spark)
     known = spark._jsparkSession.sessionState().conf()  # noqa: SLF001
-    for name in _names(spark, known):
+    collections = spark._jvm.scala.jdk.javaapi.CollectionConverters  # noqa: SLF001
+    for name in map(str, collections.asJava(known.getAllConfs())):
         kept = name.startswith(_OF_THE_CALLER)
         if not kept and name.startswith("spark.sql.") and spark.conf.isModifiable(name):
             spark.conf.unset(name)
@@ -120,11 +120,6 @@ def pin(spark: Any, caller: Any) -> None:
         spark.conf.set(name, value)
     parts = "spark.sql.shuffle.partitions"
     spark.conf.set(parts, caller.conf.get(parts))
-
-
-def _names(spark: Any, known: Any) -> list[str]:
-    listed = known.getAllConfs()
-    return [str(name) for name in spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed)]  # noqa: SLF001
 
 
 def _check_room(spark: Any) -> None:
@@ -147,7 +142,7 @@ _ARROW = {
 }
 
 
-class SparkQuery(EngineQuery):
+class _SparkQuery(EngineQuery):
     """The views of one question. tables: those that its statements read; number: tells it apart."""
 
     def __init__(
@@ -166,7 +161,6 @@ class SparkQuery(EngineQuery):
         self._views: list[str] = []
 
     def limited(self, work: Callable[[], T]) -> T:
-        """What the work gives, in no log, unless it takes too long."""
         context = self._spark.sparkContext
         with unlogged():
             context.addJobTag(self._tag)
@@ -178,7 +172,6 @@ class SparkQuery(EngineQuery):
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
-        """Give what a statement selects a name for others; keep: computed once, unless lost."""
         translated, frame = self._select(sql, lists)
         if keep:
             frame = frame.persist()
@@ -189,28 +182,23 @@ class SparkQuery(EngineQuery):
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
-        """What a statement selects, as lists by column."""
         _, frame = self._select(sql, lists)
         with quietly():
             found: dict[str, list[Any]] = frame.toArrow().to_pydict()
         return found
 
     def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        """What a statement selects, line by line."""
         return list(zip(*self.fetch(sql, lists).values(), strict=True))
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone."""
         with quietly():
             found = self._spark.sql(translate(sql, tables=self._tables, public=True).sql).toArrow()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def columns(self, name: str) -> Mapping[str, str]:
-        """The columns of a named relation, with their types."""
         return self._tables[name].columns
 
     def forget(self, name: str) -> None:
-        """Drop a relation."""
         view, frame = self._own.pop(name, (None, None))
         with quietly():
             if frame is not None:
@@ -220,7 +208,6 @@ class SparkQuery(EngineQuery):
                 self._views.remove(view)
 
     def close(self) -> None:
-        """Drop all views and what is kept; a second call does nothing."""
         with unlogged(), quietly():
             for name in list(self._own):
                 self.forget(name)
@@ -315,7 +302,7 @@ class Spark(TranslatedEngine):
     def _tables(self) -> Mapping[str, NamedTable]:
         return self._views
 
-    def _begin(self) -> SparkQuery:
+    def _begin(self) -> _SparkQuery:
         with self._lock:
             number = next(self._numbers)
-            return SparkQuery(self._spark, self._views, number=number, timeout=self._timeout)
+            return _SparkQuery(self._spark, self._views, number=number, timeout=self._timeout)

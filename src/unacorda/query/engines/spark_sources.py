@@ -43,17 +43,9 @@ from unacorda.query.schema.sources import (
 )
 
 __all__ = [
-    "SourceColumn",
-    "SparkTable",
-    "days",
-    "decimal_within",
     "ended",
-    "instants",
-    "local_uris",
     "opened",
     "quietly",
-    "relation",
-    "stored_columns",
     "unlogged",
 ]
 
@@ -126,7 +118,7 @@ _PLAIN = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceColumn:
+class _SourceColumn:
     """How a column is read.
 
     name: of the column. sql_type: DuckDB's name of its type, public. read: the type in which Spark
@@ -141,14 +133,14 @@ class SourceColumn:
     sql: str = ""
 
 
-def stored_columns(spark: Any, table: str, uris: Sequence[str]) -> tuple[SourceColumn, ...]:
+def _stored_columns(spark: Any, table: str, uris: Sequence[str]) -> tuple[_SourceColumn, ...]:
     """The columns of Parquet files, by their footers.
 
     Raises SourceUnreadable where the files do not have the same columns in the same physical and
     logical types, or a name twice.
     """
-    found: tuple[SourceColumn, ...] | None = None
-    known: dict[str, tuple[SourceColumn, ...]] = {}
+    found: tuple[_SourceColumn, ...] | None = None
+    known: dict[str, tuple[_SourceColumn, ...]] = {}
     for uri in uris:
         schema = _footer(spark, uri)
         written = str(schema.toString()).partition("{")[2]
@@ -181,21 +173,16 @@ def _path(spark: Any, uri: str) -> Any:
     return spark._jvm.org.apache.hadoop.fs.Path(spark._jvm.java.net.URI(uri))  # noqa: SLF001
 
 
-def local_uris(paths: Iterable[str]) -> list[str]:
-    """Local files as Spark names them, signs of patterns and all."""
-    return [Path(path).as_uri() for path in paths]
-
-
-def _column(field: Any) -> SourceColumn:
+def _column(field: Any) -> _SourceColumn:
     name = str(field.getName())
     if not field.isPrimitive() or field.getRepetition().name() == "REPEATED":
-        return SourceColumn(name=name, sql_type="STRUCT[]")
+        return _SourceColumn(name=name, sql_type="STRUCT[]")
     stored = field.asPrimitiveType()
     physical = str(stored.getPrimitiveTypeName().name())
     annotation = stored.getLogicalTypeAnnotation()
     logical = "" if annotation is None else str(annotation.toString())
     sql_type, read, kind, sql = _reading(physical, logical)
-    return SourceColumn(
+    return _SourceColumn(
         name=name, sql_type=sql_type, read=read, kind=kind, sql=sql.format(quoted(name))
     )
 
@@ -210,9 +197,9 @@ def _reading(physical: str, logical: str) -> tuple[str, str, str | None, str]:
             bits, signed = int(facts[0]), facts[1] == "true"
             return _integer(physical, bits, signed=signed)
         case "INT32", "DATE":
-            return "DATE", "integer", "DATE", days("{0}")
+            return "DATE", "integer", "DATE", _days("{0}")
         case "INT64", "TIMESTAMP":
-            return "TIMESTAMP", "long", "TIMESTAMP", instants("{0}", unit=facts[0])
+            return "TIMESTAMP", "long", "TIMESTAMP", _instants("{0}", unit=facts[0])
         case "INT32" | "INT64" | "BINARY" | "FIXED_LEN_BYTE_ARRAY", "DECIMAL":
             return _decimal(physical, int(facts[0]), int(facts[1]))
         case "BINARY", _ if label in _TEXTS:
@@ -232,7 +219,7 @@ def _integer(physical: str, bits: int, *, signed: bool) -> tuple[str, str, str |
     return ("" if signed else "U") + _INTEGERS[bits], read, "BIGINT", within
 
 
-def instants(ticks: str, *, unit: str) -> str:
+def _instants(ticks: str, *, unit: str) -> str:
     """SQL of instants that are counted since 1970; NULL where microseconds do not hold them."""
     if unit == "NANOS":
         micros = f"({ticks} DIV 1000L)"
@@ -246,12 +233,12 @@ def instants(ticks: str, *, unit: str) -> str:
     return f"CAST(timestamp_micros({known}) AS TIMESTAMP_NTZ)"
 
 
-def days(counted: str) -> str:
+def _days(counted: str) -> str:
     """SQL of dates that are counted since 1970; NULL before the first of DuckDB."""
     return f"date_from_unix_date(CASE WHEN {counted} >= {_FIRST_DAY} THEN {counted} END)"
 
 
-def decimal_within(column: str, digits: int, scale: int) -> str:
+def _decimal_within(column: str, digits: int, scale: int) -> str:
     """SQL of a decimal in which a value of more digits than its type has is NULL."""
     most = f"{10**digits - 1}E-{scale}BD"
     return f"(CASE WHEN {column} BETWEEN -{most} AND {most} THEN {column} END)"
@@ -300,8 +287,8 @@ def _of_bytes(column: str) -> str:
     return f"transform(array({split}), s -> {parts})[0]"
 
 
-def relation(
-    spark: Any, uris: Sequence[str], columns: Sequence[SourceColumn], *, partitions: Any = None
+def _relation(
+    spark: Any, uris: Sequence[str], columns: Sequence[_SourceColumn], *, partitions: Any = None
 ) -> Any:
     """Files as a frame of what is read of them, which nothing that is cached stands for.
 
@@ -332,7 +319,7 @@ def relation(
         utilities.toSeq([_path(spark, uri) for uri in uris]),
         options,
         none,
-        _single(sources, "NoopCache"),
+        getattr(getattr(sources, "NoopCache$"), "MODULE$"),
         none if partitions is None else jvm.scala.Some(partitions),
         none,
     )
@@ -350,11 +337,6 @@ def relation(
     return DataFrame(session.baseRelationToDataFrame(base), spark)
 
 
-def _single(package: Any, name: str) -> Any:
-    """An object of Scala."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
 _MATERIALISE = (
     "It could give other rows each time it is read: materialise it first (frame.write.parquet(...) "
     "and its path, or frame.localCheckpoint())"
@@ -363,9 +345,19 @@ _REWRITE = (
     "files of Parquet: other readers stop at a value, or can be made to. Write them anew "
     "(frame.write.parquet(...)), or give the path of a single CSV file"
 )
-_WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}
-_FLOATS = {"float": "FLOAT", "double": "DOUBLE"}
-_PLAIN_TYPES = {"boolean": "BOOLEAN", "date": "DATE"}
+_STORED = {
+    "tinyint": ("TINYINT", "BIGINT", "CAST({} AS BIGINT)"),
+    "smallint": ("SMALLINT", "BIGINT", "CAST({} AS BIGINT)"),
+    "int": ("INTEGER", "BIGINT", "CAST({} AS BIGINT)"),
+    "bigint": ("BIGINT", "BIGINT", "CAST({} AS BIGINT)"),
+    "float": ("FLOAT", "DOUBLE", "CAST({} AS DOUBLE)"),
+    "double": ("DOUBLE", "DOUBLE", "CAST({} AS DOUBLE)"),
+    "boolean": ("BOOLEAN", "BOOLEAN", "{}"),
+    "date": ("DATE", "DATE", "{}"),
+    "timestamp": ("TIMESTAMP", "TIMESTAMP", "CAST({} AS TIMESTAMP_NTZ)"),
+    "timestamp_ntz": ("TIMESTAMP", "TIMESTAMP", "CAST({} AS TIMESTAMP_NTZ)"),
+}
+"""By Spark's name of a type: DuckDB's, what is computed with, and SQL that makes it."""
 _ARROW_UNITS = {"s": "SECONDS", "ms": "MILLIS", "us": "MICROS", "ns": "NANOS"}
 _ARROW_TYPES = {
     "bool": "boolean",
@@ -407,7 +399,7 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Spa
     raise SourceUnreadable(failed)
 
 
-_Found = tuple[Any, Sequence[SourceColumn], tuple[Fingerprint, ...]]
+_Found = tuple[Any, Sequence[_SourceColumn], tuple[Fingerprint, ...]]
 
 
 def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
@@ -415,15 +407,21 @@ def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
     if type(source).__module__.startswith("pyspark."):
         return _own_frame(spark, name, source)
     if isinstance(source, str) and _is_table_name(source):
-        return _catalogue_table(spark, name, source, caller)
+        if not caller.catalog.tableExists(source):
+            raise InvalidParameter(
+                f"tables[{name!r}]",
+                source,
+                expected="a table of Spark's catalogue, or a path ending in .csv, .tsv or .parquet",
+            )
+        return _own_frame(spark, name, caller.table(source))
     located = locate(name, source)
     match located:
         case CsvFile(file=file):
             return *_copied(spark, _parsed(located)), (file,)
         case Parquet(files=files):
-            uris = local_uris(file.path for file in files)
-            columns = stored_columns(spark, name, uris)
-            return relation(spark, uris, columns), columns, files
+            uris = [Path(file.path).as_uri() for file in files]
+            columns = _stored_columns(spark, name, uris)
+            return _relation(spark, uris, columns), columns, files
         case Frame(value=value):
             return *_copied(spark, copied(name, value)), ()
         case DatabaseTable():
@@ -475,9 +473,9 @@ def _files(spark: Any, name: str, frame: Any, stored: Any) -> _Found:
         return empty, [_held(field) for field in empty.schema.fields], ()
     local = [url for url in map(urllib.parse.urlparse, uris) if url.scheme in ("", "file")]
     files = tuple(Fingerprint.of(urllib.parse.unquote(url.path)) for url in local)
-    columns = {column.name: column for column in stored_columns(spark, name, uris)}
+    columns = {column.name: column for column in _stored_columns(spark, name, uris)}
     partitions = index.partitionSpec()
-    read = relation(spark, uris, tuple(columns.values()), partitions=partitions)
+    read = _relation(spark, uris, tuple(columns.values()), partitions=partitions)
     placed = partitions.partitionColumns().size()
     columns |= {field.name: _held(field) for field in read.schema.fields[-placed:] if placed}
     missing = [column for column in frame.columns if column not in columns]
@@ -539,16 +537,6 @@ def _base(plan: Any) -> tuple[Any, str]:
             return plan, kind
 
 
-def _catalogue_table(spark: Any, name: str, table: str, caller: Any) -> _Found:
-    if not caller.catalog.tableExists(table):
-        raise InvalidParameter(
-            f"tables[{name!r}]",
-            table,
-            expected="a table of Spark's catalogue, or a path ending in .csv, .tsv or .parquet",
-        )
-    return _own_frame(spark, name, caller.table(table))
-
-
 def _parsed(source: CsvFile) -> Any:
     """A CSV file as text, by DuckDB: Spark's reader stops at a line of very many fields."""
     import duckdb
@@ -559,7 +547,7 @@ def _parsed(source: CsvFile) -> Any:
         return connection.sql(f"SELECT * FROM {csv_scan(source)}").to_arrow_table()
 
 
-def _copied(spark: Any, table: Any) -> tuple[Any, list[SourceColumn]]:
+def _copied(spark: Any, table: Any) -> tuple[Any, list[_SourceColumn]]:
     """An Arrow table, copied: instants and dates as the numbers that count them."""
     import pyarrow as pa
 
@@ -574,7 +562,7 @@ def _copied(spark: Any, table: Any) -> tuple[Any, list[SourceColumn]]:
     return spark.createDataFrame(pa.table(sent)), columns
 
 
-def _sent(values: Any, name: str) -> tuple[Any, SourceColumn]:
+def _sent(values: Any, name: str) -> tuple[Any, _SourceColumn]:
     """An Arrow column in a type that Spark has, and how it is read."""
     import pyarrow as pa
 
@@ -582,11 +570,11 @@ def _sent(values: Any, name: str) -> tuple[Any, SourceColumn]:
     if types.is_null(kind) or types.is_large_string(kind) or str(kind) == "string_view":
         return values.cast(pa.string()), _typed(name, "string")
     if types.is_timestamp(kind):
-        sql = instants(column, unit=_ARROW_UNITS[kind.unit])
-        read = SourceColumn(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
+        sql = _instants(column, unit=_ARROW_UNITS[kind.unit])
+        read = _SourceColumn(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
         return values.cast(pa.int64()), read
     if types.is_date32(kind):
-        read = SourceColumn(name=name, sql_type="DATE", kind="DATE", sql=days(column))
+        read = _SourceColumn(name=name, sql_type="DATE", kind="DATE", sql=_days(column))
         return values.cast(pa.int32()), read
     if types.is_decimal128(kind):
         return values, _typed(name, f"decimal({kind.precision},{kind.scale})")
@@ -598,7 +586,7 @@ def _sent(values: Any, name: str) -> tuple[Any, SourceColumn]:
 
 
 def _registered(
-    frame: Any, columns: Iterable[SourceColumn], view: str, *, files: tuple[Fingerprint, ...]
+    frame: Any, columns: Iterable[_SourceColumn], view: str, *, files: tuple[Fingerprint, ...]
 ) -> SparkTable:
     """A view in which every column has one of the few types that questions are asked in."""
     schema, kinds, parts = {}, {}, []
@@ -611,35 +599,26 @@ def _registered(
     return SparkTable(table=NamedTable(view=view, columns=kinds), schema=schema, files=files)
 
 
-def _held(field: Any) -> SourceColumn:
+def _held(field: Any) -> _SourceColumn:
     """How a column is read that Spark holds in one of its own types."""
     return _typed(field.name, field.dataType.simpleString())
 
 
-def _typed(name: str, kind: str) -> SourceColumn:
-    sql_type, computed, sql = _read(kind, quoted(name))
-    return SourceColumn(name=name, sql_type=sql_type, kind=computed, sql=sql)
+def _typed(name: str, kind: str) -> _SourceColumn:
+    sql_type, computed, sql = _read(kind)
+    return _SourceColumn(name=name, sql_type=sql_type, kind=computed, sql=sql.format(quoted(name)))
 
 
-def _read(kind: str, column: str) -> tuple[str, str | None, str]:
-    """DuckDB's name of a column's type, the type that is computed with, and SQL that makes it."""
-    if kind in _WHOLE:
-        return _WHOLE[kind], "BIGINT", f"CAST({column} AS BIGINT)"
-    if kind in _FLOATS:
-        return _FLOATS[kind], "DOUBLE", f"CAST({column} AS DOUBLE)"
-    if kind in _PLAIN_TYPES:
-        return _PLAIN_TYPES[kind], _PLAIN_TYPES[kind], column
+def _read(kind: str) -> tuple[str, str | None, str]:
+    """DuckDB's name of a type of Spark, the type that is computed with, and SQL that makes it."""
+    if kind in _STORED:
+        return _STORED[kind]
     if kind.startswith("decimal"):
         digits, scale = (int(part) for part in kind[8:-1].split(","))
-        wide = scale == 0 and digits > 18  # not held in 64 bits
-        within = decimal_within(column, digits, scale)
-        return kind.upper(), "WIDE" if wide else "DECIMAL", within
+        wide = scale == 0 and digits > _LONG_DIGITS
+        return kind.upper(), "WIDE" if wide else "DECIMAL", _decimal_within("{0}", digits, scale)
     if kind.startswith(("string", "varchar", "char")):
         # By code point; what is not UTF-8 is NULL.
-        plain = (
-            f"CAST({column} AS STRING)" if kind == "string" else f"collate({column}, 'UTF8_BINARY')"
-        )
+        plain = "CAST({} AS STRING)" if kind == "string" else "collate({}, 'UTF8_BINARY')"
         return "VARCHAR", "TEXT", f"try_validate_utf8({plain})"
-    if kind in ("timestamp", "timestamp_ntz"):
-        return "TIMESTAMP", "TIMESTAMP", f"CAST({column} AS TIMESTAMP_NTZ)"
-    return kind.upper().removesuffix("[]") + "[]", None, column
+    return kind.upper().removesuffix("[]") + "[]", None, "{}"
