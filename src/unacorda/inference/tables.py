@@ -11,37 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 
-__all__ = ["Table", "Wish", "note_table", "table_range"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T, packed.
-
-    vector, value: expressions; bound: the most that the l2 norm of a row's part may be, to which
-    it is cut; budget: what may be spent on it. signed: of squared ones whether values may be
-    negative; else negative ones count as 0. total: of one number, that it counts as 0 where it is
-    negative. edges: counts instead of sums, one histogram a number of the vector, of the bins
-    between rising edges and beyond them; value is then what a row counts, within [0, 1].
-    """
-
-    vector: Sequence[str]
-    value: str
-    bound: Fraction
-    budget: GDP
-    squared: bool = False
-    signed: bool = False
-    total: bool = False
-    edges: Sequence[float] = ()
+__all__ = ["Table", "note_table", "table_range"]
 
 
 class Table(Protocol):
@@ -87,7 +65,7 @@ class Table(Protocol):
         ...
 
     def sums(
-        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]
     ) -> Sequence[tuple[Sequence[float], float]]:
         """Answer wishes in one scan.
 

@@ -11,6 +11,8 @@ the integers are added exactly.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -20,9 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = [
+    "SumRequest",
     "fixed_point_bounds",
     "fixed_point_sensitivity",
     "fixed_point_sum",
@@ -34,6 +38,29 @@ __all__ = [
 _LARGEST: Final = 1 << 62  # of a bound in grid steps
 _CHUNK: Final = 1 << 16
 _LOW_BITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumRequest:
+    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
+
+    vector, value: expressions over the columns of a table; bound: the most that the l2 norm of a
+    row's part may be, to which it is cut; budget: what may be spent on it. Of a square matrix the
+    upper triangle is answered, off the diagonal times sqrt 2, so that the l2 norm of the numbers is
+    its Frobenius norm. signed: of squared ones whether values may be negative; else negative ones
+    count as 0. total: of one number, that it counts as 0 where it is negative. edges: counts
+    instead of sums, one histogram a number of the vector, of the bins between rising edges and
+    beyond them; value is then what a row counts, within [0, 1].
+    """
+
+    vector: Sequence[str]
+    value: str
+    bound: Fraction
+    budget: GDP
+    squared: bool = False
+    signed: bool = False
+    total: bool = False
+    edges: Sequence[float] = ()
 
 
 def fixed_point_bounds(*, lower: Number, upper: Number, unit_log2: int) -> tuple[int, int]:

@@ -35,6 +35,7 @@ from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum
@@ -43,7 +44,6 @@ from unacorda.query.engines.engine import Admitted, Engine, HeldRows, sql_of
 from unacorda.query.engines.fit_sums import (
     Counted,
     FitRelation,
-    SumRequest,
     count_noise,
     counts_of,
     noise_of,

@@ -39,8 +39,9 @@ from unacorda.inference.regression.rows import (
     Value,
     share_of,
 )
-from unacorda.inference.tables import Table, Wish, note_table
+from unacorda.inference.tables import Table, note_table
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP
 
@@ -84,11 +85,11 @@ class TableSums:
         return "weight" if self.table.weighted else literal(1.0)
 
     def means(
-        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]
     ) -> list[tuple[Floats, float]]:
         """Noisy means in one scan, with the deviation of the noise of each number."""
         if self._level_due:
-            level = Wish(
+            level = SumRequest(
                 vector=["weight"], value="1", bound=Fraction(1), budget=self.paid(LEVEL), total=True
             )
             *found, ((total,), noise) = self.table.sums(columns, [*wishes, level])
@@ -110,7 +111,7 @@ class TableSums:
     def find_ranges(self, columns: Sequence[str]) -> list[tuple[float, float]]:
         """Ranges of columns that nobody declared, paid from `SHARE` of mu^2."""
         ends = edges()
-        wish = Wish(
+        wish = SumRequest(
             vector=list(columns),
             value=self.own,
             edges=ends.tolist(),
@@ -196,7 +197,7 @@ class TableRows:
     def feature_means(self, share: Fraction) -> Released:
         """Means of the features, each clipped to [-1, 1]."""
         longest = math.nextafter(math.sqrt(self.size - 1), math.inf)
-        wish = Wish(
+        wish = SumRequest(
             vector=[str(np.clip(column(name), -1.0, 1.0)) for name in self.names[1:]],
             value=self.sums.own,
             bound=Fraction(longest),
@@ -208,7 +209,7 @@ class TableRows:
     def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
         """Counts of |u - mean| by octaves."""
         ends = np.exp2(np.arange(OCTAVES[0], OCTAVES[1] + 1, 2, dtype=np.float64))
-        wish = Wish(
+        wish = SumRequest(
             vector=[
                 str(np.abs(column(name) - mean))
                 for name, mean in zip(self.names[1:], means, strict=True)
@@ -266,11 +267,11 @@ class TableRows:
         found = self.sums.means(columns, wishes)
         return [self._read(one, *told) for one, told in zip(releases, found, strict=True)]
 
-    def _wish(self, release: Release) -> Wish:
+    def _wish(self, release: Release) -> SumRequest:
         text, budget = self._text(release.of), self.sums.paid(release.share)
         match release:
             case Histogram(edges=ends):
-                return Wish(
+                return SumRequest(
                     vector=[text],
                     value=self.sums.own,
                     edges=ends.tolist(),
@@ -278,13 +279,15 @@ class TableRows:
                     budget=budget,
                 )
             case Total(bound=bound):
-                return Wish(
+                return SumRequest(
                     vector=[text], value="1", bound=Fraction(bound), budget=budget, total=True
                 )
             case Gradient(bound=bound):
-                return Wish(vector=self.names, value=text, bound=Fraction(bound), budget=budget)
+                return SumRequest(
+                    vector=self.names, value=text, bound=Fraction(bound), budget=budget
+                )
             case Matrix(bound=bound, signed=signed):
-                return Wish(
+                return SumRequest(
                     vector=self.names,
                     value=text,
                     bound=Fraction(bound),

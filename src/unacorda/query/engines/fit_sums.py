@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.engines.dialects.statements import LAYER
@@ -35,7 +35,6 @@ from unacorda.query.schema.units import Reach
 __all__ = [
     "Counted",
     "FitRelation",
-    "SumRequest",
     "count_noise",
     "counts_of",
     "noise_of",
@@ -51,55 +50,6 @@ _OWN_SIZES = 2.0**-232, 1e70
 _LEAST, _MOST = Fraction(1, 10**40), Fraction(10**70)
 """Lengths, and of matrices the square of the former."""
 _WORD = re.compile(r"\w+")
-
-
-class SumRequest(Protocol):
-    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
-
-    With edges it is counts: of each number of the vector a histogram. Of a square matrix its upper
-    triangle is answered, off the diagonal times sqrt 2, so that the l2 norm of the numbers is its
-    Frobenius norm.
-    """
-
-    @property
-    def vector(self) -> Sequence[str]:
-        """Expressions, one a number."""
-        ...
-
-    @property
-    def value(self) -> str:
-        """An expression."""
-        ...
-
-    @property
-    def bound(self) -> Fraction:
-        """To which length, or norm, a row's part is cut."""
-        ...
-
-    @property
-    def budget(self) -> GDP:
-        """What may be spent on it."""
-        ...
-
-    @property
-    def squared(self) -> bool:
-        """Whether it is a matrix."""
-        ...
-
-    @property
-    def signed(self) -> bool:
-        """Whether values of a matrix may be negative; else negative ones count as 0."""
-        ...
-
-    @property
-    def total(self) -> bool:
-        """Whether it is the sum of one number, which counts as 0 where it is negative."""
-        ...
-
-    @property
-    def edges(self) -> Sequence[float]:
-        """Rising edges of bins, where it is counts of rows, which count `value` within [0, 1]."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
