@@ -137,7 +137,7 @@ from unacorda.query.engines.engine import (
     interrupted_after,
     sql_of,
 )
-from unacorda.query.engines.exact_counts import Given, admitted, exact_of, select_keys
+from unacorda.query.engines.exact_counts import Given, admitted, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.postgres import _PostgresQuery as PostgresAsking
 from unacorda.query.engines.spark import SETTINGS, WHY
@@ -441,6 +441,11 @@ __all__ = [
     "verify_record",
     "weighted_mean",
 ]
+
+
+def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
+    """What one aggregate of a question is given."""
+    return Given.of(query, tallies).exact(name)
 
 
 def ledger_of(session: Session) -> Ledger:

@@ -410,7 +410,9 @@ def compile_chosen(
     found = ", ".join(f"found.{name}" for name in names)
     numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
     same = " AND ".join(f"held.{name} IS NOT DISTINCT FROM keys.{name}" for name in names)
-    values = "".join(f", held.{name}" for name in _others(query, unit))
+    ids = [f"u{index}" for index in range(len(unit.id))] if isinstance(unit, Person) else []
+    inputs = [f"v{index}" for index in range(len(query.inputs))]
+    values = "".join(f", held.{name}" for name in [*ids, *inputs])
     return _counted(
         query,
         unit=unit,
@@ -522,9 +524,3 @@ def _join_keys(query: Query) -> str:
 
 def _private_names(query: Query) -> list[str]:
     return [f"k{index}" for index, group in enumerate(query.groups) if group.private]
-
-
-def _others(query: Query, unit: Unit) -> list[str]:
-    """The columns of bounded rows beside their cells."""
-    ids = [f"u{index}" for index in range(len(unit.id))] if isinstance(unit, Person) else []
-    return [*ids, *(f"v{index}" for index in range(len(query.inputs)))]

@@ -33,7 +33,6 @@ __all__ = [
     "ScanResult",
     "admitted",
     "answers_of",
-    "exact_of",
     "run",
     "select_keys",
     "with_found_keys",
@@ -49,11 +48,6 @@ def answers_of(
         found = aggregate.answers(exact(name), allocation.noises[name], bits)
         answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
-
-
-def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
-    """What one aggregate is given."""
-    return Given.of(query, tallies).exact(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -148,18 +142,13 @@ def select_keys(
 def with_found_keys(
     query: Query, keyed: KeyedRows, *, rule: KeyRule, bits: RandomBits
 ) -> tuple[Query, list[int], list[int]]:
-    """The question with the keys that a rule finds; of each cell the place and the public cell."""
-    # Places are in the order of the keys: which are left out is a function of the chosen ones.
-    kept = np.flatnonzero(rule.kept(keyed.people, bits=bits))[: query.most_found]
-    return _named(query, keyed, kept.tolist())
-
-
-def _named(query: Query, keyed: KeyedRows, kept: list[int]) -> tuple[Query, list[int], list[int]]:
-    """The question with the keys at these places; of each cell the place and the public cell.
+    """The question with the keys that a rule finds; of each cell the place and the public cell.
 
     Cells are sorted column by column: public keys as they were listed, private ones by value (text
     by code point), NULL last.
     """
+    # Places are in the order of the keys: which are left out is a function of the chosen ones.
+    kept = np.flatnonzero(rule.kept(keyed.people, bits=bits))[: query.most_found].tolist()
     listed = [list(dict.fromkeys(column)) for column in zip(*query.keys, strict=True)]
     ranks = [{key: place for place, key in enumerate(column)} for column in listed]
     cells = []

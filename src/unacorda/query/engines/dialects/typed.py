@@ -112,22 +112,29 @@ class Dialect:
     layer: what ends a SELECT in FROM that is named `layer`, so that its values are computed once,
     and not written out wherever they are used.
 
-    All others write SQL. quoted, literal, number, whole: a name, a text, a double, a whole number.
-    moment: a date or an instant, of its text and its type. parameter_table: the relation whose
-    columns p1, p2, ... are lists of these types, with `row` from 0 on. bound: SQL (a body) that
-    uses a value under a name; bound_value: the value there, and bound_name: how the body says it.
-    bound_fields: the value there where it has fields, by name. exploded: a row for each part of a
-    text between separators, up to a number of parts.
-    converted: a number, date or instant out of a text of digits, NULL where it says none.
-    pattern_group: of a text a group of a pattern between \A and \z. trimmed: a text without
-    some characters at BOTH of its ends, the LEADING or the TRAILING one. near: the whole double
-    next to a double, of two the even one. divided: the quotient of two whole numbers, rounded
-    towards 0. part: a part of a moment, as DuckDB names and counts them, as a whole number. days,
-    micros: since the beginning of 1970, and instant: that of so many microseconds. truncated: the
-    beginning of a unit. moved: an instant so many units later. last_day: of a moment's month.
-    same: whether two values are the same, NULL and NULL too. count_distinct: how many different
-    values there are, or combinations of them, without any NULL. total: the sum of whole numbers, in
-    128 bits. text: a text that nothing has given a collation to, by code point.
+    All others write SQL:
+
+    - quoted, literal, number, whole: a name, a text, a double, a whole number. moment: a date or an
+      instant, of its text and its type.
+    - parameter_table: the relation whose columns p1, p2, ... are lists of these types, with `row`
+      from 0 on.
+    - bound: what uses a value under a name, of the value, the name and the use. bound_value: how
+      the value stands there, and bound_name: how it is called. bound_fields: a value of several,
+      by name.
+    - exploded: a row for each part of a text, of its separator and the most parts.
+    - converted: a number, date or instant out of a text of digits; NULL where it says none.
+    - pattern_group: a group of a pattern between \A and \z in a text. trimmed: a text without
+      these signs at BOTH of its ends, the LEADING or the TRAILING one. text: a text that nothing
+      has given a collation to, by code point.
+    - near: the whole double next to a double, of two the even one. divided: the quotient of two
+      whole numbers, rounded towards 0.
+    - part: a part of a date or instant, as DuckDB names and counts them, as a whole number. days,
+      micros: since the beginning of 1970; instant: the one so many microseconds after it.
+      truncated: the beginning of a unit. moved: an instant so many units later. last_day: that of a
+      month.
+    - same: whether two values are the same, NULL and NULL too. count_distinct: how many different
+      values there are, or combinations of them, without any NULL. total: the sum of whole numbers,
+      in 128 bits.
     """
 
     types: Mapping[str, str]
