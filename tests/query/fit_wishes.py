@@ -13,6 +13,7 @@ from tests.support.seams import Query, counts_of, rows_of
 
 import unacorda
 from unacorda import GDP
+from unacorda.mechanisms.sums import SumRequest
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
 
@@ -20,18 +21,13 @@ __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
 _ONE = GDP(1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wished:
-    """As a model says it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wished(SumRequest):
+    """As a model says it, where only the vector matters."""
 
-    vector: Sequence[str]
     value: str = "1"
     bound: Fraction = Fraction(2)
     budget: GDP = _ONE
-    squared: bool = False
-    signed: bool = False
-    total: bool = False
-    edges: Sequence[float] = ()
 
 
 COLUMNS = [{"s": "greatest(least(x0 / 3, 1e60), -1e60)"}, {"w": "4 / greatest(1 + s * s, 4)"}]
