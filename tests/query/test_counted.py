@@ -50,10 +50,10 @@ def test_bins_of_batches_are_the_counts(entries: int, monkeypatch: pytest.Monkey
                 assert weights.sum() == counts[cell].sum()
                 below = np.cumsum(counts[cell]) - counts[cell]
                 assert (below[lows] == bins.before[there]).all()
-                # Bins that a cell lacks are beyond all others.
-                assert (bins.lows[~there] == last + 1).all()
-                assert (bins.before[~there] == counts[cell].sum()).all()
+                # Bins without places have no rows, and stand in order with the others.
                 assert not bins.weights[~there].any()
+                assert (np.diff(bins.before) == bins.weights[:-1]).all()
+                assert bins.before[-1] + bins.weights[-1] == counts[cell].sum()
         assert sorted(seen) == list(range(len(counts)))
 
 

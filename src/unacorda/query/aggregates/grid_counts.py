@@ -109,7 +109,7 @@ class PlaceBins(NamedTuple):
     """Bins, lines by bins: first place, places, weight of rows, and weight of all below. Private.
 
     Weights are whole numbers, of any size where they are objects. Bins need not be in order, and
-    some may have no places: where a line has fewer than others, and where they were replaced.
+    some may have no places: between neighbors, where a line has fewer than others, where they were replaced.
     """
 
     lows: Integers
@@ -177,6 +177,10 @@ class GridCounts:
             batches.append(np.sort(few[:count]))
             few = few[count:]
         for cells in batches:
+            if len(cells) == 1:
+                alone = slice(starts[cells[0]], starts[cells[0]] + lengths[cells[0]])
+                yield cells, PlaceBins(*(column[None, alone] for column in bins))
+                continue
             last = lengths[cells][:, None] - 1
             columns = np.arange(last.max() + 1)
             there = columns <= last
@@ -201,19 +205,25 @@ class GridCounts:
         there = self.keys[np.minimum(places, len(self.keys) - 1)] if len(self.keys) else -1
         lacking = there != ends
         every = np.insert(self.keys, places[lacking], ends[lacking])
-        between = np.diff(every) - 1
-        empty = np.flatnonzero(between)
-        at = np.arange(len(every))
-        at[1:] += np.cumsum(between > 0)
-        gaps = at[empty] + 1
-        marks, sizes, counts = (np.zeros(len(every) + len(empty), np.int64) for _ in range(3))
-        marks[at], marks[gaps] = every, every[empty] + 1
-        sizes[at], sizes[gaps] = 1, between[empty]
-        counts[at[np.searchsorted(every, self.keys)]] = self.rows
-        lines, lows = np.divmod(marks, self.steps + 1)
-        before = np.cumsum(counts) - counts
+        rows = np.insert(self.rows, places[lacking], 0)
+        lines = every // (self.steps + 1)
+        lows = every - lines * (self.steps + 1)
+        before = np.cumsum(rows) - rows
         before -= before[np.searchsorted(lines, np.arange(self.cells))][lines]
-        return lines, PlaceBins(lows, sizes, counts, before)
+        # Behind each comes what lies between it and the next, if anything does.
+        nothing, between = np.zeros_like(rows), np.diff(every, append=every[-1:] + 1) - 1
+        bins = PlaceBins(
+            *(
+                np.stack(both, axis=1).ravel()
+                for both in (
+                    (lows, lows + 1),
+                    (nothing + 1, between),
+                    (rows, nothing),
+                    (before, before + rows),
+                )
+            )
+        )
+        return np.repeat(lines, 2), bins
 
     def below(self, places: Integers) -> Integers:
         """Rows below some places of every cell; places: cells by any number of them."""
