@@ -109,7 +109,8 @@ class PlaceBins(NamedTuple):
     """Bins, lines by bins: first place, places, weight of rows, and weight of all below. Private.
 
     Weights are whole numbers, of any size where they are objects. Bins need not be in order, and
-    some may have no places: between neighbors, where a line has fewer than others, where they were replaced.
+    some may have no places: between neighbors, where a line has fewer than others, and where they
+    were replaced.
     """
 
     lows: Integers
