@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_marked(text: str, clause: str, part: str, said: st
 
 def test_columns_may_have_any_name() -> None:
     with session() as one:
-        text = "SELECT FLOOR(educ) AS self, COUNT(*) AS selfs FROM t GROUP BY self"
+        text = "SELECT FLOOR(educ) AS self, COUNT(*) AS people FROM t GROUP BY self"
         query, _ = one.read_sql(text, keys=[1, 2])
         assert query.released_groups == ("self",)
         query, _ = one.read_sql("SELECT COUNT(*) AS self FROM t")
