@@ -44,6 +44,7 @@ __all__ = [
     "Forecast",
     "OfColumn",
     "Single",
+    "answer_of",
     "bounds_of",
     "expression_of",
     "given_bounds",
@@ -236,6 +237,20 @@ def widened(
     lower = np.where(beyond, np.minimum(ends[0], np.maximum(at - half_widths, low)), ends[0])
     upper = np.where(beyond, np.maximum(ends[1], np.minimum(at + half_widths, high)), ends[1])
     return lower, upper
+
+
+def answer_of(
+    values: Floats, errors: Floats, ends: tuple[Floats, Floats], limits: tuple[float, float]
+) -> Answer:
+    """Estimates with their standard errors and the ends of their intervals, cell by cell."""
+    lower, upper = (end.tolist() for end in ends)
+    return Answer(
+        values=values.tolist(),
+        standard_errors=errors.tolist(),
+        lower=lower,
+        upper=upper,
+        limits=limits,
+    )
 
 
 Assumed = Mapping[str, Assumption | None]

@@ -41,6 +41,7 @@ from unacorda.query.aggregates.base import (
     Assumption,
     Exact,
     Forecast,
+    answer_of,
     given_bounds,
     weight_of,
     widened,
@@ -57,6 +58,7 @@ from unacorda.query.aggregates.measures import (
 )
 from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import (
+    TABLE_ROWS,
     OfTwo,
     RatioSide,
     assumed_pairs,
@@ -82,7 +84,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _AT_AN_END = "a mean at an end of the range has this error; in the middle it is 1.4 times less"
-_TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _STEPS = 512
 _CELLS = 2_000  # whose intervals are searched at once
 _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
@@ -129,15 +130,8 @@ class SplitMean(Linear):
         )
         reach = errors * noise_quantile(0.05, laplace=noise.laplace)
         found = centre + u_low * half, centre + u_high * half
-        lower, upper = widened(values, reach, found, self.range)
-        answer = Answer(
-            values=values.tolist(),
-            standard_errors=errors.tolist(),
-            lower=lower.tolist(),
-            upper=upper.tolist(),
-            limits=self.range,
-        )
-        return {"": answer}
+        ends = widened(values, reach, found, self.range)
+        return {"": answer_of(values, errors, ends, self.range)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number where the rows are assumed."""
@@ -161,7 +155,7 @@ class SplitMean(Linear):
             sensitivity=self.sensitivity(reach).reason,
             standard_error=error,
             assumed_rows=rows,
-            table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
+            table=tuple((n, min(deviation / n, width / 2)) for n in TABLE_ROWS),
             notes=(*self.notes, *([_AT_AN_END] if assumed is None else [])),
         )
 

@@ -65,6 +65,7 @@ from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
 __all__ = [
+    "TABLE_ROWS",
     "OfTwo",
     "Pair",
     "Ratio",
@@ -75,6 +76,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+TABLE_ROWS = (100, 1_000, 10_000, 100_000, 1_000_000)
+"""For which numbers of rows a forecast lists the error."""
 
 _EVEN = 201  # values of a column that are assumed where none are given
 
@@ -229,7 +233,6 @@ def assumed_pairs(assume: Assumption, columns: tuple[str, ...]) -> tuple[Floats,
     return first, second
 
 
-_TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _LIKELY = (0.25, 0.5, 1.0, 2.0)  # ratios of x to y, each in units of its largest
 _COMBINATIONS = (
     ((1, 0), (0, 1)),
@@ -355,7 +358,7 @@ class Ratio(OfTwo, Single):
             .reason,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, self._scale * _first_order(even, rows=n)) for n in _TABLE),
+            table=tuple((n, self._scale * _first_order(even, rows=n)) for n in TABLE_ROWS),
             notes=(
                 *self.clamping,
                 *([] if assume else ["the errors by rows are for values in the middle of both"]),

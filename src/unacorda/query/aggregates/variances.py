@@ -53,6 +53,7 @@ from unacorda.query.aggregates.base import (
     Forecast,
     OfColumn,
     Single,
+    answer_of,
     given_bounds,
     weight_of,
     widened,
@@ -78,7 +79,7 @@ from unacorda.query.aggregates.moment_strategies import (
     moment_clamp,
     simulated_error,
 )
-from unacorda.query.aggregates.ratios import OfTwo, Pair, RatioSide
+from unacorda.query.aggregates.ratios import TABLE_ROWS, OfTwo, Pair, RatioSide
 from unacorda.query.noise.additive import AdditiveNoise, Share, noise_quantile
 from unacorda.query.schema.units import Reach
 
@@ -95,7 +96,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _EVENLY = "the errors by rows are for values spread evenly over the range"
 
 
@@ -155,13 +155,8 @@ class Variance(OfColumn, Single):
             errors = np.sqrt(at_least + errors) - values
         scale = self._half if self.root else self._half**2
         most = _most(self.ddof)
-        return Answer(
-            values=(values * scale).tolist(),
-            standard_errors=(errors * scale).tolist(),
-            lower=(low * scale).tolist(),
-            upper=(high * scale).tolist(),
-            limits=(0.0, scale * (math.sqrt(most) if self.root else most)),
-        )
+        limits = 0.0, scale * (math.sqrt(most) if self.root else most)
+        return answer_of(values * scale, errors * scale, (low * scale, high * scale), limits)
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
@@ -178,7 +173,7 @@ class Variance(OfColumn, Single):
             sensitivity=SQUARED.of(laplace=noise.laplace).sensitivity(reach, one=one).reason,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, unit * min(even / n, 1.0)) for n in _TABLE),
+            table=tuple((n, unit * min(even / n, 1.0)) for n in TABLE_ROWS),
             notes=(clamping_note(self.lower, self.upper), *([] if assume else [_EVENLY])),
         )
 
@@ -252,12 +247,16 @@ def _variance(
     weight: Number,
     root: bool,
 ) -> Variance:
-    if isinstance(ddof, bool) or ddof not in (0, 1):
-        raise InvalidParameter("ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
+    _check_ddof(ddof)
     low, high = given_bounds(lower, upper)
     return Variance(
         column=column, lower=low, upper=high, ddof=int(ddof), root=root, weight=weight_of(weight)
     )
+
+
+def _check_ddof(ddof: object) -> None:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise InvalidParameter("ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
 
 
 def _most(ddof: int) -> float:
@@ -378,13 +377,8 @@ class Covariance(_Paired):
         low, high = widened(values, half, (low, high), (-limit, limit))
         first, second = self.pair.halves
         most = first * second * limit
-        return Answer(
-            values=(values * first * second).tolist(),
-            standard_errors=(errors * first * second).tolist(),
-            lower=(low * first * second).tolist(),
-            upper=(high * first * second).tolist(),
-            limits=(-most, most),
-        )
+        values, errors, low, high = (one * first * second for one in (values, errors, low, high))
+        return answer_of(values, errors, (low, high), (-most, most))
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
@@ -412,7 +406,7 @@ class Covariance(_Paired):
             sensitivity=PAIRED.of(laplace=noise.laplace).sensitivity(reach, one=self._one).reason,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, first * second * min(even / n, 1.0)) for n in _TABLE),
+            table=tuple((n, first * second * min(even / n, 1.0)) for n in TABLE_ROWS),
             notes=self.notes(assume),
         )
 
@@ -442,14 +436,8 @@ class Correlation(_Paired):
         values, errors = _correlations(noisy)
         low, high = _correlation_ends(noisy, values, laplace=noise.laplace)
         half = errors * noise_quantile(0.05, laplace=noise.laplace)
-        low, high = widened(values, half, (low, high), (-1.0, 1.0))
-        return Answer(
-            values=values.tolist(),
-            standard_errors=errors.tolist(),
-            lower=low.tolist(),
-            upper=high.tolist(),
-            limits=(-1.0, 1.0),
-        )
+        found = widened(values, half, (low, high), (-1.0, 1.0))
+        return answer_of(values, errors, found, (-1.0, 1.0))
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
@@ -473,7 +461,7 @@ class Correlation(_Paired):
             sensitivity=CROSSED.of(laplace=noise.laplace).sensitivity(reach, one=self._one).reason,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, min(even / n, 1.0)) for n in _TABLE),
+            table=tuple((n, min(even / n, 1.0)) for n in TABLE_ROWS),
             notes=self.notes(assume),
         )
 
@@ -496,8 +484,7 @@ def covariance(
     >>> covariance("age", "income", (0, 120), (0, 200_000)).ddof
     1
     """
-    if isinstance(ddof, bool) or ddof not in (0, 1):
-        raise InvalidParameter("ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
+    _check_ddof(ddof)
     sides = (RatioSide.of("x_bounds", x, x_bounds), RatioSide.of("y_bounds", y, y_bounds))
     return Covariance(sides=sides, ddof=int(ddof), weight=weight_of(weight))
 

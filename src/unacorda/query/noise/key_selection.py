@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +25,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.solvers import least_whole
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
 from unacorda.privacy.events import Event
@@ -123,7 +124,7 @@ class KeyRule:
 
     def people_for(self, chance: Fraction) -> int:
         """From how many people on a key appears with at least this probability."""
-        return _least(lambda people: self.mechanism.probability(people) >= chance)
+        return least_whole(lambda n: n >= 1 and self.mechanism.probability(n) >= chance)
 
     def kept(self, people: NDArray[np.int64], *, bits: RandomBits) -> NDArray[np.bool_]:
         """Which keys are named, by how many people have each."""
@@ -195,18 +196,6 @@ def _rules(share: Share, delta: Fraction, hits: int, *, replaced: bool) -> Itera
             target = GDP.from_squared(mu_squared, delta)
     noisy = ThresholdedGaussian.for_guarantee(target, l0_sensitivity=hits)
     yield KeyRule(mechanism=noisy, delta=delta)
-
-
-def _least(holds: Callable[[int], bool]) -> int:
-    """The least whole number from 1 on for which a rising condition holds."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2 + 1 if high > 1 else 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
 
 
 def _percent(chance: Fraction) -> str:
