@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.mechanisms.selection.exponential import Exponential, choose
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit, id_columns
 
 __all__ = [
     "GridCounts",
@@ -97,7 +97,7 @@ class Ranking:
         place, grouped = self.place, ""
         if self.people is not None and isinstance(unit, Person):
             place = f"{self.people}({place})"
-            grouped = f" GROUP BY cell, {', '.join(f'u{index}' for index in range(len(unit.id)))}"
+            grouped = f" GROUP BY cell, {', '.join(id_columns(unit))}"
         return (
             "SELECT cell, bin, count(*) AS n FROM (SELECT cell, "
             f"{place} AS bin FROM bounded{grouped}) AS placed WHERE bin IS NOT NULL "

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from unacorda.query.expressions.quoting import double
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import grid_unit
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit, id_columns
 
 __all__ = [
     "Clamp",
@@ -312,7 +312,7 @@ class PeopleCount(Measure):
         present = "" if self.value is None else f" FILTER ({self.value} IS NOT NULL)"
         if not isinstance(unit, Person):
             return f"count(*){present}"
-        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+        ids = ", ".join(id_columns(unit))
         return f"count(DISTINCT {ids if len(unit.id) == 1 else f'({ids})'}){present}"
 
 
@@ -373,7 +373,7 @@ class Thresholds:
         """SELECT (cell, bin, n, s) over `bounded`: people by the number of rungs they pass."""
         people = f"SELECT cell, {self.number} AS t FROM bounded"
         if isinstance(unit, Person):
-            people += f" GROUP BY cell, {', '.join(f'u{index}' for index in range(len(unit.id)))}"
+            people += f" GROUP BY cell, {', '.join(id_columns(unit))}"
         total = "sum(t)::VARCHAR" if self.summed else "NULL::VARCHAR"
         return (
             f"SELECT cell, bin, count(*) AS n, {total} AS s FROM (SELECT cell, t, "

@@ -51,7 +51,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unacorda.query.expressions.quoting import double
-from unacorda.query.schema.units import Person, steps_of
+from unacorda.query.schema.units import Person, id_columns, steps_of
 
 __all__ = [
     "bound_rows",
@@ -78,7 +78,7 @@ def bound_rows(
     wide rows are ordered by few columns first; once: whether the engine computes what WITH names a
     single time.
     """
-    steps, ids = steps_of(unit, cells=cells), [f"u{index}" for index in range(len(unit.id))]
+    steps, ids = steps_of(unit, cells=cells), id_columns(unit)
     content = ", ".join([*cell, *values, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:

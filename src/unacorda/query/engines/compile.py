@@ -49,7 +49,7 @@ from unacorda.query.plan.relation import (
 )
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import ColumnReading
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit, id_columns
 
 __all__ = [
     "KeyCountSql",
@@ -410,7 +410,7 @@ def compile_chosen(
     found = ", ".join(f"found.{name}" for name in names)
     numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
     same = " AND ".join(f"held.{name} IS NOT DISTINCT FROM keys.{name}" for name in names)
-    ids = [f"u{index}" for index in range(len(unit.id))] if isinstance(unit, Person) else []
+    ids = id_columns(unit) if isinstance(unit, Person) else ()
     inputs = [f"v{index}" for index in range(len(query.inputs))]
     values = "".join(f", held.{name}" for name in [*ids, *inputs])
     return _counted(
@@ -459,7 +459,7 @@ def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
     )
     if carried == query.inputs:
         return bounded
-    ids = [f"u{index}" for index in range(len(unit.id))]
+    ids = id_columns(unit)
     columns = [f"v{index} AS {column}" for index, column in enumerate(carried)]
     values = [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
     return (

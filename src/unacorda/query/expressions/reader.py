@@ -33,7 +33,7 @@ from unacorda.query.expressions.tree import (
 )
 from unacorda.query.expressions.types import literal_moment, literal_number
 
-__all__ = ["NAMED", "PARTS", "RULES", "UNITS", "Reader", "bare", "meaning"]
+__all__ = ["NAMED", "PARTS", "RULES", "UNITS", "Reader", "bare", "given", "meaning"]
 
 _MOST_POSITION = 1_000_000
 """The last character of a text that a position may name."""
@@ -46,14 +46,14 @@ _Read = Callable[["Reader", exp.Expression], Node]
 """How one kind of node is read."""
 
 
-def _arguments(node: exp.Expression) -> list[str]:
-    """The arguments that a node carries."""
-    return [key for key, value in node.args.items() if value not in (None, False, [], "")]
+def given(node: exp.Expression) -> set[str]:
+    """The arguments that a node of sqlglot carries."""
+    return {key for key, value in node.args.items() if value not in (None, False, [], "")}
 
 
 def bare(node: object) -> object:
     """The node without brackets around it."""
-    while isinstance(node, exp.Paren) and _arguments(node) == ["this"]:
+    while isinstance(node, exp.Paren) and given(node) == {"this"}:
         node = node.this
     return node
 
@@ -152,7 +152,7 @@ def _chain(name: str) -> _Read:
         while waiting:
             part = bare(waiting.pop())
             if type(part) is type(node) and isinstance(part, exp.Expression):
-                if not set(_arguments(part)) <= {"this", "expression"}:
+                if not given(part) <= {"this", "expression"}:
                     raise reader.refuse(part)
                 waiting += [part.args.get("expression"), part.this]
             else:
@@ -222,7 +222,7 @@ def _in(reader: Reader, node: exp.Expression) -> Node:
 def _case(reader: Reader, node: exp.Expression) -> Node:
     parts: list[Node] = []
     for arm in node.args.get("ifs") or ():
-        if not isinstance(arm, exp.If) or set(_arguments(arm)) != {"this", "true"}:
+        if not isinstance(arm, exp.If) or given(arm) != {"this", "true"}:
             raise reader.refuse(node)
         parts += reader.nodes(arm.this, arm.args["true"])
     default = node.args.get("default")
@@ -240,7 +240,7 @@ def _if(reader: Reader, node: exp.Expression) -> Node:
 
 def _cast(reader: Reader, node: exp.Expression) -> Node:
     to, name = node.args.get("to"), None
-    if isinstance(to, exp.DataType) and set(_arguments(to)) <= {"this"}:
+    if isinstance(to, exp.DataType) and given(to) <= {"this"}:
         name = _TYPES.get(getattr(to.this, "name", ""))
     if name is None:
         raise reader.refuse(
@@ -427,7 +427,7 @@ def _moved(reader: Reader, moment: object, step: exp.Interval, *, sign: int) -> 
     digits = amount.name if isinstance(amount, exp.Literal) else ""
     name = unit.name.upper() if isinstance(unit, exp.Var) else ""
     name = name if name in UNITS else name.removesuffix("S")
-    plain = set(_arguments(step)) <= {"this", "unit"} and name in UNITS
+    plain = given(step) <= {"this", "unit"} and name in UNITS
     if not plain or not re.fullmatch(r"-?[0-9]{1,7}", digits) or abs(int(digits)) > _MOST_STEPS:
         raise reader.refuse(step, hint)
     return Operation("DATE_ADD", (reader.node(moment), Literal(sign * int(digits))), name)
@@ -660,7 +660,7 @@ class Reader:
             read, known = NAMED.get(str(node.name).upper()), "this expressions"
         if read is None or not isinstance(node, exp.Expression):
             raise errors.refusal(self.text, node)
-        if not set(_arguments(node)) <= set(known.split()):
+        if not given(node) <= set(known.split()):
             raise self.refuse(node)
         found = read(replace(self, level=self.level + 1), node)
         return Operation("NOT", (found,)) if node.args.get("negate") else found

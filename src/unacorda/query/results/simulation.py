@@ -32,7 +32,7 @@ from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import plain_type
-from unacorda.query.schema.units import Person, Reach, Unit
+from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 
 __all__ = [
     "Assume",
@@ -347,7 +347,7 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:
     per_person, share = None, None
     if isinstance(unit, Person):
         all_rows = _bounded(query, _with_rows(unit, _ALL_ROWS), tables)
-        ids = ", ".join(f"u{place}" for place in range(len(unit.id)))
+        ids = ", ".join(id_columns(unit))
         per_person = [n for (n,) in all_rows(f"SELECT count(*) FROM held GROUP BY {ids}")] or None
         ((kept,),) = read("SELECT count(*) FROM held")
         share = None if per_person is None else kept / sum(per_person)

@@ -15,7 +15,17 @@ from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Auto", "BoundingSteps", "Person", "Reach", "Row", "Unit", "auto", "steps_of"]
+__all__ = [
+    "Auto",
+    "BoundingSteps",
+    "Person",
+    "Reach",
+    "Row",
+    "Unit",
+    "auto",
+    "id_columns",
+    "steps_of",
+]
 
 _MOST_ROWS = 1_000_000
 _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
@@ -397,6 +407,11 @@ class BoundingSteps:
     groups: int | None
     each: int | None
     rows: int | None
+
+
+def id_columns(unit: Person) -> tuple[str, ...]:
+    """The names under which bounded rows have the columns of an id."""
+    return tuple(f"u{index}" for index in range(len(unit.id)))
 
 
 def steps_of(unit: Person, *, cells: int) -> BoundingSteps:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.parse import remember
-from unacorda.query.expressions.reader import Reader, bare
+from unacorda.query.expressions.reader import Reader, bare, given
 from unacorda.query.expressions.syntax import MOST_CHARACTERS, MOST_LEVELS
 from unacorda.query.expressions.tree import Name, Node, Operation, depth_of, text_of
 from unacorda.query.plan.public_tables import Public
@@ -36,7 +36,6 @@ __all__ = [
     "fault",
     "free_name",
     "from_clause",
-    "given",
     "placed",
     "shown_name",
     "written",
@@ -73,11 +72,6 @@ _NAMES = {
     "locks": ("FOR UPDATE or FOR SHARE", "Leave it out: nothing here changes rows."),
     "kind": ("SELECT AS", "Write SELECT and the columns."),
 }
-
-
-def given(node: exp.Expression) -> set[str]:
-    """The arguments a node of sqlglot carries."""
-    return {key for key, value in node.args.items() if value not in (None, False, [], "")}
 
 
 def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:

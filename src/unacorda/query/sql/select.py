@@ -20,7 +20,7 @@ from sqlglot import exp
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.reader import Reader, bare
+from unacorda.query.expressions.reader import Reader, bare, given
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, names, text_of
 from unacorda.query.noise.key_selection import GivenKeys
@@ -34,7 +34,6 @@ from unacorda.query.sql.from_clause import (
     clauses,
     free_name,
     from_clause,
-    given,
     placed,
     shown_name,
     written,
