@@ -150,7 +150,7 @@ def query_of(session: unacorda.Session, aggregate: Any) -> Query:
     return session.table("t").agg(a=aggregate)
 
 
-@in_subtests("name", AGGREGATES)
+@pytest.mark.parametrize("name", AGGREGATES)
 def test_one_row_moves_every_integer_by_no_more_than_its_ends(name: str) -> None:
     """Through the engine: a table with one hostile row more, number by number."""
     import pandas as pd
