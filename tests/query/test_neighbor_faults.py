@@ -11,7 +11,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.query.neighbor_moves import (
     EVERY,
@@ -126,11 +125,10 @@ def _the_flatter_side_of_a_quantile(patch: pytest.MonkeyPatch) -> None:
 
 
 def _distance_to_the_lower_rank_alone(patch: pytest.MonkeyPatch) -> None:
-    def wrong(counts: Any, q: Fraction, *, shift: int = 0) -> Any:
-        below = (np.cumsum(counts, axis=1) - counts) * q.denominator
-        return below * 2  # a score that a row moves by more than one rank
+    def wrong(weights: Any, before: Any, ends: Any, *, q: Fraction, shift: int) -> Any:
+        return 2 * before * q.denominator  # a score that a row moves by more than one rank
 
-    patch.setattr(ranks, "rank_losses", wrong)
+    patch.setattr(ranks, "_rank_losses", wrong)  # what draws use, and `rank_losses`
 
 
 def _one_row_of_a_part(patch: pytest.MonkeyPatch) -> None:

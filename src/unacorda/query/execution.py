@@ -233,7 +233,7 @@ def find_rows(
 
     The search is one question about all tables of a session. Its answer stands in the entry of the
     ledger that commits its charge; who asks the same again, in whatever process, reads it there.
-    Where somebody is searching already, the others wait a while for what they find.
+    Where another session is searching already, this one waits a while for its result.
 
     begun: a question about each table, of the unit of the search. Gives the unit with that number,
     and by table the answers, if found just now.
@@ -295,7 +295,7 @@ def _known(wanted: Person, searched: Searched) -> Person:
 
 
 def _running(searched: Searched) -> bool:
-    """Whether somebody may still be searching: what began long ago has died."""
+    """Whether another session may still be searching; a search that began long ago has died."""
     if searched.begun is None:
         return False
     age = datetime.now(UTC) - datetime.fromisoformat(searched.begun)

@@ -77,8 +77,8 @@ def fit_rare(
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
 
-    heavy: few rows may hold much of the curvature, so that matrices get more of the budget, and
-    end as far out as their noise allows. The others are of `Newton`.
+    heavy: few rows may hold much of the curvature, so that matrices get a larger share of the
+    budget, and their caps are as large as noise allows. The others are of `Newton`.
     Source: docs/proofs/regression.md, section 4.
     """
     metric = whiten(rows)

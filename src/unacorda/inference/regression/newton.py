@@ -146,14 +146,14 @@ class Newton:
 
     loss: of (prediction, target); start: coefficients of the whitened rows; curvature: what is
     taken for M there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and
-    draw matrices to multiples of I; ample: noise
-    is so small that rows stay in a metric far from that of the curvature, and that the last phase
-    takes one curvature for its steps; loose: the bounds that the loss states may be far too large,
-    so that counts say where scores and curvatures end; cut: also cut gradients where counts of
-    their lengths end, at no less than so many radii; heavy: cap curvatures only where noise asks
-    for it, as those of few rows may be much of M; inside: M is that of rows whose gradient is not
-    cut, which matters where many are; stretch: by what a first step of this squared length is
-    multiplied; penalty: a matrix, in the coefficients of the whitened rows.
+    draw matrices to multiples of I; ample: noise is so small that rows stay in a metric far from
+    that of the curvature, and that the last phase takes one curvature for its steps; loose: the
+    bounds that the loss states may be far too large, so that counts say where scores and curvatures
+    end; cut: also cut gradients where counts of their lengths end, at no less than so many radii;
+    heavy: cap curvatures only where their noise requires it, as those of few rows may be much of M;
+    inside: M is that of rows whose gradient is not cut, which matters where many are; stretch: by
+    what a first step of this squared length is multiplied; penalty: a matrix, in the coefficients
+    of the whitened rows.
     """
 
     rows: Rows
@@ -349,7 +349,7 @@ class Newton:
         return np.abs(self._score(row)) * np.sqrt(row.square)
 
     def _cap(self, theta: Floats, share: float, *, signed: bool, last: bool) -> float:
-        """Where counts of w v |a|^2 end, if that matters beside what bounds it anyhow."""
+        """Where counts of w v |a|^2 end, if that is below the sure bound by enough to matter."""
         top, size = self._square * self._curvature_end, self.rows.size
         if norm_of(self.rows.noise(MATRIX, top, share), size) <= _NO_NOISE:
             return top

@@ -435,7 +435,7 @@ class Chain(QuantileDraws):
         return [statistics.NormalDist().inv_cdf((1 + chance) / 2) for chance in _CHANCES]
 
     def rank_error(self, *, slots: int) -> float:
-        """By so many ranks at most every wanted quantile is off, with 95% probability.
+        """A bound on the rank error of every wanted quantile, with 95% probability.
 
         Some chain has loss |n - N|, but for shares of 2^-16 of a point's rows, so that with M
         chains a loss passes |n - N| + t with probability at most M exp(-f t): McSherry and Talwar

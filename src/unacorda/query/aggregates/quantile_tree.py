@@ -299,7 +299,7 @@ class QuantileDraws(ABC):
 
     @abstractmethod
     def rank_error(self, *, slots: int) -> float:
-        """By so many ranks at most every wanted quantile is off, with 95% probability."""
+        """A bound on the rank error of every wanted quantile, with 95% probability."""
 
     @abstractmethod
     def places(
@@ -383,7 +383,7 @@ class Cutting(QuantileDraws):
         }
 
     def rank_error(self, *, slots: int) -> float:
-        """By so many ranks at most every wanted quantile is off, with 95% probability.
+        """A bound on the rank error of every wanted quantile, with 95% probability.
 
         A cut's loss passes t with probability at most (places) exp(-f t), since some place has
         loss 0 but for a share of 2^-16 of one point's rows: McSherry and Talwar 2007, Theorem 6.

@@ -439,7 +439,7 @@ class QuartileRange(GridQuantiles):
     tag: ClassVar[str] = "spread"
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
-        """The distance by cell, and beside it the quartiles it lies between."""
+        """The distance by cell, with the quartiles that it lies between."""
         first, third = self.drawn(exact, noise, bits)
         low, high = self.limits
         found = [above - below for below, above in zip(first, third, strict=True)]
@@ -556,7 +556,7 @@ def iqr(
 ) -> QuartileRange:
     """Find the interquartile range of a number column: the distance between its quartiles.
 
-    The quartiles themselves are released beside it, as its `from` and `to`. interval:
+    The quartiles themselves are released too, as its `from` and `to`. interval:
     the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
     none. Bounds, resolution and weight as in `quantile`.
 

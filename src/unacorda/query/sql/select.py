@@ -169,7 +169,7 @@ class _Outputs:
 
 
 def _mark(node: Node) -> str:
-    """What tells group expressions apart; a bare name does not care about case."""
+    """The identity of a group expression; a bare name does not care about case."""
     return text_of(node).casefold() if isinstance(node, Name) else text_of(node)
 
 
@@ -245,7 +245,7 @@ class _Key:
 
     @property
     def mark(self) -> str:
-        """What tells it apart."""
+        """The identity of the expression."""
         return _mark(self.node)
 
 
