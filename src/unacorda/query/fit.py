@@ -53,7 +53,7 @@ from unacorda.query.execution import ExecutionContext, check_engine, salt_from
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Derive, Explode, Matched, SourceTable, UnionAll
+from unacorda.query.plan.relation import Derive, Explode, SourceTable
 from unacorda.query.plan.relation import Relation as TableRows
 from unacorda.query.schema.units import Person
 
@@ -217,17 +217,11 @@ def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
         if isinstance(step, Derive | Explode) and step.name in needed:
             needed |= step.expression.columns
     yield from (leaf.label for leaf in rows.scope.used(needed) if leaf.converts)
-    match rows.source:
-        case Matched(left=left, right=right, columns=columns):
-            used = [columns[name] for name in needed if name in columns]
-            yield from _converted(left, [name for name, of_right in used if not of_right])
-            yield from _converted(right, [name for name, of_right in used if of_right])
-        case UnionAll(left=left, right=right, columns=both):
-            pairs = [both[name] for name in needed if name in both]
-            yield from _converted(left, [one for one, _ in pairs])
-            yield from _converted(right, [other for _, other in pairs])
-        case SourceTable():
-            pass
+    if isinstance(rows.source, SourceTable):
+        return
+    used = [both for new, both in rows.source.columns.items() if new in needed]
+    for number, side in enumerate(rows.sides):
+        yield from _converted(side, [old for both in used if (old := both[number]) is not None])
 
 
 Answers = list[tuple[list[float], float]]

@@ -48,7 +48,6 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, id_columns
 
 __all__ = [
@@ -148,7 +147,8 @@ def _there(rows: Relation, place: int, names: Iterable[str]) -> dict[str, Kind]:
         if isinstance(step, Derive | Explode):
             found |= {step.name: step.expression.kind} if step.name in wanted else {}
         elif isinstance(step, Lookup):
-            found |= {leaf.name: leaf.column.kind for leaf in _taken(step, wanted)}
+            taken = (leaf for leaf in step.readings if leaf.name in wanted)
+            found |= {leaf.name: leaf.column.kind for leaf in taken}
     return found
 
 
@@ -189,11 +189,6 @@ def _bound(
         once=context.once,
     )
     return bound, values
-
-
-def _taken(step: Lookup, wanted: frozenset[str]) -> list[ColumnReading]:
-    """The columns of a public table that are used."""
-    return [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
 
 
 def _parted(text: str, rows: Relation, step: PeoplePart, context: SqlContext) -> str:
@@ -252,7 +247,7 @@ def _looked_up(
     That number was counted when the question was put, and the noise rests on it. The statement
     keeps to it by itself, also where the public table has got more rows since.
     """
-    taken = _taken(step, wanted)
+    taken = [leaf for leaf in step.readings if leaf.name in wanted]
     readings = {
         leaf.name: leaf.sql
         for pair in step.pairs
@@ -288,16 +283,16 @@ def _matched(
     columns = {new: source.columns[new] for new in source.columns if new in needed}
     kept = []
     for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
-        own = [old for old, of_right in columns.values() if of_right == bool(number)]
+        own = [old for both in columns.values() if (old := both[number]) is not None]
         own += [(pair.right if number else pair.left).name for pair in source.pairs]
         ids, most = _ids(rows, rows.sides[number]), source.max_rows[number]
         kept.append(_bound(text, ids, own, context.drawing(purpose), most=most))
     (left, of_left), (right, of_right) = kept
     selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
     texts = {leaf.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
-    for new, (old, is_right) in columns.items():
-        short = f"r.{of_right[old]}" if is_right else f"l.{of_left[old]}"
-        met = source.max_rows[not is_right]
+    for new, (old, of_other) in columns.items():
+        short = f"l.{of_left[old]}" if old is not None else f"r.{of_right[str(of_other)]}"
+        met = source.max_rows[old is not None]
         selected.append(_cut(short, new, cut=met > 1 and new in texts))
     same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
     same += [
@@ -317,7 +312,9 @@ def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[
     parts = []
     for number, text in enumerate(sides):
         listed = _ids(rows, rows.sides[number])
-        listed += [f"{identifier(old[number])} AS {identifier(n)}" for n, old in columns.items()]
+        listed += [
+            f"{identifier(str(old[number]))} AS {identifier(n)}" for n, old in columns.items()
+        ]
         parts.append(f"SELECT {', '.join(listed) or '1 AS nothing'} FROM ({text})")
     return f"({' UNION ALL '.join(parts)})"
 

@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier, twin
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.plan.groups import public_column
-from unacorda.query.plan.public_tables import Public, join_key
+from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.relation import (
     MOST_COPIES,
+    BothSides,
     How,
     KeyPair,
     Lookup,
@@ -58,7 +60,15 @@ _MOST_TABLES = 16
 
 def looked_up(rows: Relation, table: str, *, on: On, how: How, columns: Columns) -> Relation:
     """The rows with columns of a public table beside them; see `Query.join`."""
-    public = _public(rows, table)
+    if table not in rows.public:
+        known = ", ".join(map(repr, rows.public)) or "none here"
+        raise InvalidParameter(
+            "join",
+            table,
+            expected=f"a public table, given as Session(..., public={{...}}): {known}; or rows of "
+            "another private table with the same people, session.table(...), and max_rows=",
+        )
+    public = rows.public[table]
     scope = public.scope
     _check_how(how)
     named = _named(on, rows.scope, scope)
@@ -117,65 +127,77 @@ def matched(
         _pair(left, right, one, two) for one, two in named.items() if people.get(one) != two
     )
     names = _names(left, right, columns, skip={*named.values(), *people.values()})
-    own = {label: label for label in left.names if _readings(left, label)}
-    leaves: dict[str, tuple[ColumnReading, ...]] = {}
-    moved: dict[str, tuple[str, bool]] = {}
-    for given, scope, of_right in ((own, left, False), (names, right, True)):
-        for new, old in given.items():
-            read = [(_passed(new, column), column.name) for column in _readings(scope, old)]
-            leaves[new] = tuple(leaf for leaf, _ in read)
-            moved |= {leaf.name: (name, of_right) for leaf, name in read}
-    facts = {label: left.facts[label] for label in own if label in left.facts}
+    offered: _Offered = {
+        label: [(column, (column.name, None)) for column in left.readings(label)]
+        for label in left.names
+    }
+    for new, old in names.items():
+        offered[new] = [(column, (None, column.name)) for column in right.readings(old)]
+    facts = {label: fact for label, fact in left.facts.items() if offered[label]}
     facts |= {
         new: _missing(right.facts[old], how) for new, old in names.items() if old in right.facts
     }
-    source = Matched(
-        left=rows, right=other, how=how, max_rows=most, pairs=pairs, names=names, columns=moved
+    source = functools.partial(Matched, how=how, max_rows=most, pairs=pairs, names=names)
+    return _together(
+        source, rows, other, offered, facts=facts, table=f"{left.table} with {right.table}"
     )
-    return _together(source, leaves, facts, f"{left.table} with {right.table}")
 
 
 def united(rows: Relation, other: Relation) -> Relation:
     """The rows of both, with the columns that both have; see `Query.union`."""
     left, right = rows.scope, other.scope
-    leaves: dict[str, tuple[ColumnReading, ...]] = {}
-    facts: dict[str, Fact] = {}
-    moved: dict[str, tuple[str, str]] = {}
-    for label in left.names:
-        theirs = right.alike(label)
-        if theirs is None:
-            continue
-        found: list[ColumnReading] = []
-        for one in _readings(left, label):
-            for two in _readings(right, theirs):
-                if _comparable(one, two):
-                    leaf = _passed(label, _hull(one, two))
-                    if leaf.name not in moved:
-                        moved[leaf.name] = (one.name, two.name)
-                        found.append(leaf)
-        if found:
-            leaves[label] = tuple(found)
-            if label in left.facts and left.facts[label] == right.facts.get(theirs):
-                facts[label] = left.facts[label]
-    source = UnionAll(left=rows, right=other, columns=moved)
-    return _together(source, leaves, facts, f"{left.table} and {right.table}")
+    shared = {label: theirs for label in left.names if (theirs := right.alike(label)) is not None}
+    offered: _Offered = {
+        label: [
+            (_hull(one, two), (one.name, two.name))
+            for one in left.readings(label)
+            for two in right.readings(theirs)
+            if _comparable(one, two)
+        ]
+        for label, theirs in shared.items()
+    }
+    facts = {
+        label: left.facts[label]
+        for label, theirs in shared.items()
+        if offered[label] and label in left.facts and left.facts[label] == right.facts.get(theirs)
+    }
+    return _together(
+        UnionAll, rows, other, offered, facts=facts, table=f"{left.table} and {right.table}"
+    )
+
+
+_Offered = dict[str, list[tuple[Column, BothSides]]]
+"""By label the readings of a column, and what each is called on both sides."""
 
 
 def _together(
-    source: Matched | UnionAll,
-    leaves: Mapping[str, tuple[ColumnReading, ...]],
+    kind: Callable[..., Matched | UnionAll],
+    rows: Relation,
+    other: Relation,
+    offered: _Offered,
+    *,
     facts: Mapping[str, Fact],
     table: str,
 ) -> Relation:
     """Rows over both sides; people are distinguished by what the two have in common."""
+    left, right = rows.scope, other.scope
+    leaves: dict[str, tuple[ColumnReading, ...]] = {}
+    columns: dict[str, BothSides] = {}
+    for label, read in offered.items():
+        for column, names in read:
+            made = _column(label, column)
+            if made.name not in columns:  # of two readings of one kind the first
+                columns[made.name] = names
+                leaf = ColumnReading(sql=identifier(made.name), column=made, label=label)
+                leaves[label] = (*leaves.get(label, ()), leaf)
     ids: dict[str, Identity] = {}
-    tables = source.left.scope.table, source.right.scope.table
-    pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)
+    pairs = zip(left.ids.items(), right.ids.values(), strict=True)
     for index, ((name, one), two) in enumerate(pairs):
-        sql, column = identifier(f"u{index}"), Column(f"u{index}", Kind.TEXT)
-        leaf = ColumnReading(sql=sql, column=column, label="")
-        kind = _common_type(name, one.type, two.type, tables)
-        ids[name] = Identity(sql=sql, leaves=(leaf,), type=kind)
+        leaf = ColumnReading(
+            sql=identifier(f"u{index}"), column=Column(f"u{index}", Kind.TEXT), label=""
+        )
+        type_ = _common_type(name, one.type, two.type, (left.table, right.table))
+        ids[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=type_)
     scope = TableSchema(
         table=table,
         types={},
@@ -183,13 +205,13 @@ def _together(
         ids=ids,
         derived={},
         facts=facts,
-        read_public=source.left.scope.read_public,
+        read_public=left.read_public,
     )
-    found = Relation(source=source, scope=scope, public=source.left.public)
-    if len(found.tables) > _MOST_TABLES:
-        raise InvalidParameter(
-            "tables", len(found.tables), expected=f"at most {_MOST_TABLES} in one question"
-        )
+    source = kind(left=rows, right=other, columns=columns)
+    found = Relation(source=source, scope=scope, public=rows.public)
+    tables = len(found.tables)
+    expected = f"at most {_MOST_TABLES} in one question"
+    checks.demand(tables <= _MOST_TABLES, "tables", tables, expected=expected)
     return found.checked("join", table)
 
 
@@ -199,11 +221,13 @@ def _common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
         return one
     if one != two and {one, two} <= INTEGERS - {"UHUGEINT"}:
         return "HUGEINT"
+    known = {"VARCHAR": "text", "UUID": "UUIDs", "DATE": "dates", "DECIMAL": "decimal numbers"}
+    ones, twos = (known.get(kind, "whole numbers") for kind in (one, two))
     raise InvalidParameter(
         "id",
         name,
-        expected=f"ids of one type: they are {_in_words(one)} in {tables[0]!r} and "
-        f"{_in_words(two)} in {tables[1]!r}. Write the id as an expression that gives the same "
+        expected=f"ids of one type: they are {ones} in {tables[0]!r} and "
+        f"{twos} in {tables[1]!r}. Write the id as an expression that gives the same "
         f"type, such as unacorda.Person('CAST({name} AS VARCHAR)', max_rows=...)",
     )
 
@@ -225,17 +249,22 @@ def parted(
     salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the hint.
     """
     listed = check_keys("keys", keys)
-    most = int(checks.positive_integer(max_parts=max_parts))
-    if len(listed) > _MOST_PARTS:
-        raise InvalidParameter("keys", len(listed), expected=f"at most {_MOST_PARTS:,} parts")
-    if isinstance(unit, Row) and most != 1:
-        raise InvalidParameter("max_parts", max_parts, expected="1: a single row is in one part")
+    most = checks.positive_integer(max_parts=max_parts)
+    parts = len(listed)
+    checks.demand(parts <= _MOST_PARTS, "keys", parts, expected=f"at most {_MOST_PARTS:,} parts")
+    fits = most == 1 or not isinstance(unit, Row)
+    checks.demand(fits, "max_parts", max_parts, expected="1: a single row is in one part")
     members = {name: rows for name, rows in starts.items() if column in rows.scope}
-    if not members:
-        raise InvalidParameter(
-            "column", column, expected=f"a column of the tables: {', '.join(starts)}"
-        )
+    expected = f"a column of the tables: {', '.join(starts)}"
+    checks.demand(members, "column", column, expected=expected)
     columns = {name: public_column(rows.scope, column, listed) for name, rows in members.items()}
+    first, *others = (rows.scope for rows in members.values())
+    types = [one.type for one in first.ids.values()]  # in which people of all tables are one
+    for scope in (first, *others):
+        types = [
+            _common_type(name, known, there.type, (first.table, scope.table))
+            for known, (name, there) in zip(types, scope.ids.items(), strict=True)
+        ]
     step = functools.partial(
         PeoplePart,
         label=column,
@@ -243,7 +272,7 @@ def parted(
         max_parts=most,
         salt=salt,
         members=tuple((rows, columns[name]) for name, rows in members.items()),
-        types=_people_of(list(members.values())),
+        types=tuple(types),
     )
     return {
         key: {n: rows.after(step(key=key, column=columns[n])) for n, rows in members.items()}
@@ -251,55 +280,21 @@ def parted(
     }
 
 
-def _people_of(members: Sequence[Relation]) -> tuple[str, ...]:
-    """The types in which people of several tables are one; InvalidParameter without such."""
-    first = members[0].scope
-    types = [one.type for one in first.ids.values()]
-    for rows in members:
-        types = [
-            _common_type(name, known, there.type, (first.table, rows.scope.table))
-            for known, (name, there) in zip(types, rows.scope.ids.items(), strict=True)
-        ]
-    return tuple(types)
-
-
-def _in_words(kind: str) -> str:
-    known = {"VARCHAR": "text", "UUID": "UUIDs", "DATE": "dates", "DECIMAL": "decimal numbers"}
-    return known.get(kind, "whole numbers")
-
-
-def _public(rows: Relation, table: str) -> Public:
-    if table in rows.public:
-        return rows.public[table]
-    known = ", ".join(map(repr, rows.public)) or "none here"
-    raise InvalidParameter(
-        "join",
-        table,
-        expected=f"a public table, given as Session(..., public={{...}}): {known}; or rows of "
-        "another private table with the same people, session.table(...), and max_rows=",
-    )
-
-
 def _check_how(how: object) -> None:
-    if how not in ("inner", "left"):
-        raise InvalidParameter("how", how, expected="'inner' or 'left'")
+    checks.demand(how in ("inner", "left"), "how", how, expected="'inner' or 'left'")
 
 
 def _limits(max_rows: object, left: str, right: str) -> tuple[int, int]:
     """How many rows of a person enter a join from each side."""
     given = max_rows if isinstance(max_rows, tuple | list) else (max_rows, max_rows)
-    if max_rows is None or len(given) != 2:
-        raise InvalidParameter(
-            "max_rows",
-            max_rows,
-            expected=f"how many rows of a person enter the join from {left!r} and from {right!r}, "
-            "such as max_rows=(3, 5): without bounds one person may make any number of rows",
-        )
-    one, two = (int(checks.positive_integer(max_rows=part)) for part in given)
-    if one * two > MOST_COPIES:
-        raise InvalidParameter(
-            "max_rows", max_rows, expected=f"a product of at most {MOST_COPIES:,} rows"
-        )
+    expected = (
+        f"how many rows of a person enter the join from {left!r} and from {right!r}, "
+        "such as max_rows=(3, 5): without bounds one person may make any number of rows"
+    )
+    checks.demand(max_rows is not None and len(given) == 2, "max_rows", max_rows, expected=expected)
+    one, two = (checks.positive_integer(max_rows=part) for part in given)
+    expected = f"a product of at most {MOST_COPIES:,} rows"
+    checks.demand(one * two <= MOST_COPIES, "max_rows", max_rows, expected=expected)
     return one, two
 
 
@@ -314,10 +309,9 @@ def _named(
         given = dict(listed)
     elif isinstance(listed, list | tuple):
         given = {name: name for name in listed if isinstance(name, str)}
-    if not given or (isinstance(listed, list | tuple) and len(given) < len(listed)):
-        raise InvalidParameter(
-            "on", on, expected="a column that both have, a list of them, or {left: right}"
-        )
+    fits = given and listed is not None and len(given) == len(listed)
+    expected = "a column that both have, a list of them, or {left: right}"
+    checks.demand(fits, "on", on, expected=expected)
     if any(given.get(one) != two for one, two in people.items()):
         one, *others = people
         shown = repr(dict(people) if others or people[one] != one else one)
@@ -341,22 +335,19 @@ def _named(
 
 def _pair(left: TableSchema, right: TableSchema, one: str, two: str) -> KeyPair:
     """The readings in which two columns are compared, those nearest to the first ones."""
-    choices = [
-        (x + y, x, mine, theirs)
-        for x, mine in enumerate(left.column(one, argument="on"))
-        for y, theirs in enumerate(right.column(two, argument="on"))
-        if _comparable(mine, theirs)
-    ]
-    if choices:
-        _, _, mine, theirs = min(choices, key=lambda choice: choice[:2])
-        return KeyPair(left=mine, left_label=one, right=theirs, right_label=two)
-    mine, theirs = left.column(one, argument="on")[0], right.column(two, argument="on")[0]
+    ours, theirs = left.column(one, argument="on"), right.column(two, argument="on")
+    places = itertools.product(range(len(ours)), range(len(theirs)))
+    fitting = [(x, y) for x, y in places if _comparable(ours[x], theirs[y])]
+    if fitting:
+        x, y = min(fitting, key=lambda place: (sum(place), place))
+        return KeyPair(left=ours[x], left_label=one, right=theirs[y], right_label=two)
+    simple = one if one.isidentifier() else "x"
     raise InvalidParameter(
         "on",
         one if one == two else f"{one} = {two}",
-        expected=f"columns of one type: {one!r} of {left.table!r} holds {mine.kind.value}, and "
-        f"{two!r} of {right.table!r} {theirs.kind.value}. Derive one that fits before the join, "
-        f'such as derive({_simple(one)}_text="CAST({_simple(one)} AS VARCHAR)")',
+        expected=f"columns of one type: {one!r} of {left.table!r} holds {ours[0].kind.value}, and "
+        f"{two!r} of {right.table!r} {theirs[0].kind.value}. Derive one that fits before the join, "
+        f'such as derive({simple}_text="CAST({simple} AS VARCHAR)")',
     )
 
 
@@ -364,28 +355,21 @@ def _comparable(one: Column, two: Column) -> bool:
     return one.kind is two.kind or (one.kind.numeric and two.kind.numeric)
 
 
-def _simple(name: str) -> str:
-    return name if name.isidentifier() else "x"
-
-
 def _names(
     left: TableSchema, right: TableSchema, columns: Columns, *, skip: set[str]
 ) -> dict[str, str]:
     """The columns to take along, by their new names."""
     if columns is None:
-        given = {name: name for name in right.names if name not in skip and _readings(right, name)}
-    elif isinstance(columns, Mapping):
-        given = dict(columns)
+        columns = [name for name in right.names if name not in skip and right.readings(name)]
     elif isinstance(columns, str) or not isinstance(columns, Iterable):
         raise InvalidParameter("columns", columns, expected="a list of columns, or {new: old}")
-    else:
-        given = {name: name for name in columns}
+    given = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     found: dict[str, str] = {}
     for new, old in given.items():
         label = right.resolve(old, argument="columns")
         right.column(label, argument="columns")
-        if not checks.is_text(new) or not new or "\x00" in new:
-            raise InvalidParameter("columns", new, expected="names that are text")
+        fits = checks.is_text(new) and "\x00" not in new
+        checks.demand(fits, "columns", new, expected="names that are text")
         if left.alike(new) is not None or twin([*found, new]):
             raise InvalidParameter(
                 "columns",
@@ -396,18 +380,6 @@ def _names(
             )
         found[new] = label
     return found
-
-
-def _readings(scope: TableSchema, label: str) -> tuple[Column, ...]:
-    if label in scope.derived:
-        return (scope.derived[label],)
-    return tuple(leaf.column for leaf in scope.leaves[label])
-
-
-def _passed(label: str, column: Column) -> ColumnReading:
-    """A column that was made further down, as a reading."""
-    found = _column(label, column)
-    return ColumnReading(sql=identifier(found.name), column=found, label=label)
 
 
 def _column(label: str, column: Column) -> Column:

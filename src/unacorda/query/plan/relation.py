@@ -12,6 +12,7 @@ again: each of the rows that their limits allow becomes no more than `MOST_COPIE
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,7 @@ from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
 __all__ = [
     "MOST_COPIES",
     "MOST_PARTS",
+    "BothSides",
     "Derive",
     "Explode",
     "How",
@@ -124,6 +126,11 @@ class Lookup:
     names: Mapping[str, str]
     leaves: Mapping[str, tuple[ColumnReading, ...]] = field(compare=False, repr=False)
 
+    @property
+    def readings(self) -> tuple[ColumnReading, ...]:
+        """The readings of all its columns."""
+        return tuple(itertools.chain.from_iterable(self.leaves.values()))
+
     def __str__(self) -> str:
         return _join_in_words(repr(self.table), self)
 
@@ -171,7 +178,7 @@ class Matched:
     """Two sets of rows joined on the person, each cut to at most so many rows of a person first.
 
     pairs: further columns that are compared. names: the columns of the right side as they are
-    called from here on; columns: by new identifier the old one and whether it is of the right.
+    called from here on; columns: by new identifier that of the side it is of, None for the other.
     """
 
     left: Relation
@@ -180,7 +187,7 @@ class Matched:
     max_rows: tuple[int, int]
     pairs: tuple[KeyPair, ...]
     names: Mapping[str, str]
-    columns: Mapping[str, tuple[str, bool]] = field(compare=False, repr=False)
+    columns: Mapping[str, BothSides] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         joined = _join_in_words(str(self.right), self, f"max_rows={self.max_rows}")
@@ -198,12 +205,14 @@ class UnionAll:
 
     left: Relation
     right: Relation
-    columns: Mapping[str, tuple[str, str]] = field(compare=False, repr=False)
+    columns: Mapping[str, BothSides] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.left}.union({self.right})"
 
 
+BothSides = tuple[str | None, str | None]
+"""What a column is called on the left side and on the right, None where it is none of that."""
 Source = SourceTable | Matched | UnionAll
 """Where rows come from, before any step."""
 
@@ -221,28 +230,21 @@ class Relation:
         return ".".join(map(str, (self.source, *self.steps)))
 
     @property
-    def tables(self) -> tuple[SourceTable, ...]:
-        """The private tables, each as often as it is used."""
-        if isinstance(self.source, SourceTable):
-            return (self.source,)
-        return tuple(table for side in self.sides for table in side.tables)
-
-    @property
     def sides(self) -> tuple[Relation, ...]:
         """The rows that these are put together of; none where they are a table's."""
         source = self.source
         return () if isinstance(source, SourceTable) else (source.left, source.right)
 
     @property
-    def bases(self) -> tuple[Relation, ...]:
-        """The rows that begin with a private table, each as often as it is used."""
-        return tuple(base for side in self.sides for base in side.bases) or (self,)
+    def members(self) -> tuple[Relation, ...]:
+        """All rows that these are put together of, further down too, and themselves as the last."""
+        return (*(member for side in self.sides for member in side.members), self)
 
     @property
-    def lookups(self) -> tuple[Lookup, ...]:
-        """All joins with public tables."""
-        inner = (one for side in self.sides for one in side.lookups)
-        return (*inner, *(step for step in self.steps if isinstance(step, Lookup)))
+    def tables(self) -> tuple[SourceTable, ...]:
+        """The private tables, each as often as it is used."""
+        sources = (member.source for member in self.members)
+        return tuple(source for source in sources if isinstance(source, SourceTable))
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -320,25 +322,23 @@ class Relation:
     def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Relation:
         """See `Query.explode`."""
         expression = self.scope.parse(text, argument="explode", expect=Kind.TEXT)
-        if not checks.is_text(separator) or not 0 < len(separator) <= _LONGEST_SEPARATOR:
-            raise InvalidParameter("separator", separator, expected="text, such as ','")
-        if "\x00" in separator or (not separator.isprintable() and not separator.isspace()):
-            raise InvalidParameter("separator", separator, expected="signs that can be shown")
+        fits = checks.is_text(separator) and len(separator) <= _LONGEST_SEPARATOR
+        checks.demand(fits, "separator", separator, expected="text, such as ','")
+        shown = "\x00" not in separator and (separator.isprintable() or separator.isspace())
+        checks.demand(shown, "separator", separator, expected="signs that can be shown")
         if most is None:
-            expected = (
-                "how many parts of a text count, such as most=5: else a row may become any number"
-            )
-            raise InvalidParameter("most", most, expected=expected)
-        count = int(checks.positive_integer(most=most))
-        if count > MOST_PARTS:
-            raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")
+            expected = "how many parts of a text count, such as most=5: else a row may become any "
+            raise InvalidParameter("most", most, expected=f"{expected}number")
+        count = checks.positive_integer(most=most)
+        expected = f"at most {MOST_PARTS:,} parts"
+        checks.demand(count <= MOST_PARTS, "most", most, expected=expected)
         label = self.scope.alike(text) if into is None else into
         if label is None:
             expected = "a name for the column of parts, since no single column is split"
             raise InvalidParameter("into", None, expected=expected)
-        if into is not None and (not checks.is_text(into) or self.scope.alike(into)):
-            expected = "a new name: no column has it, in other capitals either"
-            raise InvalidParameter("into", into, expected=expected)
+        new = into is None or (checks.is_text(into) and self.scope.alike(into) is None)
+        expected = "a new name: no column has it, in other capitals either"
+        checks.demand(new, "into", into, expected=expected)
         step = Explode(
             name=f"{label} exploded {len(self.steps)}",
             label=label,
@@ -381,34 +381,22 @@ class Relation:
     def leaves(self, names: Iterable[str]) -> tuple[ColumnReading, ...]:
         """The readings of columns of the source that are needed for these names."""
         own = [leaf for identity in self.identities for leaf in identity.leaves]
-        wanted = self.wanted(names)
-        joined = {
-            leaf.name
-            for step in self.steps
-            if isinstance(step, Lookup)
-            for choices in step.leaves.values()
-            for leaf in choices
-        }
-        used = [leaf for leaf in self.scope.used(wanted) if leaf.name not in joined]
+        lookups = [step for step in self.steps if isinstance(step, Lookup)]
+        wanted = self.wanted(names).difference(
+            leaf.name for one in lookups for leaf in one.readings
+        )
+        used = self.scope.used(wanted)
         return (*used, *(leaf for leaf in own if leaf not in used))
 
     def of_sides(self, names: Iterable[str]) -> tuple[tuple[Relation, frozenset[str]], ...]:
         """The rows that these are put together of, and what is needed of each for these names."""
-        needed = {leaf.name for leaf in self.leaves(names)}
-        left: set[str] = set()
-        right: set[str] = set()
-        match self.source:
-            case SourceTable():
-                return ()
-            case Matched() as source:
-                for new, (old, of_right) in source.columns.items():
-                    if new in needed:
-                        (right if of_right else left).add(old)
-                left |= {pair.left.name for pair in source.pairs}
-                right |= {pair.right.name for pair in source.pairs}
-            case UnionAll() as source:
-                for new, (one, other) in source.columns.items():
-                    if new in needed:
-                        left.add(one)
-                        right.add(other)
-        return tuple(zip(self.sides, (frozenset(left), frozenset(right)), strict=True))
+        source, needed = self.source, {leaf.name for leaf in self.leaves(names)}
+        if isinstance(source, SourceTable):
+            return ()
+        used = [source.columns[new] for new in source.columns if new in needed]
+        if isinstance(source, Matched):
+            used += [(pair.left.name, pair.right.name) for pair in source.pairs]
+        return tuple(
+            (side, frozenset(name for both in used if (name := both[number]) is not None))
+            for number, side in enumerate(self.sides)
+        )

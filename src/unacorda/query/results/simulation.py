@@ -27,7 +27,7 @@ from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import PeoplePart
+from unacorda.query.plan.relation import Lookup, PeoplePart
 from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.sources import is_table
@@ -119,10 +119,13 @@ def _sources_of(query: Query, assuming: Assume) -> dict[str, object]:
     names = list(dict.fromkeys(table.name for table in query.rows.tables))
     if len(names) > 1:
         raise InvalidParameter("assuming", "a table", expected=f"{numbers} one private table")
-    if any(isinstance(step, PeoplePart) for base in query.rows.bases for step in base.steps):
+    steps = [step for member in query.rows.members for step in member.steps]
+    if any(isinstance(step, PeoplePart) for step in steps):
         raise InvalidParameter("assuming", "a table", expected=f"{numbers} all of the people")
     sources = {names[0]: assuming.table}
-    for step in query.rows.lookups:
+    for step in steps:
+        if not isinstance(step, Lookup):
+            continue
         held = step.public.source if isinstance(step.public, Looked) else None
         if not is_table(held) and not isinstance(held, list | tuple):
             raise InvalidParameter(

@@ -189,8 +189,7 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
             wanted = rows.wanted(names)
             steps += [
                 _reading(leaf, f"{leaf.label} of {step.table}")
-                for choices in step.leaves.values()
-                for leaf in choices
+                for leaf in step.readings
                 if leaf.converts and leaf.name in wanted
             ]
     return [*before, *lines, *steps]

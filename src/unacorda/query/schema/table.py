@@ -144,10 +144,7 @@ class TableSchema:
         """
         is_text = isinstance(text, str)
         checks.demand(is_text, argument, text, expected="an expression in SQL, as text")
-        columns = {
-            **{n: [leaf.column for leaf in leaves] for n, leaves in self.leaves.items() if leaves},
-            **{name: [column] for name, column in self.derived.items()},
-        }
+        columns = {name: found for name in self.names if (found := self.readings(name))}
         fault: InvalidParameter | None = None
         try:
             return parse(text, columns=columns, argument=argument, expect=expect)
@@ -181,11 +178,15 @@ class TableSchema:
     def column(self, name: str, *, argument: str) -> tuple[Column, ...]:
         """The readings of one column by name, best first; raises InvalidParameter if unknown."""
         found = self.resolve(name, argument=argument)
-        if found in self.derived:
-            return (self.derived[found],)
-        if not self.leaves[found]:
+        if not self.readings(found):
             raise self._unknown(found, argument)
-        return tuple(leaf.column for leaf in self.leaves[found])
+        return self.readings(found)
+
+    def readings(self, label: str) -> tuple[Column, ...]:
+        """The readings of a column by its own name, best first; none of a type that has none."""
+        if label in self.derived:
+            return (self.derived[label],)
+        return tuple(leaf.column for leaf in self.leaves[label])
 
     def with_derived(self, name: str, expression: Expression, *, identifier: str) -> TableSchema:
         """The scope after `derive(name=expression)`."""
