@@ -29,7 +29,7 @@ from unacorda.query.expressions.reader import given
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.from_clause import Place, Source, placed, written
+from unacorda.query.sql.from_clause import Offered, Place, Source, placed, written
 
 __all__ = ["OFFERED", "OF_ONE", "OF_TWO", "Aggregates", "Item", "plain"]
 
@@ -219,9 +219,10 @@ class Aggregates:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
         source, query = self.source, self.source.people
         person = "person" not in map(str.casefold, query.scope.names)  # else it is that column
-        if person and "person" not in source.columns:
+        if person and "person" not in source.first:
             # The person may be called so, whatever their column is.
-            source = replace(source, columns={**source.columns, "person": ("person", None)})
+            called = Offered(table="", shown="person", meant=None)
+            source = replace(source, columns=(*source.columns, called))
         found = source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
         value: Node | None = None if test is None else _case(test, Literal(1))
         match found:

@@ -29,6 +29,7 @@ from unacorda.query.schema.units import Person
 __all__ = [
     "ROW_WISE",
     "UNION_ALL",
+    "Offered",
     "Place",
     "Source",
     "Start",
@@ -115,27 +116,48 @@ def placed(clause: str, text: str, place: Place) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A column that a FROM offers: behind which table's name, and as it was written there.
+
+    meant: the column of the rows that it means, None for a table's own, which is spelled as the
+    caller does.
+    """
+
+    table: str
+    shown: str
+    meant: str | None
+
+    @property
+    def key(self) -> str:
+        """Its name without capitals."""
+        return self.shown.casefold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """What a FROM offers: rows, and columns by name.
 
     table: the first table. query: the rows after all steps; None for a public table, which is
-    joined as it is. name: of the table or sub-select, for messages; qualifier: what may precede a
-    column. columns: by their names without capitals, the name as it was written and that of the
-    column of the rows that it means, None for a table's own, which is spelled as the caller does.
-    taken: names that no new column may have, without capitals.
-    qualified: of several tables, what a column means behind a table's name; ambiguous: the names
-    that mean nothing by themselves, since several tables have them.
+    joined as it is. name: of the table or sub-select, for messages; qualifiers: what may precede a
+    column, one for each table that was joined. columns: where several have one name, it means
+    nothing without its table. taken: names that no new column may have, without capitals.
     """
 
     text: str
     table: str
     query: Query | None
     name: str
-    qualifier: str
-    columns: Mapping[str, tuple[str, str | None]]
+    qualifiers: tuple[str, ...]
+    columns: tuple[Offered, ...]
     taken: frozenset[str]
-    qualified: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    ambiguous: frozenset[str] = frozenset()
+
+    @property
+    def first(self) -> dict[str, Offered]:
+        """By each name without capitals the first column that has it."""
+        found: dict[str, Offered] = {}
+        for one in self.columns:
+            found.setdefault(one.key, one)
+        return found
 
     @property
     def people(self) -> Query:
@@ -152,9 +174,9 @@ class Source:
     @property
     def reader(self) -> Reader:
         """Reads expressions over these columns, before `resolve`."""
-        if self.qualified:
-            return Reader(text=self.text, special=self._behind_a_table)
-        return Reader(text=self.text, qualifiers=frozenset({self.qualifier}))
+        if len(self.qualifiers) > 1:
+            return Reader(text=self.text, special=_behind_a_table)
+        return Reader(text=self.text, qualifiers=frozenset(self.qualifiers))
 
     def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
         """A refusal of the SELECT; at: the part that is meant."""
@@ -162,49 +184,41 @@ class Source:
 
     def look(self, table: str | None, name: str, at: object) -> str:
         """The column that a name means here, behind the name of a table or by itself."""
-        shown, key = name, name.casefold()
-        if table and self.qualified:
-            found = self.qualified.get((table.casefold(), key))
-            if found is not None:
-                return found
-            shown = f"{table}.{name}"
-        elif key in self.ambiguous:
-            tables = [t for t, column in self.qualified if column == key]
-            choices = " or ".join(f"{t}.{name}"[:60] for t in tables[:2]) or f"a.{name}"[:60]
+        found = [
+            one
+            for one in self.columns
+            if one.key == name.casefold()
+            and (not table or one.table.casefold() == table.casefold())
+        ]
+        if len(found) == 1:
+            return found[0].meant or name
+        columns = at.find_all(exp.Column) if isinstance(at, exp.Expression) else ()
+        place = next((column for column in columns if column.name == name), at)
+        if found:
+            choices = " or ".join(f"{one.table}.{name}"[:60] for one in found[:2])
             raise self.fault(
                 f"several of its tables have a column {name[:60]!r}",
                 f"Write the table before it: {choices}.",
-                _column_named(at, name),
+                place,
             )
-        elif key in self.columns:
-            return self.columns[key][1] or name
-        listed = [written for written, _ in self.columns.values()]
-        whole = any(meant is None for _, meant in self.columns.values())
+        shown = f"{table}.{name}" if table else name
+        listed = [one.shown for one in self.first.values()]
+        own = any(one.meant is None for one in self.columns)
         raise self.fault(
             f"{shown[:60]!r} is no column of {self.name[:60]!r}",
             f"{errors.resembling(shown, listed)}Its columns are {', '.join(listed[:50])}"
-            + ("." if whole else "; list others in its SELECT."),
-            _column_named(at, name),
+            + ("." if own else "; list others in its SELECT."),
+            place,
         )
-
-    def _behind_a_table(self, node: exp.Expression) -> Node | None:
-        """A column that is written with its table, under a name that only `resolve` knows."""
-        if not isinstance(node, exp.Column) or given(node) != {"this", "table"}:
-            return None
-        return Name(f"{node.table}{_BEHIND}{node.name}")
 
     def read(self, node: object) -> Node:
         """What an expression over these columns means over the rows. Raises UnsafeExpression."""
         return self.resolve(self.reader.read(node), node)
 
-    def text_of(self, node: object) -> str:
-        """What an expression means, in the input language."""
-        return written(self.text, self.read(node), node)
-
     def shown(self, column: Name) -> str:
         """What a column of the rows is called here."""
-        names = (name for name, meant in self.columns.values() if meant == column.name)
-        return next(names, column.name)
+        known = (one.shown for one in self.first.values() if one.meant == column.name)
+        return next(known, column.name)
 
     def resolve(self, node: Node, at: object) -> Node:
         """The same with every name looked up; at: where it stands, for messages."""
@@ -224,7 +238,7 @@ class Source:
 
     def where(self, clause: exp.Expression) -> Source:
         """The rows that a WHERE keeps."""
-        condition = self.text_of(clause.this)
+        condition = written(self.text, self.read(clause.this), clause.this)
         with self.stepping("WHERE", clause):
             return replace(self, query=self.people.where(condition))
 
@@ -236,10 +250,21 @@ class Source:
         return replace(self, query=query, taken=self.taken | {label.casefold()})
 
     def listed(self) -> Source:
-        """The same, every column under its own name, also behind the qualifier."""
-        columns = {key: (shown, meant or shown) for key, (shown, meant) in self.columns.items()}
-        own = {(self.qualifier.casefold(), key): meant for key, (_, meant) in columns.items()}
-        return replace(self, columns=columns, qualified=self.qualified or own)
+        """The same, every column under its own name."""
+        columns = (replace(one, meant=one.meant or one.shown) for one in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    def called(self, name: str) -> Source:
+        """The same behind another name."""
+        columns = (replace(one, table=name) for one in self.first.values())
+        return replace(self, qualifiers=(name,), columns=tuple(columns))
+
+
+def _behind_a_table(node: exp.Expression) -> Node | None:
+    """A column that is written with its table, under a name that only `Source.resolve` knows."""
+    if not isinstance(node, exp.Column) or given(node) != {"this", "table"}:
+        return None
+    return Name(f"{node.table}{_BEHIND}{node.name}")
 
 
 def shown_name(projection: exp.Expression) -> str:
@@ -274,12 +299,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def _column_named(at: object, name: str) -> object:
-    """The column of this name in what stands there, or else all of that."""
-    columns = at.find_all(exp.Column) if isinstance(at, exp.Expression) else ()
-    return next((column for column in columns if column.name == name), at)
-
-
 _FORMS = (
     "Write a JOIN b USING (id) or a LEFT JOIN b ON a.id = b.person. Two tables of people are "
     "joined on the person; on a public one any columns are compared."
@@ -295,31 +314,26 @@ def joined(left: Source, right: Source, join: exp.Join) -> Source:
     left, right = left.listed(), right.listed()
     how = _how(left, right, join)
     on = _on(left, right, join)
-    taken = set(left.taken)
-    columns, qualified, ambiguous = dict(left.columns), dict(left.qualified), set(left.ambiguous)
+    taken, columns = set(left.taken), list(left.columns)
     new: dict[str, str] = {}
-    for key, (shown, meant) in right.columns.items():
-        assert meant is not None
-        if meant in on.values():
+    for one in right.columns:
+        if one.meant is None or one.meant in on.values():
             continue
-        label = shown
-        if shown.casefold() in taken or key in columns:
-            label = free_name(f"{right.qualifier}.{shown}", taken)
-            ambiguous |= {key} if key in columns else set()
+        label = one.shown
+        if one.key in taken or one.key in left.first:
+            label = free_name(f"{one.table}.{one.shown}", taken)
         taken.add(label.casefold())
-        new[label] = meant
-        columns.setdefault(key, (shown, label))
-        qualified[right.qualifier.casefold(), key] = label
+        new[label] = one.meant
+        columns.append(replace(one, meant=label))
     with left.stepping("JOIN", join):
         query = _with_columns(left.people, right, on, how, new)
     return replace(
         left,
         query=query,
         name=f"{left.name} with {right.name}",
-        columns=columns,
+        qualifiers=left.qualifiers + right.qualifiers,
+        columns=tuple(columns),
         taken=frozenset(taken),
-        qualified=qualified,
-        ambiguous=frozenset(ambiguous),
     )
 
 
@@ -355,12 +369,10 @@ def _how(left: Source, right: Source, join: exp.Join) -> How:
     if len(given(join) & {"on", "using"}) != 1:
         reason = "it uses a JOIN of a second table without columns to compare"
         raise left.fault(reason, _FORMS, join)
-    if right.qualifier.casefold() in {left.qualifier.casefold(), *(t for t, _ in left.qualified)}:
-        raise left.fault(
-            f"its JOIN has two tables named {right.qualifier[:60]!r}",
-            "Name them apart: FROM visits AS a JOIN visits AS b USING (id).",
-            join,
-        )
+    (name,) = right.qualifiers
+    if name.casefold() in map(str.casefold, left.qualifiers):
+        hint = "Name them apart: FROM visits AS a JOIN visits AS b USING (id)."
+        raise left.fault(f"its JOIN has two tables named {name[:60]!r}", hint, join)
     return "left" if side == "LEFT" else "inner"
 
 
@@ -382,39 +394,39 @@ def _on(left: Source, right: Source, join: exp.Join) -> dict[str, str]:
 def _equality(left: Source, right: Source, part: object) -> tuple[str, str]:
     def is_right(column: exp.Column) -> bool:
         if column.table:
-            return bool(column.table.casefold() == right.qualifier.casefold())
+            return bool(column.table.casefold() == right.qualifiers[0].casefold())
         name = column.name.casefold()
-        return name in right.columns and name not in left.columns
+        return name in right.first and name not in left.first
 
-    shown = errors.fragment(part)
-    match part:
-        case exp.EQ(this=exp.Column() as one, expression=exp.Column() as two):
-            if is_right(one) and not is_right(two):
-                one, two = two, one
-        case _:
-            raise left.fault(f"its JOIN compares {shown!r}", _ON, part)
-    if is_right(one) or not is_right(two):
-        reason = f"its JOIN compares {shown!r}, which are not columns of both sides"
+    reason = f"its JOIN compares {errors.fragment(part)!r}"
+    if not isinstance(part, exp.EQ):
         raise left.fault(reason, _ON, part)
+    one, two = part.this, part.expression
+    if not isinstance(one, exp.Column) or not isinstance(two, exp.Column):
+        raise left.fault(reason, _ON, part)
+    if is_right(one) and not is_right(two):
+        one, two = two, one
+    if is_right(one) or not is_right(two):
+        raise left.fault(f"{reason}, which are not columns of both sides", _ON, part)
     return left.look(one.table, one.name, one), right.look(two.table, two.name, two)
 
 
 def united(left: Source, right: Source, tree: exp.Expression) -> Source:
     """What two row-wise SELECTs offer one after the other."""
     left, right = left.listed(), right.listed()
-    if list(left.columns) != list(right.columns):
+    if list(left.first) != list(right.first):
         raise left.fault("the parts of its UNION ALL list other columns", UNION_ALL, tree)
-    columns = dict(left.columns)
-    for key, (shown, one) in left.columns.items():
-        two = right.columns[key][1]
-        if one == two:
-            continue
-        label = free_name(shown, left.taken | right.taken)
-        columns[key] = shown, label
-        left, right = (s.derive(label, Name(str(n)), tree) for s, n in ((left, one), (right, two)))
+    columns = []
+    for one, two in zip(left.columns, right.columns, strict=True):
+        label = one.meant
+        if one.meant != two.meant:
+            label = free_name(one.shown, left.taken | right.taken)
+            left = left.derive(label, Name(str(one.meant)), tree)
+            right = right.derive(label, Name(str(two.meant)), tree)
+        columns.append(replace(one, meant=label))
     with left.stepping("UNION ALL", tree):
         query = left.people.union(right.people)
-    return replace(left, query=query, columns=columns, qualified={}, ambiguous=frozenset())
+    return replace(left, query=query, columns=tuple(columns))
 
 
 _PLAIN = "Write FROM and the name of one table of the session, or of an entry of WITH."
@@ -430,7 +442,7 @@ def from_clause(text: str, tree: exp.Select, start: Start) -> Source:
     for common in () if clause is None else makers.listed(clause):
         name = common.alias
         if name.casefold() in makers.entries:
-            raise fault(text, f"WITH names {name[:60]!r} twice", "Name each once.", common)
+            raise makers.fault(f"WITH names {name[:60]!r} twice", "Name each once.", common)
         makers.entries[name.casefold()] = makers.selected(common.this, name)
     return makers.of(tree)
 
@@ -448,41 +460,35 @@ class _Sources:
     public: dict[str, Public] = field(default_factory=dict)
     level: int = 0
 
+    def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
+        return fault(self.text, reason, hint, at)
+
     def listed(self, clause: exp.Expression) -> list[exp.CTE]:
         """The entries of WITH."""
         if given(clause) != {"expressions"}:
-            raise fault(
-                self.text, "it uses WITH RECURSIVE", "Write WITH name AS (SELECT ...).", clause
-            )
+            raise self.fault("it uses WITH RECURSIVE", "Write WITH name AS (SELECT ...).", clause)
         if len(clause.expressions) > _MOST_SELECTS:
-            raise fault(
-                self.text, f"WITH has more than {_MOST_SELECTS} entries", "Write fewer.", clause
-            )
+            reason = f"WITH has more than {_MOST_SELECTS} entries"
+            raise self.fault(reason, "Write fewer.", clause)
         for common in clause.expressions:
             alias = common.args.get("alias")
-            plain = isinstance(common, exp.CTE) and given(common) <= {
-                "this",
-                "alias",
-                "materialized",
-            }
+            known = given(common) <= {"this", "alias", "materialized"}
+            plain = isinstance(common, exp.CTE) and known
             if not plain or alias is None or given(alias) != {"this"}:
-                raise fault(
-                    self.text,
-                    f"an entry of WITH has an unknown form, at {errors.fragment(common)!r}",
-                    "Write WITH name AS (SELECT a, b AS c FROM table WHERE ...).",
-                    common,
-                )
+                reason = f"an entry of WITH has an unknown form, at {errors.fragment(common)!r}"
+                hint = "Write WITH name AS (SELECT a, b AS c FROM table WHERE ...)."
+                raise self.fault(reason, hint, common)
         return list(clause.expressions)
 
     def of(self, tree: exp.Expression) -> Source:
         """What the FROM of a SELECT offers, with all that is joined to it."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if not isinstance(clause, exp.From):
-            raise fault(self.text, "it has no FROM", _PLAIN, tree)
+            raise self.fault("it has no FROM", _PLAIN, tree)
         found = self.relation(clause.this)
         joins = tree.args.get("joins") or ()
         if len(joins) > _MOST_SELECTS:
-            raise fault(self.text, f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
+            raise self.fault(f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
         if found.query is None and (joins or self.level == 0):
             self.begun(found.table, clause.this)  # which refuses a public table
         for join in joins:
@@ -498,7 +504,7 @@ class _Sources:
         else:
             self.public.update(query.rows.public)
             return query
-        raise fault(self.text, f"{table[:60]!r} is none of the tables of people", hint, at)
+        raise self.fault(f"{table[:60]!r} is none of the tables of people", hint, at)
 
     def relation(self, relation: exp.Expression) -> Source:
         """What a table, an entry of WITH or a sub-select offers."""
@@ -511,9 +517,9 @@ class _Sources:
                 qualifier = alias.name if alias else name
             case _:
                 reason = f"it reads more than a plain table, at {errors.fragment(relation)!r}"
-                raise fault(self.text, reason, _PLAIN, relation)
+                raise self.fault(reason, _PLAIN, relation)
         if name.casefold() in self.entries:
-            return replace(self.entries[name.casefold()], qualifier=qualifier)
+            return self.entries[name.casefold()].called(qualifier)
         query = None if name in self.public else self.begun(name, relation)
         names = (self.public[name] if query is None else query).scope.names
         return Source(
@@ -521,8 +527,8 @@ class _Sources:
             table=name,
             query=query,
             name=name,
-            qualifier=qualifier,
-            columns={column.casefold(): (column, None) for column in names},
+            qualifiers=(qualifier,),
+            columns=tuple(Offered(table=qualifier, shown=one, meant=None) for one in names),
             taken=frozenset(map(str.casefold, names)),
         )
 
@@ -533,8 +539,8 @@ class _Sources:
         if isinstance(tree, exp.SetOperation) and self.level <= _MOST_SELECTS:
             return self.together(tree, name)
         if not isinstance(tree, exp.Select):
-            shown = errors.fragment(tree)
-            raise fault(self.text, f"a sub-select is none, at {shown!r}", ROW_WISE, tree)
+            reason = f"a sub-select is none, at {errors.fragment(tree)!r}"
+            raise self.fault(reason, ROW_WISE, tree)
         if self.level > _MOST_SELECTS:
             raise errors.too_deep(self.text)
         clauses(self.text, tree, _CLAUSES)
@@ -542,66 +548,48 @@ class _Sources:
         where = tree.args.get("where")
         if where is not None:
             source = source.where(where)
-        columns: dict[str, tuple[str, str | None]] = {}
+        columns: dict[str, Offered] = {}
         for projection in tree.expressions:
             node = projection.this if isinstance(projection, exp.Alias) else projection
             if isinstance(node, exp.Star) and not given(node):
-                if set(columns) & set(source.columns):
-                    raise fault(self.text, "it selects a column twice", "Select it once.", node)
-                columns |= source.columns
+                if set(columns) & set(source.first):
+                    raise self.fault("it selects a column twice", "Select it once.", node)
+                columns |= source.first
                 continue
             found = node.find(exp.AggFunc, exp.Window)
             if found is not None:
-                raise fault(
-                    self.text,
-                    f"a sub-select aggregates, at {errors.fragment(found)!r}",
+                reason = f"a sub-select aggregates, at {errors.fragment(found)!r}"
+                hint = (
                     "Aggregate in the outer SELECT only; ORDER BY, LIMIT and HAVING stand there "
-                    "too.",
-                    found,
+                    "too."
                 )
+                raise self.fault(reason, hint, found)
             meant, shown = source.read(node), shown_name(projection)
             if not shown:
-                raise fault(
-                    self.text,
-                    f"{errors.fragment(node)!r} has no name in a sub-select",
-                    "Name it with AS: SELECT FLOOR(age / 10) AS decade.",
-                    node,
-                )
+                reason = f"{errors.fragment(node)!r} has no name in a sub-select"
+                hint = "Name it with AS: SELECT FLOOR(age / 10) AS decade."
+                raise self.fault(reason, hint, node)
             if shown.casefold() in columns:
-                raise fault(
-                    self.text,
-                    f"two columns of a sub-select are named {shown[:60]!r}",
-                    "Name them apart with AS.",
-                    projection,
-                )
+                reason = f"two columns of a sub-select are named {shown[:60]!r}"
+                raise self.fault(reason, "Name them apart with AS.", projection)
             if not isinstance(meant, Name):
                 if source.query is not None and len(source.query.steps) >= _MOST_STEPS:
                     reason = f"it takes more than {_MOST_STEPS} steps"
-                    raise fault(self.text, reason, "Derive fewer columns.", tree)
+                    raise self.fault(reason, "Derive fewer columns.", tree)
                 label = free_name(shown, source.taken)
                 source, meant = source.derive(label, meant, node), Name(label)
-            columns[shown.casefold()] = (shown, meant.name)
-        return replace(
-            source,
-            name=name or "the sub-select",
-            qualifier=name,
-            columns=columns,
-            qualified={},
-            ambiguous=frozenset(),
-        )
+            columns[shown.casefold()] = Offered(table=name, shown=shown, meant=meant.name)
+        listed = replace(source, name=name or "the sub-select", columns=tuple(columns.values()))
+        return listed.called(name)
 
     def together(self, tree: exp.SetOperation, name: str) -> Source:
         """What two row-wise SELECTs offer one after the other."""
         # Without ALL equal rows would be one.
         if not isinstance(tree, exp.Union) or given(tree) != {"this", "expression"}:
-            another = f"another {tree.key.upper()} than UNION ALL"
-            raise UnsafeExpression(
-                self.text,
-                reason="it puts SELECTs together by "
-                + (another if isinstance(tree, exp.Union) else tree.key.upper()),
-                hint=UNION_ALL,
-                place=errors.between(self.text, tree),
-            )
+            word = tree.key.upper()
+            way = f"another {word} than UNION ALL" if isinstance(tree, exp.Union) else word
+            reason, place = f"it puts SELECTs together by {way}", errors.between(self.text, tree)
+            raise UnsafeExpression(self.text, reason=reason, hint=UNION_ALL, place=place)
         inner = replace(self, level=self.level + 1)
         left, right = (inner.selected(part, name) for part in (tree.this, tree.expression))
         return united(left, right, tree)
