@@ -17,6 +17,7 @@ from typing import Literal as Choice
 
 from sqlglot import exp
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.hierarchy import MARGIN, GivenLevelWeights
 from unacorda.query.expressions import errors
@@ -29,7 +30,6 @@ from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
 from unacorda.query.sql.from_clause import (
     Place,
-    Source,
     Start,
     clauses,
     free_name,
@@ -54,7 +54,7 @@ _SELECTED = "Put it behind GROUP BY, or inside an aggregate such as AVG(x)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Outputs:
+class _Outputs(Aggregates):
     """The released columns of one SELECT; every method raises UnsafeExpression.
 
     names: the columns that were selected, as they are shown, by their names without capitals.
@@ -62,8 +62,6 @@ class _Outputs:
     inner: aggregates that computed columns made necessary, filled while reading.
     """
 
-    source: Source
-    aggregates: Aggregates
     names: dict[str, str]
     groups: dict[str, str]
     items: dict[str, Item]
@@ -75,25 +73,23 @@ class _Outputs:
         place = errors.of_node(self.source.text, entry.this)
         return Computed(alias=entry.alias, expression=expression, place=place)
 
-    def orderings(self, clause: exp.Expression | None, order: list[str]) -> Iterator[Ordering]:
-        """The sort keys; order: the released columns by position."""
-        for ordered in clause.expressions if clause is not None else ():
-            known = isinstance(ordered, exp.Ordered) and given(ordered) <= _ORDERED
-            if not known:
-                reason = "it orders in an unknown way"
-                raise self.source.fault(reason, "Write ORDER BY n DESC.", ordered)
-            place = ordered.this
-            number = int(place.name) if isinstance(place, exp.Literal) and place.is_int else 0
-            if 1 <= number <= len(order):
-                key = text_of(Name(order[number - 1]))
-            else:
-                key = self.expression(place, clause="ORDER BY", hint=_ORDER)
-            yield Ordering(
-                expression=key,
-                descending=bool(ordered.args.get("desc")),
-                nulls_first=bool(ordered.args.get("nulls_first")),
-                place=errors.of_node(self.source.text, ordered),
-            )
+    def ordering(self, ordered: exp.Expression, order: list[str]) -> Ordering:
+        """A sort key; order: the released columns by position."""
+        if not isinstance(ordered, exp.Ordered) or not given(ordered) <= _ORDERED:
+            reason = "it orders in an unknown way"
+            raise self.source.fault(reason, "Write ORDER BY n DESC.", ordered)
+        by = ordered.this
+        number = int(by.name) if isinstance(by, exp.Literal) and by.is_int else 0
+        if 1 <= number <= len(order):
+            key = text_of(Name(order[number - 1]))
+        else:
+            key = self.expression(by, clause="ORDER BY", hint=_ORDER)
+        return Ordering(
+            expression=key,
+            descending=bool(ordered.args.get("desc")),
+            nulls_first=bool(ordered.args.get("nulls_first")),
+            place=errors.of_node(self.source.text, ordered),
+        )
 
     def whole(self, clause: exp.Expression | None, word: str) -> int | None:
         """The literal whole number of LIMIT or OFFSET."""
@@ -111,11 +107,11 @@ class _Outputs:
         whole = bare(node)
 
         def special(part: exp.Expression) -> Node | None:
-            item = self.aggregates.aggregate(part)
+            item = self.aggregate(part)
             if item is not None:
                 return Name(self.column_of(item, part, clause, hint))
             if isinstance(part, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Window):
-                self.aggregates.refuse_others(part)
+                self.refuse_others(part)
             if part is not whole and not isinstance(part, exp.Column):
                 return None
             shown = self.released(part)
@@ -162,10 +158,8 @@ class _Outputs:
 
     def missing(self, node: object, clause: str, hint: str) -> UnsafeExpression:
         """The refusal of something that is no released column."""
-        shown = errors.fragment(node)
-        return self.source.fault(
-            f"{clause} has {shown!r}, which is no output column", hint or _SELECTED, node
-        )
+        reason = f"{clause} has {errors.fragment(node)!r}, which is no output column"
+        return self.source.fault(reason, hint or _SELECTED, node)
 
 
 def _mark(node: Node) -> str:
@@ -194,7 +188,7 @@ def parse_select(text: str, *, start: Start) -> Select:
     try:
         clauses(text, tree, _CLAUSES)
         source = from_clause(text, tree, start)
-        found = _SelectReading(source=source, aggregates=Aggregates(source=source)).select(tree)
+        found = _SelectReading(source=source).select(tree)
     except RecursionError:
         raise errors.too_deep(text) from None
     refuse_lost(text, tree)
@@ -213,18 +207,16 @@ def tables_of(text: str) -> dict[str, Place]:
 def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
     """The refusal of a statement that is no SELECT, or more than one."""
     word = tree.key.upper()
-    if not isinstance(tree, exp.SetOperation):
-        place = errors.of_word(text, word) or errors.of_node(text, tree)
-        return UnsafeExpression(
-            text, reason=f"its verb is {word}", hint="Write one SELECT.", place=place
+    reason, hint = f"its verb is {word}", "Write one SELECT."
+    if isinstance(tree, exp.SetOperation):
+        reason, place = f"it puts SELECTs together by {word}", errors.between(text, tree)
+        hint = (
+            "Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
+            "row-wise SELECTs behind FROM."
         )
-    return UnsafeExpression(
-        text,
-        reason=f"it puts SELECTs together by {word}",
-        hint="Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
-        "row-wise SELECTs behind FROM.",
-        place=errors.between(text, tree),
-    )
+    else:
+        place = errors.of_word(text, word) or errors.of_node(text, tree)
+    return UnsafeExpression(text, reason=reason, hint=hint, place=place)
 
 
 def _same(name: str, other: str) -> bool:
@@ -253,27 +245,16 @@ _Entry = Item | _Key | exp.Alias
 """What stands in the SELECT list; an alias is that of an expression over aggregates."""
 
 
-def _columns(entry: _Entry) -> tuple[str, ...]:
-    """The names of its columns in the released table, those of errors left out."""
-    return entry.columns if isinstance(entry, Item) else (entry.alias,)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SelectReading:
+class _SelectReading(Aggregates):
     """The reading of one SELECT; every method raises UnsafeExpression."""
-
-    source: Source
-    aggregates: Aggregates
 
     def select(self, tree: exp.Select) -> Select:
         source, text = self.source, self.source.text
         entries = [self.entry(projection) for projection in tree.expressions]
         if all(isinstance(entry, _Key) for entry in entries):
-            raise source.fault(
-                "it has no aggregate, and only aggregates leave",
-                OFFERED,
-                tree.expressions[0] if len(tree.expressions) == 1 else tree,
-            )
+            at = tree.expressions[0] if len(tree.expressions) == 1 else tree
+            raise source.fault("it has no aggregate, and only aggregates leave", OFFERED, at)
         where = tree.args.get("where")
         read: set[str] = set()
         if where is not None:
@@ -290,19 +271,27 @@ class _SelectReading:
             label = columns[key.mark] = free_name(shown[key.mark], source.taken)
             source = source.derive(label, key.node, key.at)
         named = self.named(tree, entries, shown)
+        items = [entry for entry in named if isinstance(entry, Item)]
+        released = [entry.alias for entry in named if not isinstance(entry, Item)]
+        released += [name for item in items for name in item.columns]
+        released += [] if margins is None else [MARGIN]
         outputs = _Outputs(
             source=self.source,
-            aggregates=self.aggregates,
-            names={name.casefold(): name for entry in named for name in _columns(entry)}
-            | ({} if margins is None else {MARGIN: MARGIN}),
+            names={name.casefold(): name for name in released},
             groups=shown,
-            items={
-                entry.alias: replace(entry, alias="")
-                for entry in named
-                if isinstance(entry, Item) and entry.aggregate.parts == ("",)
-            },
+            items={i.alias: replace(i, alias="") for i in items if i.aggregate.parts == ("",)},
         )
-        having = tree.args.get("having")
+        made = [
+            outputs.computed(entry) if isinstance(entry, exp.Alias) else entry
+            for entry in named
+            if not isinstance(entry, _Key)
+        ]
+        having, order = tree.args.get("having"), tree.args.get("order")
+        kept = None
+        if having is not None:
+            kept = outputs.expression(having.this, clause="HAVING", hint=_HAVING)
+        orderings = [] if order is None else order.expressions
+        places = [entry.alias for entry in named]
         return Select(
             text=text,
             rows=source.people,
@@ -310,18 +299,10 @@ class _SelectReading:
             shown=tuple(shown[key] for key in columns),
             group_places=tuple(errors.of_node(text, key.at) for key in keys),
             margins=margins,
-            items=tuple(
-                outputs.computed(entry) if isinstance(entry, exp.Alias) else entry
-                for entry in named
-                if not isinstance(entry, _Key)
-            ),
-            having=None
-            if having is None
-            else outputs.expression(having.this, clause="HAVING", hint=_HAVING),
+            items=tuple(made),
+            having=kept,
             having_place=errors.of_node(text, having),
-            order_by=tuple(
-                outputs.orderings(tree.args.get("order"), [entry.alias for entry in named])
-            ),
+            order_by=tuple(outputs.ordering(ordered, places) for ordered in orderings),
             limit=outputs.whole(tree.args.get("limit"), "LIMIT"),
             offset=outputs.whole(tree.args.get("offset"), "OFFSET") or 0,
             inner=tuple(outputs.inner),
@@ -335,17 +316,17 @@ class _SelectReading:
         if isinstance(node, exp.Star):
             reason = "it selects rows (*), and only aggregates leave"
             raise self.source.fault(reason, OFFERED, node)
-        found = self.aggregates.aggregate(node)
+        found = self.aggregate(node)
         if found is not None:
             return replace(found, alias=alias)
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or node.find(exp.Window):
-            self.aggregates.refuse_others(node)
-        if any(self.aggregates.aggregate(part) is not None for part in node.walk()):
+            self.refuse_others(node)
+        if any(self.aggregate(part) is not None for part in node.walk()):
             if isinstance(projection, exp.Alias):
                 return projection
             reason = f"its column {errors.fragment(node)!r} has no name"
             raise self.source.fault(reason, "Name it with AS: SUM(x) / COUNT(*) AS ratio.", node)
-        self.aggregates.refuse_others(node)
+        self.refuse_others(node)
         name = shown_name(projection)
         return _Key(alias=alias, name=name, node=self.source.read(node), at=node)
 
@@ -358,11 +339,8 @@ class _SelectReading:
         ]
         for entry, projection in zip(found, tree.expressions, strict=True):
             if entry.alias and entry.alias.casefold() in taken:
-                raise self.source.fault(
-                    f"two output columns are named {entry.alias[:60]!r}",
-                    "Name them apart with AS.",
-                    projection,
-                )
+                reason = f"two output columns are named {entry.alias[:60]!r}"
+                raise self.source.fault(reason, "Name them apart with AS.", projection)
             taken.add(entry.alias.casefold())
         for place, (entry, projection) in enumerate(zip(found, tree.expressions, strict=True)):
             if isinstance(entry, Item) and not entry.alias:
@@ -387,14 +365,12 @@ class _SelectReading:
         several = [part for part in parts if isinstance(part, exp.Cube | exp.Rollup)]
         sets = clause.find(exp.GroupingSets)
         if sets is not None or (several and len(parts) > 1):
-            raise self.source.fault(
-                f"it groups in more than one way, at {errors.fragment(sets or several[0])!r}",
-                "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns.",
-                sets or several[0],
-            )
+            at = sets or several[0]
+            reason = f"it groups in more than one way, at {errors.fragment(at)!r}"
+            hint = "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns."
+            raise self.source.fault(reason, hint, at)
         if given(clause) != {"expressions"}:
-            shown = errors.fragment(clause).strip()
-            reason = f"it groups in more than one way, at {shown!r}"
+            reason = f"it groups in more than one way, at {errors.fragment(clause).strip()!r}"
             raise self.source.fault(reason, "Name the columns.", clause)
         kind: Choice["rollup", "cube"] | None = None
         if several:
@@ -426,34 +402,24 @@ class _SelectReading:
         aliases = {entry.mark: entry.name for entry in plain}
         shown: dict[str, str] = {}
         for key in keys:
-            node = key.node
-            alias = aliases.get(key.mark) or (
-                self.source.shown(node) if isinstance(node, Name) else ""
-            )
+            alias, node = aliases.get(key.mark), key.node
+            if not alias and isinstance(node, Name):
+                alias = self.source.shown(node)
             if not alias or isinstance(node, Literal):
-                raise self.source.fault(
-                    f"its group {text_of(node)[:60]!r} has no name",
-                    "Select it with one: SELECT FLOOR(age / 10) AS decade, ... GROUP BY decade.",
-                    key.at,
-                )
+                reason = f"its group {text_of(node)[:60]!r} has no name"
+                hint = "Select it with one: SELECT FLOOR(age / 10) AS decade, ... GROUP BY decade."
+                raise self.source.fault(reason, hint, key.at)
             if key.mark in shown or any(_same(alias, other) for other in shown.values()):
-                raise self.source.fault(
-                    f"it groups by {alias[:60]!r} twice", "Name each group once.", key.at
-                )
+                reason = f"it groups by {alias[:60]!r} twice"
+                raise self.source.fault(reason, "Name each group once.", key.at)
             if margins is not None and _same(MARGIN, alias):
-                raise self.source.fault(
-                    f"its group is called {MARGIN!r}, as the column that tells sums apart",
-                    "Give it another name with AS.",
-                    key.at,
-                )
+                reason = f"its group is called {MARGIN!r}, as the column that tells sums apart"
+                raise self.source.fault(reason, "Give it another name with AS.", key.at)
             shown[key.mark] = alias
         for entry in plain:
             if entry.mark not in shown:
-                raise self.source.fault(
-                    f"{text_of(entry.node)[:60]!r} is neither an aggregate nor behind GROUP BY",
-                    "Put it behind GROUP BY, or inside an aggregate such as AVG(x).",
-                    entry.at,
-                )
+                reason = f"{text_of(entry.node)[:60]!r} is neither an aggregate nor behind GROUP BY"
+                raise self.source.fault(reason, _SELECTED, entry.at)
         return shown
 
     def refuse_shadows(
@@ -469,11 +435,8 @@ class _SelectReading:
         for key in keys:
             alias = shown[key.mark]
             if not isinstance(key.node, Name) and any(_same(alias, name) for name in read):
-                raise self.source.fault(
-                    f"{alias[:60]!r} names both a column and an expression",
-                    "Give the expression another name with AS.",
-                    key.at,
-                )
+                reason = f"{alias[:60]!r} names both a column and an expression"
+                raise self.source.fault(reason, "Give the expression another name with AS.", key.at)
 
 
 def build_query(
@@ -487,10 +450,9 @@ def build_query(
     InvalidParameter.
     """
     query, aggregates = select.rows, select.aggregates
-    if level_weights is not None and select.margins is None:
-        raise InvalidParameter(
-            "level_weights", level_weights, expected="it beside GROUP BY ROLLUP(...) or CUBE(...)"
-        )
+    fits = level_weights is None or select.margins is not None
+    expected = "it beside GROUP BY ROLLUP(...) or CUBE(...)"
+    checks.demand(fits, "level_weights", level_weights, expected=expected)
     if select.groups:
         with _grouping(select):
             query = query.group_by(
@@ -499,8 +461,9 @@ def build_query(
                 margins=select.margins,
                 level_weights=level_weights,
             )
-    elif keys is not None and not (isinstance(keys, Mapping) and not keys):
-        raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
+    else:
+        none = keys is None or (isinstance(keys, Mapping) and not keys)
+        checks.demand(none, "keys", keys, expected="keys only with a GROUP BY")
     try:
         query = query.agg(**{item.alias: item.aggregate for item in aggregates})
     except InvalidParameter as error:
@@ -573,40 +536,30 @@ def _grouping(select: Select) -> Iterator[None]:
     else:
         return
     places = [place for place in select.group_places if place is not None]
-    argument = fault.argument.partition("[")[0]
-    if not places or argument not in {"keys", "group_by", "margins"}:
+    if not places or fault.argument.partition("[")[0] not in {"keys", "group_by", "margins"}:
         raise fault
-    place = min(places)[0], max(places)[1]
     made = select.rows.scope.derived
-    groups = zip(select.groups, select.shown, select.group_places, strict=True)
-    for name, shown, own in groups:
-        said = (fault.argument, fault.expected, fault.value, fault.hint)
+    for name, shown, own in zip(select.groups, select.shown, select.group_places, strict=True):
+        said = (fault.argument, fault.expected, fault.hint, fault.value)
         if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
             column = shown if name in made else name
-            written = (fault.argument, fault.expected, fault.hint)
-            argument, *rest = (text.replace(repr(name), repr(column)) for text in written)
-            fault = fault.about(
-                argument, fault.value, expected=rest[0], hint=rest[1], column=column
-            )
-            place = own
-            break
-    raise fault.placed(select.text, place)
+            argument, expected, hint = (s.replace(repr(name), repr(column)) for s in said[:3])
+            fault = fault.about(argument, fault.value, expected=expected, hint=hint, column=column)
+            raise fault.placed(select.text, own)
+    raise fault.placed(select.text, (min(places)[0], max(places)[1]))
 
 
 def _check_names(select: Select) -> None:
     taken = set(select.labels)
     for item in (*select.items, *select.inner):
         columns = {name for column in item.columns for name in answer_columns(column)}
-        if columns & taken:
-            shared = ", ".join(map(repr, sorted(columns & taken)))
-            with placed("SELECT", select.text, item.place):
-                raise InvalidParameter(
-                    "sql",
-                    item.alias,
-                    expected="output columns that differ, also from the columns that each "
-                    "aggregate gets beside its own (name_se, name_low, name_high), and two would "
-                    f"be named {shared}: name them apart with AS",
-                )
+        expected = (
+            "output columns that differ, also from the columns that each aggregate gets beside its "
+            "own (name_se, name_low, name_high), and two would be named "
+            f"{', '.join(map(repr, sorted(columns & taken)))}: name them apart with AS"
+        )
+        with placed("SELECT", select.text, item.place):
+            checks.demand(not columns & taken, "sql", item.alias, expected=expected)
         taken |= columns
 
 
@@ -617,14 +570,10 @@ def _keys(select: Select, keys: Any) -> GivenKeys:
         listed: GivenKeys = without_tables(scope, columns, keys)
         return listed  # which group_by checks
     names = select.group_names
-    unknown = [key for key in keys if key not in names]
-    if unknown:
-        raise InvalidParameter(
-            "keys",
-            sorted(map(str, unknown)),
-            expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
-        )
+    unknown = sorted(str(key) for key in keys if key not in names)
+    expected = f"columns of GROUP BY: {', '.join(select.shown) or 'none'}"
+    checks.demand(not unknown, "keys", unknown, expected=expected)
     found = {names[key]: values for key, values in without_tables(scope, names, keys).items()}
-    if len(found) < len(keys):
-        raise InvalidParameter("keys", list(keys), expected="each group column once")
+    once = len(found) == len(keys)
+    checks.demand(once, "keys", list(keys), expected="each group column once")
     return found
