@@ -113,6 +113,9 @@ _INSTEAD: dict[type[object], str] = {
 }
 
 
+_BOTH = {"this", "expression"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregates:
     """Reads aggregates of one SELECT; every method raises UnsafeExpression.
@@ -144,10 +147,7 @@ class Aggregates:
         test: what must hold for the rows that it is taken of.
         """
         match node:
-            case exp.Filter(this=inner, expression=exp.Where() as where) if given(node) == {
-                "this",
-                "expression",
-            }:
+            case exp.Filter(this=inner, expression=exp.Where() as where) if given(node) == _BOTH:
                 found = self.aggregate(inner, self.source.read(where.this))
                 place = errors.of_node(self.source.text, node)
                 return None if found is None else replace(found, place=place)
@@ -155,11 +155,11 @@ class Aggregates:
                 return self.count(node, test)
             case exp.Median() if given(node) == {"this"}:
                 return self.quantile(node, node.this, exp.Literal.number("0.5"), test)
-            case exp.ApproxTopK() if given(node) == {"this", "expression"}:
+            case exp.ApproxTopK() if given(node) == _BOTH:
                 return self.top(node, test)
             case exp.Quantile() if given(node) == {"this", "quantile"}:
                 return self.quantile(node, node.this, node.args["quantile"], test)
-            case exp.PercentileCont() if given(node) == {"this", "expression"}:
+            case exp.PercentileCont() if given(node) == _BOTH:
                 return self.quantile(node, node.this, node.expression, test)
             case exp.WithinGroup(this=exp.PercentileCont() as inner) if given(inner) == {"this"}:
                 order = node.expression.expressions
@@ -170,7 +170,7 @@ class Aggregates:
             case exp.Anonymous():
                 head: type[object] | str = node.name.upper()
                 parts = node.expressions
-            case exp.Expression() if given(node) <= {"this", "expression"}:
+            case exp.Expression() if given(node) <= _BOTH:
                 head = type(node)
                 parts = [node.args[key] for key in ("this", "expression") if key in given(node)]
             case _:
@@ -231,15 +231,14 @@ class Aggregates:
             case Name(column) if given(inner) == {"expressions"}:
                 pass
             case _:
-                raise source.fault(
-                    "it counts distinct values of more than a column",
-                    "Write COUNT(DISTINCT person), or the name of a column.",
-                    inner,
-                )
+                reason = "it counts distinct values of more than a column"
+                hint = "Write COUNT(DISTINCT person), or the name of a column."
+                raise source.fault(reason, hint, inner)
         text = None if value is None else written(source.text, value, inner)
         unit = query.unit
-        names = {unit.id[0].casefold()} if isinstance(unit, Person) and len(unit.id) == 1 else set()
-        names |= {"person"} if person else set()
+        names = {"person"} if person else set()
+        if isinstance(unit, Person) and len(unit.id) == 1:
+            names.add(unit.id[0].casefold())
         if column.casefold() in names:
             return self.item(node, ("count_distinct", count_people), (column,), text)
         quoted = text_of(Name(column))
@@ -272,36 +271,29 @@ class Aggregates:
     def histogram(self, node: exp.Expression, parts: list[Any], test: Node | None) -> Item:
         """HISTOGRAM(x, [edges]), and HISTOGRAM_NUMERIC(x, bins)."""
         inner, how = parts
-        text, fault = self.argument(inner, test), self.source.fault
+        text = self.argument(inner, test)
         call: _Call = (node.name.lower(), histogram)
         if node.name.upper() == "HISTOGRAM_NUMERIC":
             return self.item(node, call, (text,), plain(text), bins=self.size(how))
         values = [self.constant(edge) for edge in how.expressions]
         numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
         if not isinstance(how, exp.Array) or len(numbers) < max(2, len(values)):
-            raise fault(
-                f"its edges {errors.fragment(how)!r} are no list of numbers",
-                "Write HISTOGRAM(x, [0, 10, 20]), or HISTOGRAM_NUMERIC(x, 10) to find edges.",
-                how,
-            )
-        falls = [at for at, (a, b) in enumerate(itertools.pairwise(numbers), 1) if not a < b]
-        if falls:
-            raise fault(
-                f"its edge {numbers[falls[0]]} is not above the one before it",
-                "Write edges that rise: HISTOGRAM(x, [0, 10, 20]).",
-                how.expressions[falls[0]],
-            )
+            reason = f"its edges {errors.fragment(how)!r} are no list of numbers"
+            hint = "Write HISTOGRAM(x, [0, 10, 20]), or HISTOGRAM_NUMERIC(x, 10) to find edges."
+            raise self.source.fault(reason, hint, how)
+        for place, (before, edge) in enumerate(itertools.pairwise(numbers), 1):
+            if not before < edge:
+                reason = f"its edge {edge} is not above the one before it"
+                hint = "Write edges that rise: HISTOGRAM(x, [0, 10, 20])."
+                raise self.source.fault(reason, hint, how.expressions[place])
         return self.item(node, call, (text,), plain(text), numbers)
 
     def top(self, node: exp.ApproxTopK, test: Node | None) -> Item:
         """APPROX_TOP_K(column, k); under a condition the column's declared values are listed."""
         column = self.source.read(node.this)
         if not isinstance(column, Name):
-            raise self.source.fault(
-                f"it takes the top of {errors.fragment(node.this)!r}, which is no column",
-                "Name a column whose values are declared.",
-                node,
-            )
+            reason = f"it takes the top of {errors.fragment(node.this)!r}, which is no column"
+            raise self.source.fault(reason, "Name a column whose values are declared.", node)
         text = written(self.source.text, _case(test, column), node.this)
         size, listed = self.size(node.expression), None
         if test is not None:
@@ -320,24 +312,21 @@ class Aggregates:
     def size(self, node: object) -> int:
         """A literal whole number of bins or values."""
         value = self.constant(node)
-        if type(value) is not int or value < 1:
-            raise self.source.fault(
-                f"its number {errors.fragment(node)} is not whole and above 0",
-                "Write a literal, as in HISTOGRAM_NUMERIC(x, 10) or APPROX_TOP_K(x, 10).",
-                node,
-            )
-        return value
+        if type(value) is int and value >= 1:
+            return value
+        reason = f"its number {errors.fragment(node)} is not whole and above 0"
+        hint = "Write a literal, as in HISTOGRAM_NUMERIC(x, 10) or APPROX_TOP_K(x, 10)."
+        raise self.source.fault(reason, hint, node)
 
     def fraction(self, node: object) -> Fraction:
         """A literal from 0 to 1."""
         value = self.constant(node)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise self.source.fault(
-                f"its quantile {errors.fragment(node)} is no number from 0 to 1",
-                "Write one literal from 0 to 1, as in QUANTILE(x, 0.9).",
-                node,
-            )
-        return checks.exact("quantile", value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+            return checks.exact("quantile", value)
+        reason = f"its quantile {errors.fragment(node)} is no number from 0 to 1"
+        raise self.source.fault(
+            reason, "Write one literal from 0 to 1, as in QUANTILE(x, 0.9).", node
+        )
 
 
 def names_for(item: Item, node: exp.Expression) -> Iterator[str]:
