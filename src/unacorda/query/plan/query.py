@@ -143,8 +143,7 @@ class Query:
         Later ones may use earlier ones. A name that is taken already is refused.
         """
         self._open("derive")
-        if not columns:
-            raise InvalidParameter("derive", columns, expected="name='expression'")
+        checks.demand(columns, "derive", columns, expected="name='expression'")
         rows = self.rows
         for label, text in columns.items():
             rows = rows.derive(label, text)
@@ -200,11 +199,10 @@ class Query:
         if isinstance(other, Query):
             beside = self._beside("join", other)
             rows = matched(self.rows, beside, on=on, how=how, columns=columns, max_rows=max_rows)
-        elif max_rows is None:
-            rows = looked_up(self.rows, other, on=on, how=how, columns=columns)
         else:
             expected = "it for private tables alone: of a public one all rows may be met"
-            raise InvalidParameter("max_rows", max_rows, expected=expected)
+            checks.demand(max_rows is None, "max_rows", max_rows, expected=expected)
+            rows = looked_up(self.rows, other, on=on, how=how, columns=columns)
         return dataclasses.replace(self, rows=rows)
 
     def union(self, other: Query) -> Query:
@@ -248,25 +246,22 @@ class Query:
         at all, coarse levels more and the finest less.
         """
         self._open("group_by")
-        if self.groups:
-            raise InvalidParameter("group_by", columns, expected="one group_by with all columns")
-        if not columns or not all(isinstance(name, str) for name in columns):
-            raise InvalidParameter("group_by", columns, expected="column names")
-        if twin(columns) is not None:
-            raise InvalidParameter(
-                "group_by", columns, expected="column names that differ by more than capitals"
-            )
+        expected = "one group_by with all columns"
+        checks.demand(not self.groups, "group_by", columns, expected=expected)
+        named = columns and all(isinstance(name, str) for name in columns)
+        checks.demand(named, "group_by", columns, expected="column names")
+        expected = "column names that differ by more than capitals"
+        checks.demand(twin(columns) is None, "group_by", columns, expected=expected)
         groups, listed, private = grouped(self.scope, columns, keys)
         sought = sum(group.private for group in groups)
         check_margins(margins, listed, found=sought)
-        parts = check_level_weights(level_weights, margins, len(columns), found=sought)
         return dataclasses.replace(
             self,
             groups=groups,
             keys=listed,
             private=private,
             margins=margins,
-            level_weights=parts,
+            level_weights=check_level_weights(level_weights, margins, len(columns), found=sought),
         )
 
     def agg(self, /, **aggregates: Aggregate) -> Query:
@@ -275,45 +270,34 @@ class Query:
         The budget of the question is split over them by their weights.
         """
         self._open("agg")
-        if not aggregates:
-            raise InvalidParameter("agg", aggregates, expected="name=unacorda.count(), ...")
+        checks.demand(aggregates, "agg", aggregates, expected="name=unacorda.count(), ...")
         taken = set(map(folded, self.released_groups))
         for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise InvalidParameter(
-                    name,
-                    aggregate,
-                    expected="what unacorda.count(), sum(), mean(), variance() or another makes",
-                )
+            expected = "what unacorda.count(), sum(), mean(), variance() or another makes"
+            checks.demand(isinstance(aggregate, Aggregate), name, aggregate, expected=expected)
             columns = {folded(one): one for one in answer_columns(name, aggregate.parts)}
-            if columns.keys() & taken:
-                raise InvalidParameter(
-                    name,
-                    sorted(columns[one] for one in columns.keys() & taken),
-                    expected="a name whose columns (name, name_se, name_low, ...) no group "
-                    "and no other aggregate has, in other capitals either",
-                )
+            twice = sorted(columns[one] for one in columns.keys() & taken)
+            expected = (
+                "a name whose columns (name, name_se, name_low, ...) no group "
+                "and no other aggregate has, in other capitals either"
+            )
+            checks.demand(not twice, name, twice, expected=expected)
             taken |= columns.keys()
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
-        _check_copies(self.rows, self.unit, bound, private=self.private is not None)
+        self._check_copies(bound)
         tables = self._tables(self.keys if self.private is None else ())
         if tables is not None:
             bound = {name: consistent(name, one, tables, self.reach) for name, one in bound.items()}
+        expected = "it alone in its agg(): ask the others in a question of their own"
         for name, aggregate in bound.items():
-            if aggregate.lines != 1 and len(bound) > 1:
-                raise InvalidParameter(
-                    name,
-                    f"{aggregate.lines:,} lines for each key",
-                    expected="it alone in its agg(): ask the others in a question of their own",
-                )
+            several = f"{aggregate.lines:,} lines for each key"
+            alone = aggregate.lines == 1 or len(bound) == 1
+            checks.demand(alone, name, several, expected=expected)
+        expected = f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins or values"
         for name, aggregate in bound.items():  # all of them are held at once
-            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
-                raise InvalidParameter(
-                    name,
-                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
-                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins "
-                    "or values",
-                )
+            held = f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys"
+            few = len(self.keys) * (aggregate.integers + 1) <= _MOST_BINS
+            checks.demand(few, name, held, expected=expected)
         return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
 
     @property
@@ -337,8 +321,21 @@ class Query:
     @property
     def inputs(self) -> tuple[str, ...]:
         """SQL of the aggregated expressions, each once."""
-        found = [x.sql for a in self.aggregates.values() for x in a.expressions]
-        return tuple(dict.fromkeys(found))
+        return _once((x.sql for x in a.expressions) for a in self.aggregates.values())
+
+    @property
+    def reads(self) -> dict[str, Reads]:
+        """What each aggregate reads, by its name."""
+        names = {sql: f"v{index}" for index, sql in enumerate(self.inputs)}
+        found = {}
+        for name, aggregate in self.aggregates.items():
+            values = tuple(names[x.sql] for x in aggregate.expressions)
+            found[name] = Reads(
+                measures=aggregate.measures(values),
+                rankings=aggregate.rankings(values),
+                ladders=aggregate.ladders(values, self.unit),
+            )
+        return found
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -354,20 +351,6 @@ class Query:
     def ladders(self) -> tuple[Thresholds, ...]:
         """The ladders that people climb, each once."""
         return _once(reads.ladders for reads in self.reads.values())
-
-    @property
-    def reads(self) -> dict[str, Reads]:
-        """What each aggregate reads, by its name."""
-        names = {sql: f"v{index}" for index, sql in enumerate(self.inputs)}
-        found = {}
-        for name, aggregate in self.aggregates.items():
-            values = tuple(names[x.sql] for x in aggregate.expressions)
-            found[name] = Reads(
-                measures=aggregate.measures(values),
-                rankings=aggregate.rankings(values),
-                ladders=aggregate.ladders(values, self.unit),
-            )
-        return found
 
     @property
     def lines(self) -> int:
@@ -491,44 +474,36 @@ class Query:
             found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
 
+    def _open(self, step: str) -> None:
+        expected = "it before agg(), which ends a question"
+        checks.demand(not self.aggregates, step, step, expected=expected)
+
     def _before_groups(self, step: str) -> None:
         self._open(step)
-        if not self.begun:
-            raise InvalidParameter(step, step, expected="it before group_by()")
+        checks.demand(self.begun, step, step, expected="it before group_by()")
 
     def _beside(self, argument: str, other: object) -> Relation:
         """The rows of another question that is only begun."""
         if not isinstance(other, Query) or not other.begun:
             expected = "rows of a table, session.table(...), without group_by"
             raise InvalidParameter(argument, other, expected=expected)
-        if len(other.scope.ids) != len(self.scope.ids):
-            raise InvalidParameter(argument, other, expected="rows of a table of the same session")
+        alike = len(other.scope.ids) == len(self.scope.ids)
+        checks.demand(alike, argument, other, expected="rows of a table of the same session")
         return other.rows
 
-    def _open(self, step: str) -> None:
-        if self.aggregates:
-            raise InvalidParameter(step, step, expected="it before agg(), which ends a question")
-
-
-def _check_copies(
-    rows: Relation, unit: Unit, aggregates: Mapping[str, Aggregate], *, private: bool
-) -> None:
-    """Raise where a protected row counts several times, and people would be distinguished.
-
-    private: whether there are keys to be found, by the people who have them.
-    """
-    if not isinstance(unit, Row) or rows.most == 1:
-        return
-    expected = (
-        f"what counts rows: one row of the table becomes up to {rows.most:,} here, and nothing "
-        "tells which belong together. Protect unacorda.Person('id', ...)"
-    )
-    if private:
-        raise InvalidParameter("keys", "private_keys()", expected=expected)
-    for name, aggregate in aggregates.items():
-        values = [f"v{index}" for index in range(len(aggregate.expressions))]
-        if aggregate.reads_people(values, Row()):
-            raise InvalidParameter(name, type(aggregate).__name__, expected=expected)
+    def _check_copies(self, aggregates: Mapping[str, Aggregate]) -> None:
+        """Raise where a protected row counts several times, and people would be distinguished."""
+        if not isinstance(self.unit, Row) or self.rows.most == 1:
+            return
+        expected = (
+            f"what counts rows: one row of the table becomes up to {self.rows.most:,} here, and "
+            "nothing tells which belong together. Protect unacorda.Person('id', ...)"
+        )
+        checks.demand(self.private is None, "keys", "private_keys()", expected=expected)
+        for name, aggregate in aggregates.items():
+            values = [f"v{index}" for index in range(len(aggregate.expressions))]
+            rowwise = not aggregate.reads_people(values, Row())
+            checks.demand(rowwise, name, type(aggregate).__name__, expected=expected)
 
 
 def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:
@@ -536,7 +511,7 @@ def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:
     return {f"{name}{part}{ending}" for part in parts for ending in ENDINGS}
 
 
-def _once(found: Iterable[Sequence[_T]]) -> tuple[_T, ...]:
+def _once(found: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
@@ -642,18 +617,18 @@ def members_of(questions: object) -> dict[str, Any] | None:
         return None
     listed = not isinstance(questions, Mapping)
     found = {str(n): one for n, one in enumerate(questions)} if listed else dict(questions)
-    if not 1 <= len(found) <= _MOST:
-        raise InvalidParameter("query", f"{len(found):,} questions", expected=_EXPECTED)
+    several = f"{len(found):,} questions"
+    checks.demand(1 <= len(found) <= _MOST, "query", several, expected=_EXPECTED)
     for name in found:
-        if not checks.is_text(name):
-            raise InvalidParameter("query", name, expected="questions by names that are text")
+        expected = "questions by names that are text"
+        checks.demand(checks.is_text(name), "query", name, expected=expected)
     return found
 
 
 def check_single(query: object) -> object:
     """What is no list or mapping of questions."""
-    if isinstance(query, Mapping | list | tuple):
-        raise InvalidParameter("query", query, expected="one question: ask about each by itself")
+    one = not isinstance(query, Mapping | list | tuple)
+    checks.demand(one, "query", query, expected="one question: ask about each by itself")
     return query
 
 
@@ -685,8 +660,8 @@ def read_together(
     Raises what `read` raises, naming the question, and InvalidParameter for weights.
     """
     given = members_of(questions)
-    if given is None and weights is not None:
-        raise InvalidParameter("weights", weights, expected="it for several questions alone")
+    fits = given is not None or weights is None
+    checks.demand(fits, "weights", weights, expected="it for several questions alone")
     asked, beside = [], []
     for name, member in ({"": questions} if given is None else given).items():
         with naming(name):
@@ -713,29 +688,26 @@ class Scan:
 
 
 def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
-    """The fewest scans that answer all questions, in the order of their first ones."""
-    together: list[list[int]] = []
+    """The fewest scans that answer all questions, in the order of their first ones.
+
+    Those are scanned together of which all but the aggregates is the same, and no keys are found.
+    """
+    together: list[tuple[Query, list[int]]] = []
     for place, query in enumerate(queries):
-        alike = (members for members in together if _alike(queries[members[0]], query))
+        bare = dataclasses.replace(query, aggregates={}, asked={}, level_weights=None)
+        alike = (members for one, members in together if query.private is None and one == bare)
         members = next(alike, None)
         if members is None:
-            together.append([place])
+            together.append((bare, [place]))
         else:
             members.append(place)
-    return tuple(_scan(queries, members) for members in together)
-
-
-def _alike(one: Query, other: Query) -> bool:
-    """Whether all but the aggregates is the same, and no keys are to be found."""
-    rest = {name: getattr(one, name) for name in ("aggregates", "asked", "level_weights")}
-    return one.private is None and one == dataclasses.replace(other, **rest)
-
-
-def _scan(queries: Sequence[Query], members: Sequence[int]) -> Scan:
-    aggregates: dict[str, Aggregate] = {
-        Scan.name_of(place, name): aggregate
-        for place in members
-        for name, aggregate in queries[place].aggregates.items()
-    }
-    query = dataclasses.replace(queries[members[0]], aggregates=aggregates)
-    return Scan(query=query, members=tuple(members))
+    scans = []
+    for _, members in together:
+        aggregates = {
+            Scan.name_of(place, name): aggregate
+            for place in members
+            for name, aggregate in queries[place].aggregates.items()
+        }
+        query = dataclasses.replace(queries[members[0]], aggregates=aggregates)
+        scans.append(Scan(query=query, members=tuple(members)))
+    return tuple(scans)
