@@ -7,11 +7,13 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Kind
@@ -45,20 +47,19 @@ def without_tables(scope: TableSchema, columns: Mapping[str, str], keys: Any) ->
 
     columns: by its name in a table the column to group by.
     """
-    if is_table(keys):
-        return _keys_of_table(scope, columns, keys)
-    if isinstance(keys, Mapping) and any(is_table(values) for values in keys.values()):
+    if isinstance(keys, Mapping):
         return {
             name: _keys_of_table(scope, {name: columns[name]}, values, argument=f"keys[{name!r}]")
-            if is_table(values) and name in columns
+            if name in columns and is_table(values)
             else values
             for name, values in keys.items()
         }
-    return keys
+    listed = keys is None or not is_table(keys)
+    return keys if listed else _keys_of_table(scope, columns, keys, argument="keys")
 
 
 def _keys_of_table(
-    scope: TableSchema, columns: Mapping[str, str], source: object, *, argument: str = "keys"
+    scope: TableSchema, columns: Mapping[str, str], source: object, *, argument: str
 ) -> list[Any]:
     """The lines of a public table as keys: tuples, or single values where there is one column.
 
@@ -72,70 +73,37 @@ def _keys_of_table(
 
     def choose(names: Sequence[str]) -> Sequence[str]:
         known = {name.casefold(): name for name in reversed(names)}
+        table = f"a table with the columns {', '.join(names)}"
         for name in columns:
-            if name.casefold() not in known:
-                raise InvalidParameter(
-                    argument,
-                    f"a table with the columns {', '.join(names)}",
-                    expected=f"one with the column {name!r}, as every column of group_by",
-                )
+            expected = f"one with the column {name!r}, as every column of group_by"
+            checks.demand(name.casefold() in known, argument, table, expected=expected)
             found.append(known[name.casefold()])
         return found
 
     rows = scope.read_public(source, choose, most=MOST_KEYS + 1)
-    if not rows:
-        raise InvalidParameter(argument, "a table without lines", expected="at least one key")
-    if len(rows) > MOST_KEYS:
-        raise InvalidParameter(argument, "a longer table", expected=f"at most {MOST_KEYS:,} lines")
+    checks.demand(rows, argument, "a table without lines", expected="at least one key")
+    few = len(rows) <= MOST_KEYS
+    checks.demand(few, argument, "a longer table", expected=f"at most {MOST_KEYS:,} lines")
     values = []
     for name, group, column in zip(found, columns.values(), zip(*rows, strict=True), strict=True):
-        if None in column:
-            raise InvalidParameter(
-                argument,
-                f"a line without {name!r}",
-                expected="a value in every line: leave such lines out, or list the keys, in which "
-                "None stands for rows without a value",
-            )
-        place = f"{argument}, column {name!r}"
+        expected = (
+            "a value in every line: leave such lines out, or list the keys, in which None stands "
+            "for rows without a value"
+        )
+        line, place = f"a line without {name!r}", f"{argument}, column {name!r}"
+        checks.demand(None not in column, argument, line, expected=expected)
         if all(isinstance(value, str) for value in column):
             kinds = {reading.kind for reading in scope.column(group, argument="group_by")}
             values.append(typed_keys(place, column, kinds))
         else:
             values.append([plain_key(place, value) for value in column])
-    keys = list(zip(*values, strict=True))
-    seen = set()
-    for key in keys:
-        if key in seen:
-            raise InvalidParameter(
-                argument,
-                key if len(key) > 1 else key[0],
-                expected="each key in one line of the table: keep "
-                f"{', '.join(map(identifier, found))} alone, each once",
-            )
-        seen.add(key)
-    return keys if len(columns) > 1 else values[0]
-
-
-def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[Key]:
-    """Keys that are written as text, as values of a column that may be read as these kinds.
-
-    A column of whole numbers, dates, booleans or text takes keys of that kind. One of text that is
-    not declared takes whole numbers where every key is one (01 is not), booleans where every key is
-    true or false, and text otherwise. Raises InvalidParameter, naming `argument`, for a key that
-    does not fit.
-
-    >>> typed_keys("keys", ["2024-01-31"], {Kind.DATE})
-    [datetime.date(2024, 1, 31)]
-    """
-    lower = {key.lower() for key in written}
-    if kinds == {Kind.DATE}:
-        return _read(argument, written, Kind.DATE)
-    if kinds == {Kind.BOOLEAN} or (Kind.BOOLEAN in kinds and lower <= _TRUTHS.keys()):
-        return _read(argument, written, Kind.BOOLEAN)
-    numeric = any(kind.numeric for kind in kinds)
-    if numeric and not all(_WHOLE.fullmatch(key) for key in written):
-        numeric = all(kind.numeric for kind in kinds)  # then the first of them is at fault
-    return _read(argument, written, Kind.INTEGER) if numeric else list(written)
+    keys = list(zip(*values, strict=True)) if len(columns) > 1 else values[0]
+    if len(set(keys)) < len(keys):
+        again = next(key for key, times in Counter(keys).items() if times > 1)
+        named = ", ".join(map(identifier, found))
+        expected = f"each key in one line of the table: keep {named} alone, each once"
+        raise InvalidParameter(argument, again, expected=expected)
+    return keys
 
 
 _TRUTHS = {"true": True, "false": False}
@@ -151,10 +119,32 @@ _READERS: Mapping[Kind, tuple[Callable[[str], Key], str]] = {
     Kind.DATE: (dt.date.fromisoformat, "dates, as YYYY-MM-DD"),
     Kind.BOOLEAN: (lambda key: _TRUTHS[key.lower()], "true or false"),
     Kind.INTEGER: (_integer, "whole numbers, since the column holds numbers"),
+    Kind.TEXT: (str, "text"),
 }
 
 
-def _read(argument: str, written: Sequence[str], kind: Kind) -> list[Key]:
+def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[Key]:
+    """Keys that are written as text, as values of a column that may be read as these kinds.
+
+    A column of whole numbers, dates, booleans or text takes keys of that kind. One of text that is
+    not declared takes whole numbers where every key is one (01 is not), booleans where every key is
+    true or false, and text otherwise. Raises InvalidParameter, naming `argument`, for a key that
+    does not fit.
+
+    >>> typed_keys("keys", ["2024-01-31"], {Kind.DATE})
+    [datetime.date(2024, 1, 31)]
+    """
+    kind = Kind.TEXT
+    if kinds == {Kind.DATE}:
+        kind = Kind.DATE
+    elif kinds == {Kind.BOOLEAN} or (
+        Kind.BOOLEAN in kinds and {key.lower() for key in written} <= _TRUTHS.keys()
+    ):
+        kind = Kind.BOOLEAN
+    elif any(one.numeric for one in kinds):
+        whole = all(_WHOLE.fullmatch(key) for key in written)
+        if whole or all(one.numeric for one in kinds):  # in the latter the first is at fault
+            kind = Kind.INTEGER
     read, expected = _READERS[kind]
     found: list[Key] = []
     for key in written:
@@ -211,34 +201,26 @@ def grouped(
     keys = without_tables(scope, {name: name for name in columns}, keys)
     if isinstance(keys, PrivateKeys):
         keys = {name: _declared(scope, name) or keys for name in columns}
-    if isinstance(keys, Mapping) and not set(keys) <= set(columns):
-        raise InvalidParameter(
-            "keys", sorted(map(str, keys)), expected=f"one list for each of {tuple(columns)}"
-        )
-    given = keys.items() if isinstance(keys, Mapping) else ()
-    found = {name: how for name, how in given if isinstance(how, PrivateKeys)}
-    if len(set(found.values())) > 1:
-        raise InvalidParameter(
-            "keys",
-            list(found.values()),
-            expected="the same private_keys(...) for all columns: they are found together",
-        )
-    private = next(iter(found.values()), None)
+    given = keys if isinstance(keys, Mapping) else {}
+    expected = f"one list for each of {tuple(columns)}"
+    named = sorted(map(str, given))
+    checks.demand(set(given) <= set(columns), "keys", named, expected=expected)
+    found = {name: how for name, how in given.items() if isinstance(how, PrivateKeys)}
+    hows = list(found.values())
+    expected = "the same private_keys(...) for all columns: they are found together"
+    checks.demand(len(set(hows)) <= 1, "keys", hows, expected=expected)
     public = [name for name in columns if name not in found]
-    if private is not None:
-        keys = {name: values for name, values in given if name not in found}
+    if found:
+        keys = {name: values for name, values in given.items() if name not in found}
     listed = _keys(scope, public, keys) if public else ((),)
-    if private is not None and len(listed) > _MOST_BESIDE:
-        raise InvalidParameter(
-            "keys",
-            f"{len(listed):,} combinations of public keys",
-            expected=f"at most {_MOST_BESIDE:,} beside private ones",
-        )
-    read = {name: _private_column(scope, name) for name in columns if name in found}
+    few = not found or len(listed) <= _MOST_BESIDE
+    several = f"{len(listed):,} combinations of public keys"
+    checks.demand(few, "keys", several, expected=f"at most {_MOST_BESIDE:,} beside private ones")
+    read = {name: _private_column(scope, name) for name in found}
     for place, name in enumerate(public):
         read[name] = public_column(scope, name, [key[place] for key in listed])
     groups = (Group(label=name, column=read[name], private=name in found) for name in columns)
-    return tuple(groups), listed, private
+    return tuple(groups), listed, next(iter(hows), None)
 
 
 def _keys(scope: TableSchema, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
