@@ -44,7 +44,6 @@ __all__ = [
     "PublicTableReader",
     "TableSchema",
     "by_code_point",
-    "identity",
     "plain_type",
     "readings",
     "scope_of",
@@ -145,15 +144,14 @@ class TableSchema:
         is_text = isinstance(text, str)
         checks.demand(is_text, argument, text, expected="an expression in SQL, as text")
         columns = {name: found for name in self.names if (found := self.readings(name))}
-        fault: InvalidParameter | None = None
         try:
             return parse(text, columns=columns, argument=argument, expect=expect)
         except UnsafeExpression:
             raise
         except InvalidParameter as error:
             fault = error
-        for name in self.leaves:
-            if not self.leaves[name] and re.search(rf"\b{re.escape(name)}\b", text):
+        for name, leaves in self.leaves.items():
+            if not leaves and re.search(rf"\b{re.escape(name)}\b", text):
                 raise self._unknown(name, argument)
         raise fault
 
@@ -250,47 +248,45 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
             kinds = [Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP]
         case None:
             pass
-    fits = _convertible(native, kinds[0])
+    (kind, *_), to_date = kinds, (Kind.TIMESTAMP, Kind.DATE)
+    numbers = native.numeric and kind.numeric
+    fits = native is kind or numbers or Kind.TEXT in (native, kind) or (native, kind) == to_date
     expected = f"a declaration that fits the type {base}"
     checks.demand(fits, f"columns[{name!r}]", fact, expected=expected)
-    return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
+    found = []
+    for kind in kinds:
+        value, column = _read(Column(f"{name} as {kind.value}", kind), base, fact, sql)
+        converts = fact is None and kind is not native
+        found.append(ColumnReading(sql=value, column=column, label=name, converts=converts))
+    return tuple(found)
 
 
-def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> ColumnReading:
-    native = _native(base)
-    text = native is Kind.TEXT
+def _read(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str, Column]:
+    """SQL of a column of this type as one of a kind, and that with what is known of its values."""
+    text = _native(base) is Kind.TEXT
     if text:
         sql = f"TRY_CAST({sql} AS VARCHAR)"
     elif base == "TIMESTAMPTZ_NS":
         sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
-    identifier, column = f"{name} as {kind.value}", None
-    match kind:
+    match column.kind:
         case Kind.TEXT:
-            value = by_code_point(sql if text else f"TRY_CAST({sql} AS VARCHAR)")
+            return by_code_point(sql if text else f"TRY_CAST({sql} AS VARCHAR)"), column
         case Kind.BOOLEAN:
-            value = boolean_of_text(sql) if text else f"TRY_CAST({sql} AS BOOLEAN)"
+            return boolean_of_text(sql) if text else f"TRY_CAST({sql} AS BOOLEAN)", column
         case Kind.DATE:
-            value = date_of_text(sql) if text else in_years(f"TRY_CAST({sql} AS DATE)", "DATE")
+            day = f"TRY_CAST({sql} AS DATE)"
+            return date_of_text(sql) if text else in_years(day, "DATE"), column
         case Kind.TIMESTAMP:
             whole = f"TRY_CAST({sql} AS TIMESTAMP)"
-            value = instant_of_text(sql) if text else in_years(whole, "TIMESTAMP")
+            return instant_of_text(sql) if text else in_years(whole, "TIMESTAMP"), column
         case _:
-            value, column = _number(identifier, kind, base, fact, sql)
-    return ColumnReading(
-        sql=value,
-        column=column or Column(identifier, kind),
-        label=name,
-        converts=fact is None and kind is not native,
-    )
+            return _number(column, base, fact, sql)
 
 
-def _number(
-    identifier: str, kind: Kind, base: str, fact: Fact | None, sql: str
-) -> tuple[str, Column]:
+def _number(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str, Column]:
     """SQL of a number, never -0.0, and the column that it is."""
     text, exact = _native(base) is Kind.TEXT, base in INTEGERS or base == "DECIMAL"
     raw = plain_number(sql) if text else f"TRY_CAST({sql} AS DOUBLE)"
-    column = Column(identifier, kind)
     if isinstance(fact, Bounds):
         lower, upper = (rounded(end, SMALLEST) for end in (fact.lower, fact.upper))
         low, high = double(lower), double(upper)
@@ -305,7 +301,7 @@ def _number(
     if exact:
         return f"({raw} + 0.0e0)", replace(column, least=1e-39, most=1e39)
     number = held(raw, undefined=not text)
-    if kind is Kind.INTEGER:  # declared categories: what is not whole is none of them
+    if column.kind is Kind.INTEGER:  # declared categories: what is not whole is none of them
         number = let(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
     return number, column
 
@@ -330,46 +326,54 @@ def by_code_point(sql: str) -> str:
     return f"({sql} COLLATE C)"
 
 
+_NATIVE = {
+    **dict.fromkeys(INTEGERS, Kind.INTEGER),
+    **dict.fromkeys([*_FRACTIONS, "DECIMAL"], Kind.NUMBER),
+    **dict.fromkeys([*TEXTS, "ENUM"], Kind.TEXT),
+    "BOOLEAN": Kind.BOOLEAN,
+    "DATE": Kind.DATE,
+}
+
+
 def _native(base: str) -> Kind | None:
     """What a type of the engine holds; None for one that cannot be used."""
-    if base in INTEGERS:
-        return Kind.INTEGER
-    if base in _FRACTIONS or base == "DECIMAL":
-        return Kind.NUMBER
-    if base in TEXTS or base == "ENUM":
-        return Kind.TEXT
-    if base in {"BOOLEAN", "DATE"}:
-        return Kind[base]
-    return Kind.TIMESTAMP if base.startswith("TIMESTAMP") and base[-1] != "]" else None
+    if base.startswith("TIMESTAMP") and base[-1] != "]":
+        return Kind.TIMESTAMP
+    return _NATIVE.get(base)
 
 
-def _convertible(native: Kind, kind: Kind) -> bool:
-    if Kind.TEXT in (native, kind) or native is kind or (native.numeric and kind.numeric):
-        return True
-    return native is Kind.TIMESTAMP and kind is Kind.DATE
-
-
-def identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Identity:
+def _identity(name: str, schema: Mapping[str, str], scope: TableSchema) -> Identity:
     """What the unit calls a person by: the column of that very name, or else an expression.
 
     schema: the engine's type of each column. Raises InvalidParameter, and UnsafeExpression for what
     is not row-wise.
     """
     if name in schema:
-        return _column(name, schema[name])
+        return _identity_column(name, schema[name])
     expression = scope.parse(name, argument="unit")
     leaves = scope.used(expression.columns)
     if leaves and expression.sql == identifier(leaves[0].name):
-        return _column(leaves[0].label, schema[leaves[0].label])
-    return _expressed(name, expression, leaves, scope.facts)
+        return _identity_column(leaves[0].label, schema[leaves[0].label])
+    for leaf in leaves:
+        expected = (
+            f"an expression of columns without Bounds: beyond those of {leaf.label!r} all people "
+            "would be one"
+        )
+        bounded = isinstance(scope.facts.get(leaf.label), Bounds)
+        checks.demand(not bounded, "unit", name, expected=expected)
+    sql, made = f"({expression.sql})", "DATE"
+    if expression.kind.numeric:
+        sql, made = _whole(sql), "BIGINT"
+    elif expression.kind is Kind.TEXT:
+        sql, made = by_code_point(sql), "VARCHAR"
+    fits = leaves and expression.kind not in (Kind.BOOLEAN, Kind.TIMESTAMP)
+    expected = "an expression of columns that gives whole numbers, text or dates"
+    checks.demand(fits, "unit", name, expected=expected)
+    return Identity(sql=sql, leaves=leaves, type=made)
 
 
-def _column(name: str, sql_type: str) -> Identity:
-    """The column in which people are distinguished: whole numbers, text, UUIDs, dates.
-
-    A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
-    Raises InvalidParameter for columns of other types.
-    """
+def _identity_column(name: str, sql_type: str) -> Identity:
+    """The column in which people are distinguished: whole numbers, text, UUIDs, dates."""
     base, sql = plain_type(sql_type), identifier(name)
     if base in _FRACTIONS:
         base, sql = "BIGINT", _whole(f"{sql}::DOUBLE")
@@ -383,38 +387,11 @@ def _column(name: str, sql_type: str) -> Identity:
     return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
 
 
-def _expressed(
-    text: str,
-    expression: Expression,
-    leaves: tuple[ColumnReading, ...],
-    facts: Mapping[str, Fact],
-) -> Identity:
-    """The row-wise expression in which people are distinguished.
-
-    Numbers are ids as floats are: only where they are whole and below 2^53. Raises InvalidParameter
-    for one of another type, of no column, or of a column with public bounds, beyond which all
-    people would be one.
-    """
-    for leaf in leaves:
-        expected = (
-            f"an expression of columns without Bounds: beyond those of {leaf.label!r} all people "
-            "would be one"
-        )
-        bounded = isinstance(facts.get(leaf.label), Bounds)
-        checks.demand(not bounded, "unit", text, expected=expected)
-    sql, made = f"({expression.sql})", "DATE"
-    if expression.kind.numeric:
-        sql, made = _whole(sql), "BIGINT"
-    elif expression.kind is Kind.TEXT:
-        sql, made = by_code_point(sql), "VARCHAR"
-    fits = leaves and expression.kind not in (Kind.BOOLEAN, Kind.TIMESTAMP)
-    expected = "an expression of columns that gives whole numbers, text or dates"
-    checks.demand(fits, "unit", text, expected=expected)
-    return Identity(sql=sql, leaves=leaves, type=made)
-
-
 def _whole(number: str) -> str:
-    """A double where it is a whole number that no other one is rounded to, else NULL."""
+    """A double where it is a whole number that no other one is rounded to, else NULL.
+
+    A row without an id is dropped.
+    """
     whole = f"{number} = floor({number}) AND abs({number}) < 9007199254740992.0e0"
     return f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)"
 
@@ -476,4 +453,4 @@ def scope_of(
         read_public=read_public,
     )
     names = unit.id if isinstance(unit, Person) else ()
-    return replace(scope, ids={name: identity(name, schema, scope) for name in names})
+    return replace(scope, ids={name: _identity(name, schema, scope) for name in names})
