@@ -47,7 +47,6 @@ from unacorda.query.plan.relation import (
     RowFilter,
     SourceTable,
     Step,
-    UnionAll,
 )
 from unacorda.query.schema.facts import Fact, Key, check_keys
 from unacorda.query.schema.table import TableSchema, scope_of
@@ -190,11 +189,9 @@ def _read_fields(plain: object, hint: Any, at: str) -> Any:
     if not isinstance(plain, dict) or plain.get("kind") != _kind(hint):
         return _NO
     hints = _fields(hint)
-    if set(plain) != {"kind", *hints}:
-        listed = ", ".join(hints) or "nothing else"
-        raise InvalidParameter(at, _shown(plain), expected=f"the fields kind, {listed}")
-    fields = {name: decode(plain[name], hints[name], at=f"{at}.{name}") for name in hints}
-    return hint(**fields)
+    expected = f"the fields kind, {', '.join(hints) or 'nothing else'}"
+    checks.demand(set(plain) == {"kind", *hints}, at, _shown(plain), expected=expected)
+    return hint(**{name: decode(plain[name], hints[name], at=f"{at}.{name}") for name in hints})
 
 
 @functools.cache
@@ -251,37 +248,30 @@ def stated_rows(rows: Relation, names: Iterable[str]) -> dict[str, Any]:
     """Rows in plain values: of each table the columns that these identifiers need."""
     names = frozenset(names)
     wanted = rows.wanted(names)
-    return {
-        **_source(rows, names),
-        "steps": [_step(step, wanted) for step in rows.steps],
-    }
+    return {**_source(rows, names), "steps": [_step(step, wanted) for step in rows.steps]}
 
 
 def _source(rows: Relation, names: frozenset[str]) -> dict[str, Any]:
-    used = {leaf.label for leaf in rows.leaves(names)}
-    match rows.source:
-        case SourceTable(name=name, scope=scope):
-            columns = {label: _column(scope, label) for label in scope.types if label in used}
-            return {"table": name, "columns": columns}
-        case Matched() as source:
-            return {
-                "join": {
-                    "how": source.how,
-                    "max_rows": list(source.max_rows),
-                    "on": [[pair.left_label, pair.right_label] for pair in source.pairs],
-                    "names": {new: old for new, old in source.names.items() if new in used},
-                },
-                "of": _sides(rows, names),
-            }
-        case UnionAll():
-            return {"union": sorted(used & set(rows.scope.leaves)), "of": _sides(rows, names)}
+    used, source = {leaf.label for leaf in rows.leaves(names)}, rows.source
+    if isinstance(source, SourceTable):
+        columns = {n: _column(source.scope, n) for n in source.scope.types if n in used}
+        return {"table": source.name, "columns": columns}
+    found: dict[str, Any] = {"union": sorted(used & set(rows.scope.leaves))}
+    if isinstance(source, Matched):
+        joined = {
+            "how": source.how,
+            "max_rows": list(source.max_rows),
+            "on": _compared(source),
+            "names": {new: old for new, old in source.names.items() if new in used},
+        }
+        found = {"join": joined}
+    sides = rows.of_sides(names)
+    of = [{"id": list(side.scope.ids), **stated_rows(side, needed)} for side, needed in sides]
+    return {**found, "of": of}
 
 
-def _sides(rows: Relation, names: frozenset[str]) -> list[dict[str, Any]]:
-    return [
-        {"id": list(side.scope.ids), **stated_rows(side, needed)}
-        for side, needed in rows.of_sides(names)
-    ]
+def _compared(join: Matched | Lookup) -> list[list[str]]:
+    return [[pair.left_label, pair.right_label] for pair in join.pairs]
 
 
 def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
@@ -291,32 +281,20 @@ def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
         case Derive(label=label, expression=expression):
             return {"derive": label, "as": expression.text}
         case Explode(label=label, expression=expression):
-            return {
-                "explode": expression.text,
-                "into": label,
-                "separator": step.separator,
-                "most": step.most,
-            }
-        case PeoplePart():
-            return {
-                "part": step.label,
-                "key": encode(step.key),
-                "keys": encode(step.keys),
-                "max_parts": step.max_parts,
-                "salt": f"{step.salt:032x}",
-            }
-        case Lookup(table=table, public=public):
-            names = {
-                new: old
-                for new, old in step.names.items()
-                if any(leaf.name in wanted for leaf in step.leaves[new])
-            }
+            found = {"explode": expression.text, "into": label}
+            return {**found, "separator": step.separator, "most": step.most}
+        case PeoplePart(label=label, max_parts=most):
+            found = {"part": label, "key": encode(step.key), "keys": encode(step.keys)}
+            return {**found, "max_parts": most, "salt": f"{step.salt:032x}"}
+        case Lookup():
+            used = {leaf.label for leaf in step.readings if leaf.name in wanted}
+            names = {new: old for new, old in step.names.items() if new in used}
             labels = dict.fromkeys([*names.values(), *(pair.right_label for pair in step.pairs)])
             return {
-                "lookup": table,
-                "columns": {label: _public_column(public, label) for label in labels},
+                "lookup": step.table,
+                "columns": {label: _public_column(step.public, label) for label in labels},
                 "how": step.how,
-                "on": [[pair.left_label, pair.right_label] for pair in step.pairs],
+                "on": _compared(step),
                 "most": step.most,
                 "names": names,
             }
@@ -330,13 +308,9 @@ def _column(scope: TableSchema, name: str) -> dict[str, Any]:
 
 def _public_column(public: Public, label: str) -> dict[str, Any]:
     found = _column(public.scope, label)
-    ranges = [
-        [leaf.column.lower, leaf.column.upper]
-        for leaf in public.leaves(label)
-        if leaf.column.kind.numeric
-    ]
-    finite = [one for one in ranges if "fact" not in found and abs(one[0]) < float("inf")]
-    return {**found, "range": finite[0]} if finite else found
+    read = [leaf.column for leaf in public.leaves(label) if leaf.column.kind.numeric]
+    ranges = [[one.lower, one.upper] for one in read if math.isfinite(one.lower)]
+    return {**found, "range": ranges[0]} if ranges and "fact" not in found else found
 
 
 _MOST_STEPS = 1_000
@@ -354,8 +328,9 @@ def rows_of(
 
     Raises InvalidParameter and UnsafeExpression for what no session would take.
     """
-    if depth > _DEEPEST or not any(names <= set(stated) for names in _SOURCES):
-        raise InvalidParameter(at, sorted(stated), expected="rows of a table, a join or a union")
+    known = depth <= _DEEPEST and any(names <= set(stated) for names in _SOURCES)
+    expected = "rows of a table, a join or a union"
+    checks.demand(known, at, sorted(stated), expected=expected)
     if "table" in stated:
         table = decode(stated["table"], str, at=f"{at}.table")
         types, facts, _ = _columns(stated["columns"], f"{at}.columns")
@@ -363,43 +338,44 @@ def rows_of(
         rows = Relation(source=SourceTable(name=table, scope=scope), scope=scope)
     else:
         left, right = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth)
-        rows = (
-            united(left, right) if "union" in stated else _matched(stated["join"], left, right, at)
-        )
+        if "union" in stated:
+            rows = united(left, right)
+        else:
+            how, most, on, names = _decoded(
+                stated["join"],
+                f"{at}.join",
+                how=How,
+                max_rows=tuple[int, int],
+                on=_PAIRS,
+                names=_NAMES,
+            )
+            on = dict(zip(left.scope.ids, right.scope.ids, strict=True)) | dict(on)
+            rows = matched(left, right, on=on, how=how, columns=names, max_rows=most)
     steps = stated.get("steps")
-    if not isinstance(steps, list) or len(steps) > _MOST_STEPS:
-        raise InvalidParameter(f"{at}.steps", "[...]", expected=f"a list of up to {_MOST_STEPS:,}")
-    for place, step in enumerate(steps):
+    listed = isinstance(steps, list) and len(steps) <= _MOST_STEPS
+    checks.demand(listed, f"{at}.steps", "[...]", expected=f"a list of up to {_MOST_STEPS:,}")
+    for place, step in enumerate(steps or ()):
         here = f"{at}.steps[{place}]"
-        if not isinstance(step, dict):
-            raise InvalidParameter(here, "...", expected="an object")
+        checks.demand(isinstance(step, dict), here, "...", expected="an object")
         rows = _stepped(rows, step, at=here)
     return rows
 
 
-def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Relation, Relation]:
-    if not isinstance(stated, list) or len(stated) != 2:
-        raise InvalidParameter(at, "...", expected="a list of two")
+def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> list[Relation]:
+    two = isinstance(stated, list) and len(stated) == 2
+    checks.demand(two, at, "...", expected="a list of two")
     found = []
     for place, side in enumerate(stated):
         here = f"{at}[{place}]"
-        if not isinstance(side, dict) or "id" not in side:
-            raise InvalidParameter(here, "...", expected="an object of rows with their id")
+        whole = isinstance(side, dict) and "id" in side
+        checks.demand(whole, here, "...", expected="an object of rows with their id")
         names = decode(side["id"], tuple[str, ...], at=f"{here}.id")
         named: Unit = Row() if isinstance(unit, Row) else Person(names, max_rows=1)
-        if len(names) != len(unit.id if isinstance(unit, Person) else ()):
-            raise InvalidParameter(f"{here}.id", list(names), expected="as many as the unit's")
+        fits = len(names) == len(unit.id if isinstance(unit, Person) else ())
+        checks.demand(fits, f"{here}.id", list(names), expected="as many as the unit's")
         rest = {name: part for name, part in side.items() if name != "id"}
         found.append(rows_of(rest, named, at=here, depth=depth + 1))
-    return found[0], found[1]
-
-
-def _matched(stated: Any, left: Relation, right: Relation, at: str) -> Relation:
-    how, most, on, names = _decoded(
-        stated, f"{at}.join", how=How, max_rows=tuple[int, int], on=_PAIRS, names=_NAMES
-    )
-    people = dict(zip(left.scope.ids, right.scope.ids, strict=True))
-    return matched(left, right, on=people | dict(on), how=how, columns=names, max_rows=most)
+    return found
 
 
 def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
@@ -418,19 +394,18 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
         case {"lookup": str(table), **rest}:
             return _looked_up(rows, table, rest, at)
         case _:
-            pass
-    raise InvalidParameter(at, sorted(step), expected="where, derive, explode or lookup")
+            expected = "where, derive, explode or lookup"
+            raise InvalidParameter(at, sorted(step), expected=expected)
 
 
 def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Relation:
     key, keys, most, salt = _decoded(
         stated, at, key=Key, keys=tuple[Key, ...], max_parts=int, salt=str
     )
-    if not _SALT.fullmatch(salt):
-        raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
+    checks.demand(_SALT.fullmatch(salt), f"{at}.salt", salt, expected="32 hex digits")
     keys = check_keys(f"{at}.keys", keys)
-    if not isinstance(rows.source, SourceTable) or key not in keys:
-        raise InvalidParameter(at, "...", expected="one of its keys, of the rows of a table")
+    fits = isinstance(rows.source, SourceTable) and key in keys
+    checks.demand(fits, at, "...", expected="one of its keys, of the rows of a table")
     step = PeoplePart(
         label=label,
         column=public_column(rows.scope, label, keys),
@@ -447,8 +422,8 @@ def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -
         stated, at, columns=Any, how=How, on=_PAIRS, most=int, names=_NAMES
     )
     types, facts, ranges = _columns(columns, f"{at}.columns")
-    if not 0 <= most <= MOST_COPIES:
-        raise InvalidParameter(f"{at}.most", most, expected=f"a number from 0 to {MOST_COPIES:,}")
+    expected = f"a number from 0 to {MOST_COPIES:,}"
+    checks.demand(0 <= most <= MOST_COPIES, f"{at}.most", most, expected=expected)
     public = Public(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
     known = dataclasses.replace(rows, public={table: public})
     return looked_up(known, table, on=dict(on), how=how, columns=names)
@@ -461,27 +436,27 @@ def _columns(
     types: dict[str, str] = {}
     facts: dict[str, Fact] = {}
     ranges: dict[str, tuple[float, float]] = {}
-    if not isinstance(stated, dict):
-        raise InvalidParameter(at, "...", expected="an object of columns")
+    checks.demand(isinstance(stated, dict), at, "...", expected="an object of columns")
     for name, column in stated.items():
         here = f"{at}[{name!r}]"
-        if not isinstance(column, dict) or set(column) - {"fact", "range"} != {"type"}:
-            raise InvalidParameter(here, "...", expected="type, and fact where there is one")
+        fits = isinstance(column, dict) and set(column) - {"fact", "range"} == {"type"}
+        checks.demand(fits, here, "...", expected="type, and fact where there is one")
         types[name] = decode(column["type"], str, at=f"{here}.type")
         if "fact" in column:
             facts[name] = decode(column["fact"], Fact, at=f"{here}.fact")
         if "range" in column:
             low, high = decode(column["range"], tuple[float, float], at=f"{here}.range")
-            if not low < high:
-                raise InvalidParameter(f"{here}.range", [low, high], expected="two rising numbers")
+            rising = low < high
+            checks.demand(rising, f"{here}.range", [low, high], expected="two rising numbers")
             ranges[name] = low, high
     return types, facts, ranges
 
 
 def _decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
     """The fields of an object that has these and no others, in this order; Any: as they stand."""
-    if not isinstance(stated, dict) or set(stated) != set(hints):
-        raise InvalidParameter(at, "...", expected=f"an object of {', '.join(sorted(hints))}")
+    whole = isinstance(stated, dict) and set(stated) == set(hints)
+    expected = f"an object of {', '.join(sorted(hints))}"
+    checks.demand(whole, at, "...", expected=expected)
     return [
         stated[name] if hint is Any else decode(stated[name], hint, at=f"{at}.{name}")
         for name, hint in hints.items()
