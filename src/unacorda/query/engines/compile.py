@@ -154,7 +154,7 @@ def _there(rows: Relation, place: int, names: Iterable[str]) -> dict[str, Kind]:
 
 def _carried_columns(rows: Relation, place: int, names: Iterable[str], relation: str = "") -> str:
     """SQL of the columns that a step takes along; texts are cut where it may make several rows."""
-    if rows.made_by(place) == 1:
+    if rows.steps[place].most <= 1:
         return f"{relation}*"
     there = _there(rows, place, names)
     whole = {leaf.name for one in rows.identities for leaf in one.leaves}

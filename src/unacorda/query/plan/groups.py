@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from unacorda import checks
@@ -18,6 +17,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.noise.key_selection import PrivateKeys
+from unacorda.query.plan.relation import Group
 from unacorda.query.schema.facts import (
     MOST_KEYS,
     Categories,
@@ -32,7 +32,6 @@ from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import TableSchema
 
 __all__ = [
-    "Group",
     "grouped",
     "public_column",
     "typed_keys",
@@ -157,38 +156,6 @@ def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[
 
 _MOST_BESIDE = 1_000  # cells for each private key
 _FOUND = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A column to group by.
-
-    label: as the caller wrote it; column: the reading its keys fit; private: its keys are found.
-    """
-
-    label: str
-    column: Column
-    private: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its SQL identifier."""
-        return self.column.name
-
-    @property
-    def found(self) -> str:
-        """SQL of a row's private key, which Python can hold; NULL where it can not."""
-        name = identifier(self.name)
-        if self.column.kind is not Kind.INTEGER:
-            return name
-        whole = f"abs({name}) < 9007199254740992e0"
-        return f"CAST(CASE WHEN {whole} THEN {name} END AS BIGINT)"
-
-    @property
-    def type(self) -> str:
-        """The SQL type its keys are compared in."""
-        kind = self.column.kind
-        return "DOUBLE" if kind.numeric else "VARCHAR" if kind is Kind.TEXT else kind.name
 
 
 def grouped(

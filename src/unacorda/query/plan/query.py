@@ -40,9 +40,9 @@ from unacorda.query.aggregates.measures import Measure, Thresholds
 from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
-from unacorda.query.plan.groups import Group, grouped
+from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
-from unacorda.query.plan.relation import How, Relation, Step
+from unacorda.query.plan.relation import Group, How, Relation, Step
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit

@@ -1,4 +1,4 @@
-"""The rows that a question is about: tables, how they are put together, and row-wise steps.
+"""The rows of a question: tables, how they are put together, row-wise steps, and their groups.
 
 What a person has in the end is a function of their own rows, of public tables and of the salt; so
 is what becomes of a single row. How many rows that can be is worked out step by step
@@ -17,10 +17,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Key
@@ -32,6 +33,7 @@ __all__ = [
     "BothSides",
     "Derive",
     "Explode",
+    "Group",
     "How",
     "KeyPair",
     "Lookup",
@@ -60,6 +62,8 @@ How = Literal["inner", "left"]
 class RowFilter:
     """Keep the rows for which the expression is true."""
 
+    most: ClassVar[int] = 1
+
     expression: Expression
 
     def __str__(self) -> str:
@@ -69,6 +73,8 @@ class RowFilter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derive:
     """Add a column. name: its SQL identifier; label: as the caller wrote it."""
+
+    most: ClassVar[int] = 1
 
     name: str
     label: str
@@ -145,6 +151,8 @@ class PeoplePart:
     step, and the column there; types: of ids, in which people are one.
     """
 
+    most: ClassVar[int] = 1
+
     label: str
     column: Column
     key: Key
@@ -159,7 +167,7 @@ class PeoplePart:
 
 
 Step = RowFilter | Derive | Explode | Lookup | PeoplePart
-"""What is done to rows, one by one."""
+"""What is done to rows, one by one; `most`: how many rows it makes of one at most, or 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +262,7 @@ class Relation:
     @property
     def copies(self) -> int:
         """How many rows the steps make of one at most."""
-        return math.prod(self.made_by(place) for place in range(len(self.steps)))
+        return math.prod(max(1, step.most) for step in self.steps)
 
     @property
     def multiplying(self) -> int | None:
@@ -262,10 +270,8 @@ class Relation:
 
         None where there is none; a join of private tables has bound its rows by itself.
         """
-        if isinstance(self.source, Matched):
-            return None
-        places = range(len(self.steps))
-        return next((place for place in places if self.made_by(place) > 1), None)
+        steps = () if isinstance(self.source, Matched) else self.steps
+        return next((place for place, step in enumerate(steps) if step.most > 1), None)
 
     @property
     def most_of_person(self) -> int | None:
@@ -311,9 +317,8 @@ class Relation:
 
     def derive(self, label: str, text: str) -> Relation:
         """See `Query.derive`, of one column."""
-        if self.scope.alike(label) is not None:
-            expected = "a new name: a column of that name exists (capitals do not tell names apart)"
-            raise InvalidParameter(label, text, expected=expected)
+        expected = "a new name: a column of that name exists (capitals do not tell names apart)"
+        checks.demand(self.scope.alike(label) is None, label, text, expected=expected)
         expression = self.scope.parse(text, argument=label)
         name = f"{label} derived {len(self.scope.derived)}"
         scope = self.scope.with_derived(label, expression, identifier=name)
@@ -352,18 +357,12 @@ class Relation:
     def checked(self, argument: str, value: object) -> Relation:
         """The same, if no row becomes too many."""
         most = max(self.most_of_person or 1, *self.most_of_row.values())
-        if most > MOST_COPIES:
-            expected = (
-                f"fewer: by all joins and explode() of a question together one row may become "
-                f"{MOST_COPIES:,} rows at most, and here it may become {most:,}"
-            )
-            raise InvalidParameter(argument, value, expected=expected)
+        expected = (
+            f"fewer: by all joins and explode() of a question together one row may become "
+            f"{MOST_COPIES:,} rows at most, and here it may become {most:,}"
+        )
+        checks.demand(most <= MOST_COPIES, argument, value, expected=expected)
         return self
-
-    def made_by(self, place: int) -> int:
-        """How many rows a step makes of one at most."""
-        step = self.steps[place]
-        return max(1, step.most) if isinstance(step, Explode | Lookup) else 1
 
     def wanted(self, names: Iterable[str]) -> frozenset[str]:
         """The identifiers that are needed to come by these, ids and all steps included."""
@@ -400,3 +399,35 @@ class Relation:
             (side, frozenset(name for both in used if (name := both[number]) is not None))
             for number, side in enumerate(self.sides)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A column to group by.
+
+    label: as the caller wrote it; column: the reading its keys fit; private: its keys are found.
+    """
+
+    label: str
+    column: Column
+    private: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its SQL identifier."""
+        return self.column.name
+
+    @property
+    def found(self) -> str:
+        """SQL of a row's private key, which Python can hold; NULL where it can not."""
+        name = identifier(self.name)
+        if self.column.kind is not Kind.INTEGER:
+            return name
+        whole = f"abs({name}) < 9007199254740992e0"
+        return f"CAST(CASE WHEN {whole} THEN {name} END AS BIGINT)"
+
+    @property
+    def type(self) -> str:
+        """The SQL type its keys are compared in."""
+        kind = self.column.kind
+        return "DOUBLE" if kind.numeric else "VARCHAR" if kind is Kind.TEXT else kind.name

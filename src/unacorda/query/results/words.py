@@ -183,8 +183,8 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
                 f"keep at most {most} of each person ({person}), "
                 "chosen at random, before any row becomes several; how many rows go is not known"
             )
-        grows = isinstance(step, Explode | Lookup) and step.most > 1
-        steps.append(_line(step) + (_most(rows, rows.steps[:number], unit) if grows else ""))
+        grows = _most(rows, rows.steps[:number], unit) if step.most > 1 else ""
+        steps.append(_line(step) + grows)
         if isinstance(step, Lookup):
             wanted = rows.wanted(names)
             steps += [
