@@ -140,6 +140,12 @@ def test_aggregates_that_only_stand_in_others_are_released_by_a_name() -> None:
     assert (found.having, found.order_by) == ('"sum_x" > 3', (Ordering(expression='"count"'),))
 
 
+def test_aggregates_that_sqlglot_does_not_know_may_be_computed_with() -> None:
+    found = read("SELECT MEAN(x) + 1 AS m FROM t GROUP BY s HAVING MEAN(x) > 3 AND s = 'a'")
+    assert [item.alias for item in found.inner] == ["avg_x"]
+    assert found.having == '"avg_x" > 3 AND "s" = \'a\''
+
+
 def test_names_that_nobody_gave_are_numbered_where_they_repeat() -> None:
     found = items("COUNT(*), COUNT(*), SUM(x), SUM(x), AVG(y) AS sum_x_2")
     assert [alias for alias, _ in found] == ["count", "count_2", "sum_x", "sum_x_3", "sum_x_2"]

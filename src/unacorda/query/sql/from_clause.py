@@ -20,7 +20,7 @@ from unacorda.query.expressions import errors
 from unacorda.query.expressions.parse import remember
 from unacorda.query.expressions.reader import Reader, bare, given
 from unacorda.query.expressions.syntax import MOST_CHARACTERS, MOST_LEVELS
-from unacorda.query.expressions.tree import Name, Node, Operation, depth_of, text_of
+from unacorda.query.expressions.tree import Name, Node, depth_of, text_of
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How
@@ -55,8 +55,6 @@ UNION_ALL = (
     "the same order."
 )
 """What may be written between row-wise SELECTs."""
-
-_BEHIND = "\x00"  # between a table and its column; no name holds it
 
 _NAMES = {
     "joins": ("JOIN or a second table", "Join tables behind FROM."),
@@ -171,13 +169,6 @@ class Source:
             )
         return self.query
 
-    @property
-    def reader(self) -> Reader:
-        """Reads expressions over these columns, before `resolve`."""
-        if len(self.qualifiers) > 1:
-            return Reader(text=self.text, special=_behind_a_table)
-        return Reader(text=self.text, qualifiers=frozenset(self.qualifiers))
-
     def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
         """A refusal of the SELECT; at: the part that is meant."""
         return fault(self.text, reason, hint, at)
@@ -192,14 +183,12 @@ class Source:
         ]
         if len(found) == 1:
             return found[0].meant or name
-        columns = at.find_all(exp.Column) if isinstance(at, exp.Expression) else ()
-        place = next((column for column in columns if column.name == name), at)
         if found:
             choices = " or ".join(f"{one.table}.{name}"[:60] for one in found[:2])
             raise self.fault(
                 f"several of its tables have a column {name[:60]!r}",
                 f"Write the table before it: {choices}.",
-                place,
+                at,
             )
         shown = f"{table}.{name}" if table else name
         listed = [one.shown for one in self.first.values()]
@@ -208,28 +197,35 @@ class Source:
             f"{shown[:60]!r} is no column of {self.name[:60]!r}",
             f"{errors.resembling(shown, listed)}Its columns are {', '.join(listed[:50])}"
             + ("." if own else "; list others in its SELECT."),
-            place,
+            at,
         )
 
     def read(self, node: object) -> Node:
         """What an expression over these columns means over the rows. Raises UnsafeExpression."""
-        return self.resolve(self.reader.read(node), node)
+        known = frozenset(self.qualifiers)
+        return Reader(text=self.text, qualifiers=known, special=self._meant).read(node)
+
+    def _meant(self, node: exp.Expression) -> Node | None:
+        name = self.alone(node)
+        if name is not None:
+            return Name(self.look(None, name, node))
+        several = len(self.qualifiers) > 1
+        if several and isinstance(node, exp.Column) and given(node) == {"this", "table"}:
+            return Name(self.look(node.table, node.name, node))
+        return None
+
+    def alone(self, node: object) -> str | None:
+        """The name of a column that is written by itself, or behind the only table there is."""
+        node = bare(node)
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return None
+        table = () if given(node) == {"this"} else (node.args.get("db"), node.table)
+        return str(node.name) if table in {(), (None, *self.qualifiers)} else None
 
     def shown(self, column: Name) -> str:
         """What a column of the rows is called here."""
         known = (one.shown for one in self.first.values() if one.meant == column.name)
         return next(known, column.name)
-
-    def resolve(self, node: Node, at: object) -> Node:
-        """The same with every name looked up; at: where it stands, for messages."""
-        match node:
-            case Name(name):
-                table, behind, column = name.rpartition(_BEHIND)
-                return Name(self.look(table if behind else None, column, at))
-            case Operation(operands=operands):
-                return replace(node, operands=tuple(self.resolve(x, at) for x in operands))
-            case _:
-                return node
 
     def stepping(self, clause: str, at: object) -> AbstractContextManager[None]:
         """Raise what a step raises as about this clause; a public table is only joined."""
@@ -258,13 +254,6 @@ class Source:
         """The same behind another name."""
         columns = (replace(one, table=name) for one in self.first.values())
         return replace(self, qualifiers=(name,), columns=tuple(columns))
-
-
-def _behind_a_table(node: exp.Expression) -> Node | None:
-    """A column that is written with its table, under a name that only `Source.resolve` knows."""
-    if not isinstance(node, exp.Column) or given(node) != {"this", "table"}:
-        return None
-    return Name(f"{node.table}{_BEHIND}{node.name}")
 
 
 def shown_name(projection: exp.Expression) -> str:

@@ -115,7 +115,8 @@ class _Outputs(Aggregates):
             if part is not whole and not isinstance(part, exp.Column):
                 return None
             shown = self.released(part)
-            if shown is None and isinstance(part, exp.Column):
+            named = self.source.alone(part) is not None or len(self.source.qualifiers) > 1
+            if shown is None and isinstance(part, exp.Column) and named:
                 raise self.missing(node, clause, hint)
             return None if shown is None else Name(shown)
 
@@ -128,13 +129,13 @@ class _Outputs(Aggregates):
         """The column that a column or group expression is, as it is shown; aliases come first."""
         if part.find(exp.AggFunc):
             return None
-        found = self.source.reader.read(part)
-        if isinstance(found, Name):
-            shown = self.names.get(found.name.casefold())
-            if shown is not None or found.name in self.items:
-                return shown or found.name
+        name = self.source.alone(part)
+        if name is not None:
+            shown = self.names.get(name.casefold())
+            if shown is not None or name in self.items:
+                return shown or name
         with contextlib.suppress(UnsafeExpression):
-            return self.groups.get(_mark(self.source.resolve(found, part)))
+            return self.groups.get(_mark(self.source.read(part)))
         return None
 
     def column_of(self, item: Item, node: exp.Expression, clause: str, hint: str) -> str:
@@ -382,7 +383,11 @@ class _SelectReading(Aggregates):
 
     def group_key(self, at: exp.Expression, entries: list[_Entry]) -> _Key:
         """What one entry of GROUP BY means: a position, an alias, a column or an expression."""
-        node = self.source.reader.read(at)
+        alias = self.source.alone(at)
+        for entry in entries if alias is not None else ():
+            if isinstance(entry, _Key) and entry.alias and _same(entry.alias, str(alias)):
+                return entry
+        node = self.source.read(at)
         if isinstance(node, Literal):
             number = node.value
             if type(number) is int and 1 <= number <= len(entries):
@@ -391,10 +396,7 @@ class _SelectReading(Aggregates):
                     return entry
             reason = f"it groups by the constant {text_of(node)[:60]}"
             raise self.source.fault(reason, "Name the group columns.", at)
-        for entry in entries if isinstance(node, Name) else ():
-            if isinstance(entry, _Key) and entry.alias and _same(entry.alias, node.name):
-                return entry
-        return _Key(node=self.source.resolve(node, at), at=at)
+        return _Key(node=node, at=at)
 
     def shown(self, margins: str | None, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:
         """Each group's name in the released table by its mark."""
