@@ -79,46 +79,35 @@ _DEEPEST = 40
 
 @click.command(help=HELP, short_help="Price a composition of mechanisms.")
 @click.argument("events", metavar="[EVENTS]", required=False, help="What is priced.")
-@click.option(
+@params.option(
     "--event-json",
-    metavar="FILE|-",
-    help="Read the events as JSON, as to_json() writes them, instead of EVENTS; - is standard "
-    "input.",
+    "FILE|-",
+    "Read the events as JSON, as to_json() writes them, instead of EVENTS; - is standard input.",
 )
-@click.option(
-    "--delta",
-    "deltas",
-    metavar="X",
-    type=params.DELTA,
+@params.option(
+    "--delta deltas",
+    params.DELTA,
+    "Epsilon at this delta; 0 asks for pure epsilon. May be repeated.",
     multiple=True,
-    help="Epsilon at this delta; 0 asks for pure epsilon. May be repeated.",
 )
-@click.option(
-    "--epsilon",
-    "epsilons",
-    metavar="X",
-    type=params.EPSILON,
+@params.option(
+    "--epsilon epsilons", params.EPSILON, "Delta at this epsilon. May be repeated.", multiple=True
+)
+@params.option(
+    "--alpha alphas",
+    ALPHA,
+    "The Renyi divergence of this order, above 1. May be repeated.",
     multiple=True,
-    help="Delta at this epsilon. May be repeated.",
 )
-@click.option(
-    "--alpha",
-    "alphas",
-    metavar="X",
-    type=ALPHA,
-    multiple=True,
-    help="The Renyi divergence of this order, above 1. May be repeated.",
-)
-@click.option("--rho", is_flag=True, help="Zero-concentrated DP.")
-@click.option("--mu", is_flag=True, help="Gaussian DP, where it exists.")
-@click.option(
+@params.flag("--rho", "Zero-concentrated DP.")
+@params.flag("--mu", "Gaussian DP, where it exists.")
+@params.flag(
     "--tradeoff",
-    is_flag=True,
-    help="What an attacker can do: the advantage, and the share of members found with "
+    "What an attacker can do: the advantage, and the share of members found with "
     "false-positive rates 0.001, 0.01 and 0.1.",
 )
 @params.neighbors
-@click.option("--explain", is_flag=True, help="Say also which theorem priced what.")
+@params.flag("--explain", "Say also which theorem priced what.")
 @params.json_option
 def account(
     *,

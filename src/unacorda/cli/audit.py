@@ -52,33 +52,19 @@ The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 
 @click.command(help=HELP, short_help="Bound the privacy loss from below, by scores of canaries.")
 @click.argument("file", metavar="FILE", type=params.FILE, help="Scores and coins as CSV.")
-@click.option(
+@params.option(
     "--method",
+    params.one_of(*METHODS),
+    f"One of {', '.join(METHODS)}.",
     metavar="NAME",
-    type=params.one_of(*METHODS),
     default="one-run",
     show_default=True,
-    help=f"One of {', '.join(METHODS)}.",
 )
-@click.option(
-    "--delta",
-    metavar="X",
-    type=params.DELTA,
-    default="0",
-    show_default=True,
-    help="Epsilon at this delta.",
+@params.option("--delta", params.DELTA, "Epsilon at this delta.", default="0", show_default=True)
+@params.option(
+    "--confidence", params.CONFIDENCE, "How sure the bound is.", default="0.95", show_default=True
 )
-@click.option(
-    "--confidence",
-    metavar="X",
-    type=params.CONFIDENCE,
-    default="0.95",
-    show_default=True,
-    help="How sure the bound is.",
-)
-@click.option(
-    "--promised", metavar="EPSILON", type=params.EPSILON, help="Fail if the bound is above it."
-)
+@params.option("--promised", params.EPSILON, "Fail if the bound is above it.", metavar="EPSILON")
 @params.json_option
 def audit(
     *,

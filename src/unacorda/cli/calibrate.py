@@ -132,56 +132,37 @@ def _range(name: str, text: str) -> tuple[Fraction, Fraction]:
 @params.gathered(
     "given",
     dict,
-    click.option(
+    params.option(
         "--epsilon",
-        metavar="X",
-        type=params.EPSILON,
-        help="At most this epsilon: pure DP; with --delta approximate DP, with --alpha Renyi DP.",
+        params.EPSILON,
+        "At most this epsilon: pure DP; with --delta approximate DP, with --alpha Renyi DP.",
     ),
-    click.option("--delta", metavar="X", type=params.DELTA, help="With --epsilon, --rho or --mu."),
-    click.option("--alpha", metavar="X", type=ALPHA, help="With --epsilon: the Renyi order."),
-    click.option(
-        "--rho",
-        metavar="X",
-        type=params.EPSILON,
-        help="At most this rho: zero-concentrated DP.",
+    params.option("--delta", params.DELTA, "With --epsilon, --rho or --mu."),
+    params.option("--alpha", ALPHA, "With --epsilon: the Renyi order."),
+    params.option("--rho", params.EPSILON, "At most this rho: zero-concentrated DP."),
+    params.option("--mu", params.EPSILON, "At most this mu: Gaussian DP."),
+    params.option(
+        "--advantage", _SHARE, "At most this advantage of an attacker, true minus false positives."
     ),
-    click.option("--mu", metavar="X", type=params.EPSILON, help="At most this mu: Gaussian DP."),
-    click.option(
-        "--advantage",
-        metavar="X",
-        type=_SHARE,
-        help="At most this advantage of an attacker, true minus false positives.",
-    ),
-    click.option(
-        "--tpr", metavar="X", type=_SHARE, help="At most this share of members found, with --fpr."
-    ),
-    click.option(
-        "--fpr",
-        metavar="X",
-        type=_SHARE,
-        help="With --tpr: the share of others who are taken for members.",
-    ),
+    params.option("--tpr", _SHARE, "At most this share of members found, with --fpr."),
+    params.option("--fpr", _SHARE, "With --tpr: the share of others who are taken for members."),
 )
-@click.option(
+@params.option(
     "--find",
-    metavar="least|most",
-    type=params.one_of("least", "most"),
-    help="Which end is wanted; otherwise seen from which way the cost falls.",
+    params.one_of("least", "most"),
+    "Which end is wanted; otherwise seen from which way the cost falls.",
 )
-@click.option(
+@params.option(
     "--within",
-    metavar="LOW:HIGH",
-    type=params.Read(_range),
-    help="The range that is searched; otherwise 1e-9 to 1e12, as far as it makes sense.",
+    params.Read(_range, "LOW:HIGH"),
+    "The range that is searched; otherwise 1e-9 to 1e12, as far as it makes sense.",
 )
-@click.option(
+@params.option(
     "--tolerance",
-    metavar="X",
-    type=params.number(least=1e-14, below=1),
+    params.number(least=1e-14, below=1),
+    "The relative width of the search.",
     default="1e-9",
     show_default=True,
-    help="The relative width of the search.",
 )
 @params.neighbors
 @params.json_option

@@ -58,11 +58,10 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 @params.price(buys=" Common values of text are then found too.")
 @params.facts
 @account()
-@click.option(
+@params.option(
     "--html",
-    metavar="FILE",
-    type=params.FILE,
-    help="Write a page with pictures, which needs nothing else, to a new file. If that fails, the "
+    params.FILE,
+    "Write a page with pictures, which needs nothing else, to a new file. If that fails, the "
     "text is printed: what was paid for is not lost.",
 )
 @output(

@@ -300,43 +300,39 @@ class AccountOptions:
         demand(self.limit is not None, "--limit", None, expected=expected)
 
 
-ledger_option = click.option(
+ledger_option = params.option(
     "--ledger",
-    metavar="URL",
-    help="Where the spend is kept: sqlite:///budget.db or postgresql://user@host/database.",
+    "URL",
+    "Where the spend is kept: sqlite:///budget.db or postgresql://user@host/database.",
 )
-dataset_option = click.option("--dataset", metavar="NAME", help="The account in the ledger.")
-_BUDGET = click.option(
-    "--budget",
-    metavar="KIND=X",
-    help="The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
+dataset_option = params.option("--dataset", "NAME", "The account in the ledger.")
+_BUDGET = params.option(
+    "--budget", "KIND=X", "The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8."
 )
 
 
-required_ledger = click.option(
-    "--ledger", metavar="URL", required=True, help="Such as sqlite:///budget.db."
-)
+required_ledger = params.option("--ledger", "URL", "Such as sqlite:///budget.db.", required=True)
 
 
 def account(*, notes: bool = False, required: bool = False) -> Decorator:
     """The options of an account; notes: those of a single question too; required: there is one."""
-    named = click.option("--dataset", metavar="NAME", required=True, help="The account's name.")
+    named = params.option("--dataset", "NAME", "The account's name.", required=True)
     options: list[Decorator] = [ledger_option, dataset_option, _BUDGET]
     if required:
         options[:2] = [required_ledger, named]
     if notes:
         options += [
-            click.option("--analyst", metavar="TEXT", help="Noted in the ledger."),
-            click.option("--purpose", metavar="TEXT", help="Noted in the ledger."),
-            click.option(
+            params.option("--analyst", "TEXT", "Noted in the ledger."),
+            params.option("--purpose", "TEXT", "Noted in the ledger."),
+            params.option(
                 "--sub-account",
-                metavar="NAME",
-                help="An analyst or a project, whose limit is debited too, and who is noted.",
+                "NAME",
+                "An analyst or a project, whose limit is debited too, and who is noted.",
             ),
-            click.option(
+            params.option(
                 "--limit",
-                metavar="KIND=X",
-                help="The limit of --sub-account, such as epsilon=0.5: opens it; later left out "
+                "KIND=X",
+                "The limit of --sub-account, such as epsilon=0.5: opens it; later left out "
                 "or equal.",
             ),
         ]
@@ -357,13 +353,11 @@ def _limit(name: str, text: str) -> tuple[str, Guarantee]:
 @ledger.command("init", help=_INIT)
 @account(required=True)
 @params.unit()
-@click.option(
-    "--sub-account",
-    "limits",
-    metavar="NAME=KIND=X",
+@params.option(
+    "--sub-account limits",
+    params.Read(_limit, "NAME=KIND=X"),
+    "A limit below the account's, such as ana=epsilon=0.5. May be repeated.",
     multiple=True,
-    type=params.Read(_limit),
-    help="A limit below the account's, such as ana=epsilon=0.5. May be repeated.",
 )
 @params.json_option
 def _init(
@@ -398,10 +392,8 @@ def _init(
 )
 @ledger_option
 @dataset_option
-@click.option(
-    "--digest",
-    metavar="HEX",
-    help="A digest kept elsewhere, which an entry must have; with --dataset, or FILE.",
+@params.option(
+    "--digest", "HEX", "A digest kept elsewhere, which an entry must have; with --dataset, or FILE."
 )
 @params.json_option
 def _verify(
@@ -442,7 +434,7 @@ def _checked(name: str, count: int, entries: Sequence[Entry]) -> dict[str, Any]:
 
 @ledger.command("export", help=_EXPORT)
 @required_ledger
-@click.option("--dataset", metavar="NAME", required=True, help="The account.")
+@params.option("--dataset", "NAME", "The account.", required=True)
 def _export(*, ledger: str, dataset: str) -> None:
     from unacorda.ledger.export import export_account
 
@@ -454,10 +446,10 @@ def _export(*, ledger: str, dataset: str) -> None:
 
 @ledger.command("show", help=_SHOW)
 @required_ledger
-@click.option("--dataset", metavar="NAME", help="One account; otherwise all.")
-@click.option("--verify", is_flag=True, help="Check hashes and sums.")
-@click.option("--reprice", "delta", metavar="DELTA", help="Price the history again, at this delta.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with full entries.")
+@params.option("--dataset", "NAME", "One account; otherwise all.")
+@params.flag("--verify", "Check hashes and sums.")
+@params.option("--reprice delta", "DELTA", "Price the history again, at this delta.")
+@params.flag("--json as_json", "Print JSON, with full entries.")
 def _show(
     *, ledger: str, dataset: str | None, verify: bool, delta: str | None, as_json: bool
 ) -> None:

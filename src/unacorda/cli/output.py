@@ -10,10 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
-
 from unacorda.checks import demand
-from unacorda.cli.params import FILE, Decorator
+from unacorda.cli.params import FILE, Decorator, flag, option
 from unacorda.cli.render import notice
 from unacorda.extras import require
 from unacorda.query.expressions.quoting import escape
@@ -38,8 +36,8 @@ _ENDINGS = {
 
 def output(description: str, *, replaces: str = "--output") -> Decorator:
     """The options --output, with this help, and --overwrite, which lets files be replaced."""
-    target = click.option("--output", metavar="FILE", type=FILE, help=description)
-    overwrite = click.option("--overwrite", is_flag=True, help=f"Let {replaces} replace a file.")
+    target = option("--output", FILE, description)
+    overwrite = flag("--overwrite", f"Let {replaces} replace a file.")
     return lambda verb: target(overwrite(verb))
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "assignment",
     "budget_of",
     "facts",
+    "flag",
     "gathered",
     "json_option",
     "keys",
@@ -50,6 +51,7 @@ __all__ = [
     "number",
     "of_file",
     "one_of",
+    "option",
     "price",
     "read_text",
     "unit",
@@ -72,8 +74,6 @@ _BUDGETS = (
 )
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 class InOrder(click.Group):
     """Verbs in the order in which they were added, not of the alphabet."""
@@ -85,15 +85,20 @@ class InOrder(click.Group):
 
 
 class Read(click.ParamType[Any]):
-    """A type of options: what a text means.
+    """A type of options: what a text means, and what stands for it in the help.
 
     read: gives the value for an option's name and its text, or raises InvalidParameter.
     """
 
     name = "text"
 
-    def __init__(self, read: Callable[[str, str], Any]) -> None:
-        self.read = read
+    def __init__(self, read: Callable[[str, str], Any], metavar: str = "X") -> None:
+        self.read, self.metavar = read, metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """What stands for the text."""
+        del param, ctx
+        return self.metavar
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value of a text."""
@@ -103,6 +108,20 @@ class Read(click.ParamType[Any]):
         if isinstance(param, click.Argument):
             name = str(param.metavar).strip("[]")
         return self.read(name, value) if isinstance(value, str) else value
+
+
+def option(names: str, kind: Read | str, description: str, **more: Any) -> Decorator:
+    """An option: its names; its type, or what stands for a plain text; its help."""
+    typed = {"metavar": kind} if isinstance(kind, str) else {"type": kind}
+    return click.option(*names.split(), **{**typed, **more}, help=description)
+
+
+def flag(names: str, description: str) -> Decorator:
+    """An option without a value."""
+    return click.option(*names.split(), is_flag=True, help=description)
+
+
+json_option = flag("--json as_json", "Print JSON.")
 
 
 def gathered(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
@@ -129,7 +148,7 @@ def one_of(*names: str) -> Read:
         demand(text in names, name, text, expected=f"one of {', '.join(names)}")
         return text
 
-    return Read(read)
+    return Read(read, "|".join(names))
 
 
 def number(
@@ -176,7 +195,7 @@ def _file(name: str, text: str) -> Path:
     return Path(text)
 
 
-FILE = Read(_file)
+FILE = Read(_file, "FILE")
 
 
 def _relation(name: str, text: str) -> Neighbors:
@@ -188,16 +207,15 @@ def _relation(name: str, text: str) -> Neighbors:
     raise InvalidParameter(name, text, expected=f"one of {names}")
 
 
-RELATION = Read(_relation)
+RELATION = Read(_relation, "RELATION")
 """How neighboring tables differ."""
 
-neighbors = click.option(
+neighbors = option(
     "--neighbors",
-    metavar="RELATION",
-    type=RELATION,
+    RELATION,
+    "How neighboring tables differ: add-remove, replace-one or zero-out.",
     default="add-remove",
     show_default=True,
-    help="How neighboring tables differ: add-remove, replace-one or zero-out.",
 )
 
 
@@ -249,15 +267,15 @@ def price(*, buys: str = "") -> Decorator:
     return gathered(
         "price",
         Price,
-        click.option("--epsilon", metavar="X", help="Pure DP; with --delta, approximate DP."),
-        click.option(
+        option("--epsilon", "X", "Pure DP; with --delta, approximate DP."),
+        option(
             "--delta",
-            metavar="X",
-            help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 "
+            "X",
+            "With --epsilon, --rho or --mu, which then may fail with this probability; 0 "
             f"where it is left out.{buys}",
         ),
-        click.option("--rho", metavar="X", help="Zero-concentrated DP."),
-        click.option("--mu", metavar="X", help="Gaussian DP."),
+        option("--rho", "X", "Zero-concentrated DP."),
+        option("--mu", "X", "Gaussian DP."),
     )
 
 
@@ -336,19 +354,14 @@ class UnitOptions:
         )
 
 
-_PERSONS = click.option(
-    "--unit",
-    "persons",
-    metavar="COLUMN",
-    multiple=True,
-    help="The column that names a person, or an expression such as 'lower(email)'; give it again "
+_PERSONS = option(
+    "--unit persons",
+    "COLUMN",
+    "The column that names a person, or an expression such as 'lower(email)'; give it again "
     "where several do so together.",
+    multiple=True,
 )
-_ROW = click.option(
-    "--row",
-    is_flag=True,
-    help="Protect single rows: right only where no person has more than one.",
-)
+_ROW = flag("--row", "Protect single rows: right only where no person has more than one.")
 
 
 def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
@@ -358,22 +371,19 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
     """
     options: list[Decorator] = [_PERSONS]
     if max_rows is not None:
-        rows = Read(_count_or_auto)
-        options.append(click.option("--max-rows", metavar="N|auto", type=rows, help=max_rows))
+        options.append(option("--max-rows", Read(_count_or_auto, "N|auto"), max_rows))
     if groups:
         options += [
-            click.option(
+            option(
                 "--max-groups",
-                metavar="N",
-                type=Read(_count),
-                help="The most groups of a question that the rows of one person fall into. With "
+                Read(_count, "N"),
+                "The most groups of a question that the rows of one person fall into. With "
                 "--max-rows-per-group, --max-rows may be left out.",
             ),
-            click.option(
+            option(
                 "--max-rows-per-group",
-                metavar="N",
-                type=Read(_count),
-                help="The most rows of one person in one group; without GROUP BY all rows are one.",
+                Read(_count, "N"),
+                "The most rows of one person in one group; without GROUP BY all rows are one.",
             ),
         ]
     return gathered("whose", UnitOptions, *options, _ROW)
@@ -455,21 +465,20 @@ def _fact(name: str, fact: object) -> Fact:
 facts = gathered(
     "facts",
     _facts,
-    click.option(
+    option(
         "--bounds",
-        metavar="COLUMN=LOW:HIGH",
-        type=Read(_bounds),
-        multiple=True,
-        help="Public bounds of a number column; values beyond count as the nearest bound. May be "
+        Read(_bounds, "COLUMN=LOW:HIGH"),
+        "Public bounds of a number column; values beyond count as the nearest bound. May be "
         "repeated.",
+        multiple=True,
     ),
-    click.option(
+    option(
         "--columns",
-        metavar="FILE.json",
-        type=FILE,
-        help='Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": ["A", "B", '
+        FILE,
+        'Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": ["A", "B", '
         'null]}, "day": {"dates": true}, "zip": {"text": true}}. null stands for rows without a '
         "value.",
+        metavar="FILE.json",
     ),
 )
 
@@ -540,22 +549,22 @@ def _keys_in(column: str, name: str) -> tuple[str, ...]:
 keys = gathered(
     "keys",
     GivenKeys.of,
-    click.option(
+    option(
         "--keys",
-        metavar="COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
-        multiple=True,
-        help="The public values of a group column: a line of CSV, or a file with one a line; or a "
+        "COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
+        "The public values of a group column: a line of CSV, or a file with one a line; or a "
         "public .csv or .parquet table with the values of all group columns, as @FILE. They are "
         "whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in a CSV file, "
         "whole numbers, or true and false, where all of them are and the column is not declared "
         "as text. May be repeated.",
-    ),
-    click.option(
-        "--private-keys",
-        metavar="COLUMN",
         multiple=True,
-        help="A group column whose values are found: those that enough people have. Needs --delta. "
+    ),
+    option(
+        "--private-keys",
+        "COLUMN",
+        "A group column whose values are found: those that enough people have. Needs --delta. "
         "May be repeated; the columns are then found by their combinations.",
+        multiple=True,
     ),
 )
 

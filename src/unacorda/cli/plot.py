@@ -82,7 +82,7 @@ class Drawn:
 
 
 def _delta(description: str) -> params.Decorator:
-    return click.option("--delta", metavar="X", type=params.DELTA, help=description)
+    return params.option("--delta", params.DELTA, description)
 
 
 def _kind(description: str, *options: params.Decorator) -> params.Decorator:
@@ -101,16 +101,13 @@ def _kind(description: str, *options: params.Decorator) -> params.Decorator:
             else:
                 render.line(f"Drawn: {escape(str(output))}")
 
-        target = click.option(
+        target = params.option(
             "--output",
-            metavar="FILE",
-            type=params.FILE,
+            params.FILE,
+            "The picture: .svg, .png or .pdf. It is written anew.",
             required=True,
-            help="The picture: .svg, .png or .pdf. It is written anew.",
         )
-        picture = click.option(
-            "--json", "as_json", is_flag=True, help="Print what was drawn as JSON."
-        )
+        picture = params.flag("--json as_json", "Print what was drawn as JSON.")
         for option in reversed([*options, target, picture]):
             option(command)
         return plot.command(draw.__name__, help=description)(command)
@@ -141,17 +138,13 @@ def _kind_of_events(description: str, *options: params.Decorator) -> params.Deco
 
 @_kind_of_events(
     "What an attacker misses, against their rate of false alarms.",
-    click.option(
+    params.option(
         "--scores",
-        metavar="FILE",
-        type=params.FILE,
-        help="Scores of independent runs, as unacorda audit reads them: shades what they rule out.",
+        params.FILE,
+        "Scores of independent runs, as unacorda audit reads them: shades what they rule out.",
     ),
-    click.option(
-        "--confidence",
-        metavar="X",
-        type=params.CONFIDENCE,
-        help="Of what the scores rule out: 0.95 where it is left out.",
+    params.option(
+        "--confidence", params.CONFIDENCE, "Of what the scores rule out: 0.95 where it is left out."
     ),
 )
 def tradeoff(
@@ -331,7 +324,7 @@ def _instant(text: str) -> dt.datetime:
 @_kind(
     "A release as JSON, with its intervals.",
     _file,
-    click.option("--column", metavar="NAME", help="The column, where there are several."),
+    params.option("--column", "NAME", "The column, where there are several."),
 )
 def errors(*, file: Path, column: str | None) -> Drawn:
     """A column of a release with its intervals, as `unacorda query --output` wrote it."""
@@ -403,11 +396,8 @@ def _number(value: float | None) -> float:
 @_kind(
     "An attack, by scores as unacorda audit reads them.",
     _file,
-    click.option(
-        "--promised",
-        metavar="EPSILON",
-        type=params.EPSILON,
-        help="Draws the most that it allows.",
+    params.option(
+        "--promised", params.EPSILON, "Draws the most that it allows.", metavar="EPSILON"
     ),
     _delta("Of what is promised."),
 )

@@ -110,32 +110,28 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
 @params.price()
 @params.facts
 @params.keys
-@click.option(
+@params.flag(
     "--explain",
-    is_flag=True,
-    help="Print what would happen, cost and err, instead of asking: reads no data and spends "
-    "nothing.",
+    "Print what would happen, cost and err, instead of asking: reads no data and spends nothing.",
 )
-@click.option(
+@params.option(
     "--assuming",
-    metavar="FILE",
-    help="With --explain or --error: a public or synthetic table with the same columns, on which "
+    "FILE",
+    "With --explain or --error: a public or synthetic table with the same columns, on which "
     "the question is tried out with and without the limits on a person's rows.",
 )
-@click.option(
-    "--error",
-    "errors",
-    metavar="X|COLUMN=X",
-    multiple=True,
-    help="In place of a budget: print the least budgets with which standard errors are at most X, "
+@params.option(
+    "--error errors",
+    "X|COLUMN=X",
+    "In place of a budget: print the least budgets with which standard errors are at most X, "
     "of all columns or of one; of ROLLUP and CUBE that of the finest level. Reads no data and "
     "spends nothing. May be repeated.",
+    multiple=True,
 )
-@click.option(
+@params.option(
     "--level-weights",
-    metavar="X,Y,...|overall",
-    type=params.Read(_level_weights),
-    help="Of ROLLUP and CUBE the parts of the budget by level, coarse to fine, or overall: the "
+    params.Read(_level_weights, "X,Y,...|overall"),
+    "Of ROLLUP and CUBE the parts of the budget by level, coarse to fine, or overall: the "
     "least error of all numbers together, whatever it is at coarse levels.",
 )
 @account(notes=True)
@@ -143,7 +139,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     "Write the table to a new .csv, .json or .parquet file. If that fails, the table is printed: "
     "an answer that was paid for is not lost."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with how the answer was made.")
+@params.flag("--json as_json", "Print JSON, with how the answer was made.")
 def query(
     *,
     file: DataFile,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.checks import demand
-from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered
+from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered, option
 from unacorda.cli.render import notice
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.quoting import escape
@@ -103,10 +103,10 @@ data = gathered(
         help="A file in .csv, .tsv (also .gz) or .parquet (patterns of these too), or "
         "file.duckdb::table.",
     ),
-    click.option(
+    option(
         "--delimiter",
-        metavar="SIGN",
-        help="The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
+        "SIGN",
+        "The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
         "and a tab in .tsv.",
     ),
 )
