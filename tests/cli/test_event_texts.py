@@ -19,6 +19,8 @@ from tests.support.cli_seams import (
     CLASSES,
     METHODS,
     depth,
+    is_optional,
+    is_whole,
     places,
     read_event,
     read_template,
@@ -62,7 +64,7 @@ def test_every_event_of_the_union_has_its_names() -> None:
     assert KINDS["negative_binomial_tries"].__name__ == "NegativeBinomialTries"
     assert KINDS["pure"] is CLASSES["Pure"] is Pure
     for kind in kinds:
-        assert [place.name for place in places(kind)] == list(kind.__dataclass_fields__)
+        assert list(places(kind)) == list(kind.__dataclass_fields__)
 
 
 def test_every_method_that_gives_an_event_is_known_and_no_other() -> None:
@@ -74,10 +76,10 @@ def test_every_method_that_gives_an_event_is_known_and_no_other() -> None:
         "shuffled",
     }
     assert set(METHODS["MatrixMechanism"]) - set(METHODS["Gaussian"]) == {"cyclic_poisson_sampled"}
-    by_name = {place.name: place for place in METHODS["Gaussian"]["randomly_allocated"].places}
-    assert by_name["steps"].whole
-    assert not by_name["steps"].optional
-    assert by_name["uses"].optional
+    by_name = METHODS["Gaussian"]["randomly_allocated"].parameters
+    assert is_whole(by_name["steps"])
+    assert not is_optional(by_name["steps"])
+    assert is_optional(by_name["uses"])
 
 
 @in_subtests(

@@ -7,7 +7,17 @@ from unacorda.cli.app import app, main
 from unacorda.cli.calibrate import CommandSearch as CliSearch
 from unacorda.cli.calibrate import aim_of
 from unacorda.cli.errors import ExitCode, bounds_hint, keys_hint, reported, unit_hint
-from unacorda.cli.events import CLASSES, METHODS, depth, places, read_event, read_template, written
+from unacorda.cli.events import (
+    CLASSES,
+    METHODS,
+    depth,
+    is_optional,
+    is_whole,
+    places,
+    read_event,
+    read_template,
+    written,
+)
 from unacorda.cli.events import KINDS as SPELLED_KINDS
 from unacorda.cli.render import TextTable, estimate, number, rounded
 
@@ -23,6 +33,8 @@ __all__ = [
     "bounds_hint",
     "depth",
     "estimate",
+    "is_optional",
+    "is_whole",
     "keys_hint",
     "main",
     "number",

@@ -1,8 +1,8 @@
 """Events as text, such as `gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 100`.
 
-`written` gives an event in the grammar, `read_event` reads it back. Text is parsed by Python's
-`ast`, and of its trees only sums, counts, numbers, and calls of the names below mean anything;
-nothing is ever evaluated by Python.
+`written` gives an event in the grammar, `read_event` reads it back. The grammar is the signatures
+of the events and of their methods. Text is parsed by Python's `ast`, and of its trees only sums,
+counts, numbers and such calls mean anything; nothing is ever evaluated by Python.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,8 +14,8 @@ import difflib
 import inspect
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias, get_args
 
@@ -29,10 +29,10 @@ __all__ = [
     "KINDS",
     "METHODS",
     "NAMED",
-    "Method",
-    "Place",
     "Template",
     "depth",
+    "is_optional",
+    "is_whole",
     "places",
     "read_event",
     "read_template",
@@ -44,31 +44,17 @@ ARGUMENT = "EVENTS"
 
 Number: TypeAlias = int | float | Fraction
 Value: TypeAlias = Any  # an event, a number, or a tuple of values
+Places: TypeAlias = Mapping[str, inspect.Parameter]
 
 _EXAMPLE = "'gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 100'"
+_AN_EVENT = f"events, such as {_EXAMPLE}"
+_A_NUMBER = "a number, such as 2, 0.5, 1e-5 or 1/3"
 _MOST_SIGNS = 10_000
 _DEEPEST = 80
 _MOST_BITS = 2500
 _SMALLEST, _LARGEST = Fraction("5e-324"), 10**308
 _SIGNS = re.compile(r"[A-Za-z0-9_ .,+*/()\[\]=\n\r\t-]*")
 _DECIMAL = re.compile(r"(?=\.?[0-9])[0-9_]{0,120}(\.[0-9_]{0,120})?([eE][+-]?[0-9]{1,3})?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One argument: its name, what it holds, and whether it may be left out."""
-
-    name: str
-    whole: bool
-    optional: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """A method that makes an event of an event: the name of its result, and its arguments."""
-
-    result: str
-    places: tuple[Place, ...]
 
 
 def _snake(name: str) -> str:
@@ -86,41 +72,35 @@ NAMED = CLASSES | KINDS
 """The events by all their names."""
 
 
-def places(kind: type) -> tuple[Place, ...]:
+def places(kind: type) -> Places:
     """The arguments of an event."""
-    fields: Any = kind.__dict__["__dataclass_fields__"]
-    return tuple(
-        Place(name=name, whole=field.type.startswith("int"), optional=field.default is not MISSING)
-        for name, field in fields.items()
-    )
+    return inspect.signature(kind).parameters
 
 
-def _methods(kind: type) -> dict[str, Method]:
-    """The public methods of an event that give an event of the union."""
-    signatures = {
-        name: inspect.signature(function)
-        for name, function in inspect.getmembers(kind, inspect.isfunction)
-        if not name.startswith("_")
-    }
-    return {
-        name: Method(
-            result=signature.return_annotation,
-            places=tuple(
-                Place(
-                    name=argument.name,
-                    whole=argument.annotation == "int",
-                    optional=argument.default is not argument.empty,
-                )
-                for argument in signature.parameters.values()
-                if argument.name != "self"
-            ),
-        )
-        for name, signature in signatures.items()
-        if signature.return_annotation in CLASSES
-    }
+def is_whole(place: inspect.Parameter) -> bool:
+    """Whether an argument is a whole number."""
+    return str(place.annotation).startswith("int")
 
 
-METHODS: dict[str, dict[str, Method]] = {name: _methods(kind) for name, kind in CLASSES.items()}
+def is_optional(place: inspect.Parameter) -> bool:
+    """Whether an argument may be left out."""
+    return place.default is not place.empty
+
+
+def _methods(kind: type) -> dict[str, inspect.Signature]:
+    """The public methods of an event that give an event of the union, without `self`."""
+    found = {}
+    for name, function in inspect.getmembers(kind, inspect.isfunction):
+        signature = inspect.signature(function)
+        if not name.startswith("_") and signature.return_annotation in CLASSES:
+            _, *arguments = signature.parameters.values()
+            found[name] = signature.replace(parameters=arguments)
+    return found
+
+
+METHODS: dict[str, dict[str, inspect.Signature]] = {
+    name: _methods(kind) for name, kind in CLASSES.items()
+}
 """By the name of an event, its methods that give events."""
 
 
@@ -135,7 +115,9 @@ def depth(event: Event) -> int:
     found = 0
     while level and found < 1000:
         found += 1
-        level = [inner for one in level for inner in _inner(one)]
+        held = [getattr(one, name) for one in level for name in one.__dataclass_fields__]
+        parts = (part for one in held if isinstance(one, tuple) for part in one)
+        level = [one for one in (*held, *parts) if _is_event(one)]
     return found
 
 
@@ -153,49 +135,33 @@ def written(event: Event) -> str:
         case Repeated(event=one, count=count):
             return f"{written(one)} * {count}"
         case _:
-            return _alone(event)
-
-
-def _alone(event: Any) -> str:
+            pass
     kind = type(event)
     inner: Any = getattr(event, "event", None)
     for name, method in METHODS.get(type(inner).__name__, {}).items():
-        if method.result == kind.__name__:
+        if method.return_annotation == kind.__name__:
             receiver = written(inner)
-            if isinstance(inner, Composed | Repeated):
-                receiver = f"({receiver})"
-            return f"{receiver}.{name}({_arguments(event, method.places)})"
+            receiver = f"({receiver})" if isinstance(inner, Composed | Repeated) else receiver
+            return f"{receiver}.{name}({_arguments(event, method.parameters)})"
     return f"{_snake(kind.__name__)}({_arguments(event, places(kind))})"
 
 
-def _arguments(event: Any, expected: tuple[Place, ...]) -> str:
-    fields = event.__dataclass_fields__
-    return ", ".join(
-        f"{place.name}={_value(getattr(event, place.name))}"
-        for place in expected
-        if not (place.optional and getattr(event, place.name) == fields[place.name].default)
-    )
+def _arguments(event: Event, expected: Places) -> str:
+    values = {name: getattr(event, name) for name in expected}
+    said = [name for name, place in expected.items() if values[name] != place.default]
+    return ", ".join(f"{name}={_value(values[name])}" for name in said)
 
 
-def _value(value: Any) -> str:
+def _value(value: Value) -> str:
     match value:
         case tuple():
             return f"[{', '.join(map(_value, value))}]"
-        case Fraction() | int():
+        case Fraction():
             return str(value)
-        case float():
+        case int() | float():
             return repr(value)
         case _:
             return written(value)
-
-
-def _inner(event: Any) -> Iterator[Any]:
-    for name in event.__dataclass_fields__:
-        value = getattr(event, name)
-        if type(value).__name__ in CLASSES:
-            yield value
-        elif name == "parts":
-            yield from value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +181,8 @@ class Template:
         """The events with these numbers for the free names; errors as `read_event`."""
         reader = _Reader(self.text, values)
         found = reader.value(self.tree)
-        if not isinstance(found, get_args(Event)):
-            raise reader.wrong(self.tree, f"events, such as {_EXAMPLE}")
+        if not _is_event(found):
+            raise reader.wrong(self.tree, _AN_EVENT)
         event: Event = found
         return event
 
@@ -244,36 +210,29 @@ def read_template(text: str) -> Template:
     """
     tree = _parsed(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    free = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
-    ]
-    free.sort(key=lambda node: node.col_offset)
+    free = sorted((n for n in _names(tree) if id(n) not in called), key=lambda n: n.col_offset)
     return Template(
         text=text,
         tree=tree,
         names=tuple(dict.fromkeys(node.id for node in free)),
-        whole=frozenset(_whole_names(tree)),
+        whole=frozenset(node.id for counted in _counts(tree) for node in _names(counted)),
     )
 
 
 def _parsed(text: str) -> ast.expr:
     if len(text) > _MOST_SIGNS:
-        raise InvalidParameter(
-            ARGUMENT,
-            f"{text[:40]}...",
-            expected=f"at most {_MOST_SIGNS} signs; longer ones come as JSON, with --event-json",
-        )
+        expected = f"at most {_MOST_SIGNS} signs; longer ones come as JSON, with --event-json"
+        raise InvalidParameter(ARGUMENT, f"{text[:40]}...", expected=expected)
     known = _SIGNS.match(text)
     assert known is not None
     if known.end() < len(text):
-        raise _error(
-            known.end(), text[known.end()], f"names, numbers, + * / ( ) [ ] and commas: {_EXAMPLE}"
-        )
+        expected = f"names, numbers, + * / ( ) [ ] and commas: {_EXAMPLE}"
+        raise _error(known.end(), text[known.end()], expected)
     # Blanks in front are an indentation to Python, and a line's end the end of the text.
     line = re.sub(r"\s", " ", text)
     blanks = len(line) - len(line.lstrip())
     if not line.strip():
-        raise InvalidParameter(ARGUMENT, text, expected=f"events, such as {_EXAMPLE}")
+        raise InvalidParameter(ARGUMENT, text, expected=_AN_EVENT)
     column, said = blanks, "too deep"
     try:
         with warnings.catch_warnings():
@@ -290,57 +249,51 @@ def _parsed(text: str) -> ast.expr:
                 node.end_col_offset = (node.end_col_offset or 0) + blanks
         _check_depth(line, tree)
         return tree
-    raise _error(column, line[column : column + 20], f"events, such as {_EXAMPLE} ({said})")
+    raise _error(column, line[column : column + 20], f"{_AN_EVENT} ({said})")
 
 
 def _check_depth(text: str, tree: ast.expr) -> None:
     """Refuse what stands too deep in each other; the terms of a sum stand next to each other."""
     left: list[tuple[ast.AST, int]] = [(tree, 1)]
     while left:
-        node, depth = left.pop()
-        if depth > _DEEPEST and isinstance(node, ast.expr):
-            raise _error(
-                node.col_offset,
-                text[node.col_offset : node.end_col_offset],
-                f"at most {_DEEPEST} steps inside each other",
-            )
+        node, level = left.pop()
+        if level > _DEEPEST and isinstance(node, ast.expr):
+            expected = f"at most {_DEEPEST} steps inside each other"
+            raise _error(node.col_offset, text[node.col_offset : node.end_col_offset], expected)
         added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
         inner = ast.iter_child_nodes(node)  # of a sum first what is added to
-        left += [(one, depth if added and n == 0 else depth + 1) for n, one in enumerate(inner)]
+        left += [(one, level if added and n == 0 else level + 1) for n, one in enumerate(inner)]
 
 
-def _whole_names(tree: ast.expr) -> Iterator[str]:
-    """The free names within counts and within arguments that are whole numbers."""
+def _counts(tree: ast.expr) -> Iterator[ast.expr]:
+    """What stands where a whole number must: the counts of events, and arguments of that kind."""
     for node in ast.walk(tree):
         match node:
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                if _holds_call(left) is not _holds_call(right):
-                    yield from _names(right if _holds_call(left) else left)
-            case ast.Call(func=ast.Name(id=name)) if name in NAMED:
-                yield from _whole_arguments(node, places(NAMED[name]))
-            case ast.Call(func=ast.Attribute(attr=name)):
-                for methods in METHODS.values():
-                    if name in methods:
-                        yield from _whole_arguments(node, methods[name].places)
+                sides = [side for side in (left, right) if not _holds_call(side)]
+                if len(sides) == 1:
+                    yield sides[0]
+            case ast.Call(func=ast.Name(id=name), keywords=keywords):
+                yield from _whole(keywords, [places(NAMED[name])] if name in NAMED else [])
+            case ast.Call(func=ast.Attribute(attr=name), keywords=keywords):
+                found = [methods[name] for methods in METHODS.values() if name in methods]
+                yield from _whole(keywords, [method.parameters for method in found])
             case _:
                 pass
 
 
-def _whole_arguments(call: ast.Call, expected: Iterable[Place]) -> Iterator[str]:
-    whole = {place.name for place in expected if place.whole}
-    for keyword in call.keywords:
-        if keyword.arg in whole:
-            yield from _names(keyword.value)
+def _whole(given: Sequence[ast.keyword], expected: Sequence[Places]) -> Iterator[ast.expr]:
+    """The arguments that are whole numbers of any of these calls."""
+    known = {name for one in expected for name, place in one.items() if is_whole(place)}
+    return (keyword.value for keyword in given if keyword.arg in known)
 
 
 def _holds_call(tree: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(tree))
 
 
-def _names(tree: ast.expr) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
+def _names(tree: ast.expr) -> list[ast.Name]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
 
 
 class _Reader:
@@ -349,31 +302,37 @@ class _Reader:
     def __init__(self, text: str, values: Mapping[str, Number]) -> None:
         self.text, self.values = text, values
 
+    def said(self, node: ast.expr) -> str:
+        return self.text[node.col_offset : node.end_col_offset]
+
     def wrong(self, node: ast.expr, expected: str) -> InvalidParameter:
-        return _error(node.col_offset, self.text[node.col_offset : node.end_col_offset], expected)
+        return _error(node.col_offset, self.said(node), expected)
 
     def value(self, node: ast.expr) -> Value:
         match node:
             case ast.BinOp(op=ast.Add()):
                 return self._sum(node)
-            case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return self._product(node, *(self.value(one) for one in (left, right)))
-            case ast.BinOp(left=left, op=ast.Div() | ast.Sub(), right=right):
-                first, second = self._number(left), self._number(right)
-                if isinstance(node.op, ast.Sub):
-                    return self._kept(node, first - second)
-                if second == 0:
+            case ast.BinOp(op=ast.Mult()):
+                return self._product(node)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self._kept(node, self._exact(left) - self._exact(right))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                dividend, divisor = self._exact(left), self._exact(right)
+                if divisor == 0:
                     raise self.wrong(right, "a number other than 0, since it divides")
-                return self._kept(node, first / second)
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-                number = self._number(operand)
-                return self._kept(node, -number if isinstance(node.op, ast.USub) else number)
+                return self._kept(node, dividend / divisor)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._kept(node, -self._exact(operand))
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self._kept(node, self._exact(operand))
             case ast.Constant():
                 return self._constant(node)
+            case ast.Name(id=name) if name in self.values:
+                return self.values[name]
             case ast.Name(id=name):
-                return self._named(node, name)
+                raise self.wrong(node, self._unknown(name))
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return tuple(self.value(one) for one in elements)
+                return tuple(map(self.value, elements))
             case ast.Call():
                 return self._call(node)
             case ast.Attribute(attr=attribute):
@@ -381,7 +340,7 @@ class _Reader:
             case ast.BinOp(op=ast.Pow()):
                 raise self.wrong(node, "the number written out, such as 1e4")
             case _:
-                raise self.wrong(node, f"events, such as {_EXAMPLE}")
+                raise self.wrong(node, _AN_EVENT)
 
     def _sum(self, node: ast.BinOp) -> Value:
         terms: list[ast.expr] = []
@@ -389,36 +348,36 @@ class _Reader:
         while isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Add):
             terms.append(rest.right)
             rest = rest.left
-        terms.append(rest)
-        found = [self.value(term) for term in reversed(terms)]
-        if all(map(_is_event, found)):
+        terms = [rest, *reversed(terms)]
+        found = list(map(self.value, terms))
+        events = list(map(_is_event, found))
+        if all(events):
             return compose(found)
-        if any(map(_is_event, found)):
-            at = next(place for place, value in enumerate(found) if not _is_event(value))
-            raise self.wrong(terms[-1 - at], "an event, since events add to events")
-        numbers = [self._exact(term, one) for term, one in zip(reversed(terms), found, strict=True)]
-        return self._kept(node, sum(numbers, start=Fraction(0)))
+        if any(events):
+            raise self.wrong(terms[events.index(False)], "an event, since events add to events")
+        return self._kept(node, sum(map(self._number, terms, found), start=Fraction(0)))
 
-    def _product(self, node: ast.BinOp, left: Value, right: Value) -> Value:
+    def _product(self, node: ast.BinOp) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
         match _is_event(left), _is_event(right):
             case True, True:
                 raise self.wrong(node.right, "a count: events are composed with +")
             case False, False:
-                product = self._exact(node.left, left) * self._exact(node.right, right)
+                product = self._number(node.left, left) * self._number(node.right, right)
                 return self._kept(node, product)
-            case _:
-                event, count, place = left, right, node.right
-                if not _is_event(left):
-                    event, count, place = right, left, node.left
-                times = _whole(self._kept(place, self._exact(place, count)))
+            case first, _:
+                event, count, place = (
+                    (left, right, node.right) if first else (right, left, node.left)
+                )
+                times = _without_fraction(self._kept(place, self._number(place, count)))
                 if not isinstance(times, int) or times < 1:
                     raise self.wrong(place, "a count, a whole number of 1 or above")
                 return compose([event], count=times)
 
-    def _number(self, node: ast.expr) -> Fraction:
-        return self._exact(node, self.value(node))
+    def _exact(self, node: ast.expr) -> Fraction:
+        return self._number(node, self.value(node))
 
-    def _exact(self, node: ast.expr, value: Value) -> Fraction:
+    def _number(self, node: ast.expr, value: Value) -> Fraction:
         if isinstance(value, int | float | Fraction):
             return exact(ARGUMENT, value)
         raise self.wrong(node, "a number here; events only add up and are counted")
@@ -432,9 +391,9 @@ class _Reader:
 
     def _constant(self, node: ast.Constant) -> Number:
         """A number as it was written: as float where that prints as the same decimal."""
-        said = self.text[node.col_offset : node.end_col_offset]
+        said = self.said(node)
         if not _DECIMAL.fullmatch(said):
-            raise self.wrong(node, "a number, such as 2, 0.5, 1e-5 or 1/3")
+            raise self.wrong(node, _A_NUMBER)
         number = Fraction(said.replace("_", ""))
         kept = self._kept(node, number)
         if re.fullmatch(r"[0-9_]+", said):
@@ -442,23 +401,18 @@ class _Reader:
         near = float(number)
         return near if Fraction(repr(near)) == number else number
 
-    def _named(self, node: ast.Name, name: str) -> Number:
-        if name in self.values:
-            return self.values[name]
+    def _unknown(self, name: str) -> str:
+        """What a name that stands alone should be."""
         if name in NAMED:
-            form = _signature(name, places(NAMED[name]))
-            raise self.wrong(node, f"its arguments behind it: {form}")
-        like = _alike(name)
-        asked = f"an event, perhaps {like}" if like else "a number, such as 2, 0.5, 1e-5 or 1/3"
-        raise self.wrong(node, f"{asked} (free names are for `unacorda calibrate`, one of them)")
+            return f"its arguments behind it: {_form(name, places(NAMED[name]))}"
+        asked = _alike(name, otherwise=_A_NUMBER)
+        return f"{asked} (free names are for `unacorda calibrate`, one of them)"
 
     def _call(self, node: ast.Call) -> Event:
         match node.func:
             case ast.Name(id=name):
                 if name not in NAMED:
-                    like = _alike(name)
-                    said = f"an event, perhaps {like}" if like else f"an event: {_known()}"
-                    raise self.wrong(node.func, said)
+                    raise self.wrong(node.func, _alike(name, otherwise=f"an event: {_KNOWN}"))
                 return self._built(node, name, places(NAMED[name]), NAMED[name])
             case ast.Attribute(value=receiver, attr=name):
                 event = self.value(receiver)
@@ -467,30 +421,30 @@ class _Reader:
                 methods = METHODS[type(event).__name__]
                 if name not in methods:
                     start = (node.func.end_col_offset or 0) - len(name)
-                    close = difflib.get_close_matches(name, methods, n=1)
-                    listed = ", ".join(close or methods)
+                    listed = ", ".join(difflib.get_close_matches(name, methods, n=1) or methods)
                     raise _error(start, name, f"one of the methods of events: {listed}")
-                make = getattr(event, name)
-                return self._built(node, name, methods[name].places, make)
+                return self._built(node, name, methods[name].parameters, getattr(event, name))
             case _:
-                raise self.wrong(node.func, f"the name of an event: {_known()}")
+                raise self.wrong(node.func, f"the name of an event: {_KNOWN}")
 
-    def _built(self, node: ast.Call, name: str, expected: tuple[Place, ...], make: Any) -> Event:
-        form = _signature(name, expected)
+    def _built(self, node: ast.Call, name: str, expected: Places, make: Any) -> Event:
+        form = _form(name, expected)
         if node.args:
             raise self.wrong(node.args[0], f"its name in front of it: {form}")
-        known = {place.name: place for place in expected}
         values: dict[str, Value] = {}
         nodes: dict[str, ast.expr] = {}
         for keyword in node.keywords:
-            if keyword.arg not in known:
-                raise _error(keyword.col_offset, keyword.arg or "**", form)
-            if keyword.arg in values:
-                raise _error(keyword.col_offset, keyword.arg, f"{keyword.arg} once: {form}")
+            own = keyword.arg or "**"
+            if own not in expected:
+                raise _error(keyword.col_offset, own, form)
+            if own in values:
+                raise _error(keyword.col_offset, own, f"{own} once: {form}")
             value = self.value(keyword.value)
-            values[keyword.arg] = _whole(value) if known[keyword.arg].whole else value
-            nodes[keyword.arg] = keyword.value
-        missing = [one.name for one in expected if not one.optional and one.name not in values]
+            values[own] = _without_fraction(value) if is_whole(expected[own]) else value
+            nodes[own] = keyword.value
+        missing = [
+            own for own, place in expected.items() if own not in values and not is_optional(place)
+        ]
         if missing:
             raise self.wrong(node, f"{' and '.join(missing)} as well: {form}")
         try:
@@ -510,7 +464,7 @@ def _is_event(value: Value) -> bool:
     return isinstance(value, get_args(Event))
 
 
-def _whole(value: Value) -> Value:
+def _without_fraction(value: Value) -> Value:
     """A number without a fraction as int: 1e4 is a count."""
     if isinstance(value, float | Fraction) and exact(ARGUMENT, value).denominator == 1:
         return int(value)
@@ -521,18 +475,17 @@ def _error(column: int, said: str, expected: str) -> InvalidParameter:
     return InvalidParameter(f"{ARGUMENT}, column {column + 1}", said, expected=expected)
 
 
-def _signature(name: str, expected: tuple[Place, ...]) -> str:
+def _form(name: str, expected: Places) -> str:
     """The form of a call: what may be left out is left out."""
-    needed = [f"{place.name}=..." for place in expected if not place.optional]
-    more = [place.name for place in expected if place.optional]
+    needed = [f"{own}=..." for own, place in expected.items() if not is_optional(place)]
+    more = [own for own, place in expected.items() if is_optional(place)]
     return f"{name}({', '.join(needed)})" + (f", perhaps with {', '.join(more)}" if more else "")
 
 
-def _alike(name: str) -> str:
-    """The event that a name may have meant; nothing where none is like it."""
+def _alike(name: str, *, otherwise: str) -> str:
+    """The event that a name may have meant."""
     close = difflib.get_close_matches(_snake(name), KINDS, n=1, cutoff=0.5)
-    return _signature(close[0], places(KINDS[close[0]])) if close else ""
+    return f"an event, perhaps {_form(close[0], places(KINDS[close[0]]))}" if close else otherwise
 
 
-def _known() -> str:
-    return ", ".join(KINDS)
+_KNOWN = ", ".join(KINDS)
