@@ -151,11 +151,11 @@ def test_any_gaussian_is_found(epsilon: float, count: int, delta: float) -> None
 
     aim = measure(ApproxDP(epsilon, delta), neighbors=AddRemove)
     template = read_template(f"gaussian(noise_multiplier=x) * {count}")
-    result = Search(template=template, name="x", measure=aim, neighbors=AddRemove).run()
-    mu = math.sqrt(count) / result.value
+    find, result = Search(template=template, name="x", measure=aim, neighbors=AddRemove).run()
+    mu = math.sqrt(count) / result.parameter
     excess = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
     assert excess == pytest.approx(delta, rel=1e-5)
-    assert result.find == "least"
+    assert find == "least"
 
 
 def test_the_output_says_value_cost_and_what_is_left(run: Run) -> None:

@@ -9,13 +9,14 @@ import decimal
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.account import ALPHA, GRAMMAR, answer, check_neighbors, located, upper_end
 from unacorda.cli.errors import EXIT_CODES
@@ -23,13 +24,14 @@ from unacorda.cli.render import plain, rounded
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from unacorda.accounting.calibration.calibrate import Calibration
     from unacorda.accounting.calibration.targets import Cost, Measure, Target
     from unacorda.cli.account import PrintedAnswer
     from unacorda.cli.events import Template
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["Aim", "CommandSearch", "SearchResult", "aim_of", "calibrate"]
+__all__ = ["Aim", "CommandSearch", "aim_of", "calibrate"]
 
 HELP = f"""Find the least noise, the most steps or the largest rate with which EVENTS meet a target.
 
@@ -117,8 +119,6 @@ def aim_of(given: Mapping[str, Fraction | None]) -> Aim:
 
 
 def _range(name: str, text: str) -> tuple[Fraction, Fraction]:
-    from unacorda.checks import exact
-
     low, colon, high = text.partition(":")
     if colon:
         ends = exact(name, low.strip()), exact(name, high.strip())
@@ -178,25 +178,53 @@ def calibrate(
 ) -> None:
     """The verb; its help is `HELP`."""
     from unacorda.accounting.calibration.targets import measure
+    from unacorda.cli.events import written
 
     aim = aim_of(given)
     template, name = _template(events)
+    whole = name in template.whole
     search = CommandSearch(
         template=template,
         name=name,
         measure=measure(aim.target, neighbors=neighbors),
         neighbors=neighbors,
-        within=None if within is None else _within(within, whole=name in template.whole),
+        within=None if within is None else _ends(within, whole=whole),
         find=find,
         tolerance=float(tolerance),
     )
     with render.working("Calibrating ...", quiet=as_json):
-        found = search.run()
-        cost = _cost(found, aim, neighbors)
+        wanted, found = search.run()
+        event = search.event(found.parameter)
+        cost = _cost(event, found.cost, aim, neighbors)
+    assert cost.upper is not None
+    left = float(max(Fraction(0), aim.at_most - Fraction(cost.upper)))
     if as_json:
-        render.as_json(_plain(search, found, cost, aim), strict=True)
-    else:
-        _print(search, found, cost, aim)
+        fields = {
+            "name": name,
+            "value": found.parameter,
+            "find": wanted,
+            "fails": found.fails,
+            "events": written(event),
+            "event": json.loads(event.to_json()),
+            "neighbors": str(neighbors),
+            "target": {"measure": aim.measure, "at": aim.places, "at_most": float(aim.at_most)},
+            "cost": cost.to_dict(),
+            "left": left,
+            "evaluations": found.evaluations,
+        }
+        render.as_json(fields, strict=True)
+        return
+    ends = f"at most {rounded(cost.upper, up=True)}"
+    if cost.lower is not None:
+        ends = f"from {rounded(cost.lower, up=False)} to {rounded(cost.upper, up=True)}"
+    render.print_facts(
+        (name, f"{plain(found.parameter)} is the {wanted} with {aim.name}"),
+        ("costs", f"{cost.measure} {ends}; {left:.3g} is left"),
+        ("fails", "nothing in the range" if found.fails is None else plain(found.fails)),
+        ("engine", f"{cost.engine or 'none'} [{cost.source or '-'}]"),
+        ("events", written(event)),
+    )
+    render.line(f"Neighboring tables differ by {neighbors}.")
 
 
 def _template(text: str) -> tuple[Template, str]:
@@ -205,91 +233,35 @@ def _template(text: str) -> tuple[Template, str]:
 
     template = read_template(text)
     names = [name for name in template.names if name not in NAMED]
-    if len(names) == 1:
-        return template, names[0]
     if not names:
         template.event()  # whatever else is wrong with it is said first
     expected = "one free name where a number stands, such as gaussian(noise_multiplier=x)"
     expected += f", not {', '.join(names)}" if names else ""
-    raise InvalidParameter(ARGUMENT, text, expected=expected)
+    demand(len(names) == 1, ARGUMENT, text, expected=expected)
+    return template, names[0]
 
 
-def _within(ends: tuple[Fraction, Fraction], *, whole: bool) -> tuple[float, float]:
+def _ends(within: tuple[Fraction, Fraction], *, whole: bool) -> tuple[float, float]:
+    """The ends of --within as the free name takes them."""
+    low, high = map(float, within)
     if not whole:
-        return float(ends[0]), float(ends[1])
-    if any(end.denominator > 1 for end in ends):
-        low, high = (plain(float(end)) for end in ends)
-        expected = "LOW:HIGH, whole numbers, since a count stands there"
-        raise InvalidParameter("--within", f"{low}:{high}", expected=expected)
-    return int(ends[0]), int(ends[1])
+        return low, high
+    fits = all(end.denominator == 1 for end in within)
+    expected = "LOW:HIGH, whole numbers, since a count stands there"
+    demand(fits, "--within", f"{plain(low)}:{plain(high)}", expected=expected)
+    return int(within[0]), int(within[1])
 
 
-def _cost(found: SearchResult, aim: Aim, relation: Neighbors) -> PrintedAnswer:
+def _cost(event: Event, certified: Cost, aim: Aim, relation: Neighbors) -> PrintedAnswer:
     """What the value costs from both sides; its upper end meets the target."""
     from unacorda.privacy.rounding import root_up
 
-    known = answer(aim.measure, aim.at, found.event, neighbors=relation)
+    known = answer(aim.measure, aim.at, event, neighbors=relation)
     # Of Gaussian DP the calibrator measures the square.
-    cost = Fraction(found.cost)
-    upper = root_up(cost) if aim.measure == "mu" else upper_end(cost)
+    upper = root_up(Fraction(certified)) if aim.measure == "mu" else upper_end(Fraction(certified))
     lower = None if known.lower is None else min(known.lower, upper)
-    upper = min(math.inf if known.upper is None else known.upper, upper)
+    upper = upper if known.upper is None else min(known.upper, upper)
     return dataclasses.replace(known, at=aim.places, upper=upper, lower=lower, missing=None)
-
-
-def _left(answer: PrintedAnswer, aim: Aim) -> float:
-    """What the target allows beyond the upper end, 0 or above."""
-    assert answer.upper is not None
-    return float(max(Fraction(0), aim.at_most - Fraction(answer.upper)))
-
-
-def _plain(
-    search: CommandSearch, found: SearchResult, cost: PrintedAnswer, aim: Aim
-) -> dict[str, Any]:
-    from unacorda.cli.events import written
-
-    return {
-        "name": search.name,
-        "value": found.value,
-        "find": found.find,
-        "fails": found.fails,
-        "events": written(found.event),
-        "event": json.loads(found.event.to_json()),
-        "neighbors": str(search.neighbors),
-        "target": {"measure": aim.measure, "at": aim.places, "at_most": float(aim.at_most)},
-        "cost": cost.to_dict(),
-        "left": _left(cost, aim),
-        "evaluations": found.evaluations,
-    }
-
-
-def _print(search: CommandSearch, found: SearchResult, cost: PrintedAnswer, aim: Aim) -> None:
-    from unacorda.cli.events import written
-
-    assert cost.upper is not None
-    ends = f"at most {rounded(cost.upper, up=True)}"
-    if cost.lower is not None:
-        ends = f"from {rounded(cost.lower, up=False)} to {rounded(cost.upper, up=True)}"
-    render.print_facts(
-        (search.name, f"{plain(found.value)} is the {found.find} with {aim.name}"),
-        ("costs", f"{cost.measure} {ends}; {_left(cost, aim):.3g} is left"),
-        ("fails", "nothing in the range" if found.fails is None else plain(found.fails)),
-        ("engine", f"{cost.engine or 'none'} [{cost.source or '-'}]"),
-        ("events", written(found.event)),
-    )
-    render.line(f"Neighboring tables differ by {search.neighbors}.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """The value, whether it is the least or the most, its cost, and the nearest that costs more."""
-
-    value: float
-    find: End
-    event: Event
-    cost: Cost
-    fails: float | None
-    evaluations: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -309,22 +281,26 @@ class CommandSearch:
     tolerance: float = 1e-9
     costs: dict[Event, Cost] = field(default_factory=dict)
 
-    def run(self) -> SearchResult:
-        """Find the value; InvalidParameter where there is none or the name does not matter."""
+    def run(self) -> tuple[End, Calibration]:
+        """Find the value, which is the least or the most.
+
+        Raises InvalidParameter where there is none or the name does not matter.
+        """
         from unacorda.accounting.calibration.calibrate import calibration
 
-        within = self._range()
-        guess = self._guess(within)
-        check_neighbors(self._event(guess), self.neighbors)
+        low, high = within = self._range()
+        guess: float = min(max(64, low), high)
+        if not self._whole:
+            guess = min(max(1.0 if high > 1 else 0.01 * high, low), high)
+        check_neighbors(self.event(guess), self.neighbors)
         find = self.find or self._direction(within, guess)
-        whole = self.name in self.template.whole
         try:
             found = calibration(
-                self._event,
+                self.event,
                 target=self.measure[1],
                 price=self._cost,
                 find=find,
-                whole=whole,
+                whole=self._whole,
                 within=within,
                 guess=guess,
                 tolerance=self.tolerance,
@@ -332,32 +308,30 @@ class CommandSearch:
         except InvalidParameter as error:
             if error.argument not in {"target", "find"}:
                 raise
-            wrong_way = error.argument == "find"
+            unmet = error.argument
         else:
-            value = found.parameter if whole else self._short(found.parameter, find)
-            event = self._event(value)
-            return SearchResult(
-                value=value,
-                find=find,
-                event=event,
-                cost=self._cost(event),
-                fails=found.fails,
-                evaluations=len(self.costs),
-            )
-        raise self._unmet(within, find, wrong_way=wrong_way)
+            value = found.parameter if self._whole else self._short(found.parameter, find)
+            cost, count = self._cost(self.event(value)), len(self.costs)
+            return find, dataclasses.replace(found, parameter=value, cost=cost, evaluations=count)
+        raise self._unmet(within, guess, find, monotone=unmet == "target")
 
-    def _event(self, value: float) -> Event:
+    def event(self, value: float) -> Event:
+        """The events with this value."""
         return self.template.event(**{self.name: value})
+
+    @property
+    def _whole(self) -> bool:
+        return self.name in self.template.whole
 
     def _cost(self, event: Event) -> Cost:
         if event not in self.costs:
             self.costs[event] = self.measure[0](event)
         return self.costs[event]
 
-    def _makes(self, value: float) -> InvalidParameter | None:
+    def _refusal(self, value: float) -> InvalidParameter | None:
         """What refuses the value, None where it makes an event."""
         try:
-            self._event(value)
+            self.event(value)
         except InvalidParameter as error:
             return error
         return None
@@ -366,27 +340,24 @@ class CommandSearch:
         """Both ends of the longest stretch, of powers, that makes events, or the range given."""
         if self.within is not None:
             for end in self.within:
-                refused = self._makes(end)
-                if refused is not None:
-                    raise refused
+                self.event(end)  # raises
             return self.within
-        whole = self.name in self.template.whole
-        tried = [2**power for power in range(40)] if whole else [10.0**n for n in range(-9, 13)]
-        refusals = [self._makes(value) for value in tried]
-        runs = itertools.groupby(zip(tried, refusals, strict=True), key=lambda one: one[1] is None)
-        best = max(
-            ([value for value, _ in run] for makes, run in runs if makes), key=len, default=[]
-        )
-        if not best:
+        tried: list[float] = [10.0**n for n in range(-9, 13)]
+        if self._whole:
+            tried = [2**power for power in range(40)]
+        refusals = [self._refusal(value) for value in tried]
+        runs = itertools.groupby(range(len(tried)), key=lambda place: refusals[place] is None)
+        stretches = [list(run) for makes, run in runs if makes]
+        if not stretches:
             refused = refusals[9]  # that of 1, or of 512 for a count: the likeliest to be shown
             assert refused is not None
             raise refused
-        low, high = best[0], best[-1]
-        before, after = tried.index(low) - 1, tried.index(high) + 1
-        if before >= 0:
-            low = self._end(low, tried[before])
-        if after < len(tried):
-            high = self._end(high, tried[after])
+        stretch = max(stretches, key=len)
+        low, high = tried[stretch[0]], tried[stretch[-1]]
+        if stretch[0] > 0:
+            low = self._end(low, tried[stretch[0] - 1])
+        if stretch[-1] + 1 < len(tried):
+            high = self._end(high, tried[stretch[-1] + 1])
         return low, high
 
     def _end(self, good: float, bad: float) -> float:
@@ -395,68 +366,49 @@ class CommandSearch:
             middle = (good + bad) // 2 if isinstance(good, int) else good + (bad - good) / 2
             if middle in (good, bad):
                 break
-            good, bad = (middle, bad) if self._makes(middle) is None else (good, middle)
+            good, bad = (middle, bad) if self._refusal(middle) is None else (good, middle)
         return good
-
-    def _guess(self, within: tuple[float, float]) -> float:
-        low, high = within
-        if self.name in self.template.whole:
-            return min(max(64, low), high)
-        usual = 1.0 if high > 1 else 0.01 * high
-        return min(max(usual, low), high)
 
     def _direction(self, within: tuple[float, float], guess: float) -> End:
         """Whether larger values cost less ("least" is wanted then), from two that differ."""
-        first = self._cost(self._event(guess))
-        for value in self._others(within, guess):
-            other = self._cost(self._event(value))
-            both = (float(first), float(other))
-            if abs(both[0] - both[1]) > _CHANGE * max(map(abs, both)) or math.inf in both:
-                if both[0] == both[1]:
-                    continue
-                rises = (value > guess) is (both[1] > both[0])
-                return "most" if rises else "least"
-        raise InvalidParameter(
-            self.name,
-            guess,
-            expected="a name that changes the cost, or --find least or most: from "
-            f"{plain(within[0])} to {plain(within[1])} it stays at {float(first):.6g}",
-        )
-
-    def _others(self, within: tuple[float, float], guess: float) -> Iterator[float]:
         low, high = within
-        whole = self.name in self.template.whole
-        ends = [(2.0, high), (0.5, low), (64.0, high), (1 / 64, low), (math.inf, high), (0.0, low)]
-        for factor, end in ends:
-            value = end if factor in (0.0, math.inf) else guess * factor
-            value = min(max(value, low), high)
-            if value != guess:
-                yield round(value) if whole else value
+        first = float(self._cost(self.event(guess)))
+        for tried in (2 * guess, guess / 2, 64 * guess, guess / 64, high, low):
+            value = min(max(tried, low), high)
+            value = round(value) if self._whole else value
+            if value == guess:
+                continue
+            other = float(self._cost(self.event(value)))
+            differs = abs(first - other) > _CHANGE * max(abs(first), abs(other))
+            if first != other and (differs or math.inf in (first, other)):
+                return "most" if (value > guess) is (other > first) else "least"
+        expected = "a name that changes the cost, or --find least or most: from "
+        expected += f"{plain(low)} to {plain(high)} it stays at {first:.6g}"
+        raise InvalidParameter(self.name, guess, expected=expected)
 
     def _short(self, value: float, find: End) -> float:
         """The value with fewer digits, on the safe side of it, where that meets the target too."""
         direction = decimal.ROUND_CEILING if find == "least" else decimal.ROUND_FLOOR
         with decimal.localcontext(prec=_DIGITS, rounding=direction):
             short = float(+decimal.Decimal(value))
-        if self._makes(short) is None and self._cost(self._event(short)) <= self.measure[1]:
-            return short
-        return value
+        fits = self._refusal(short) is None and self._cost(self.event(short)) <= self.measure[1]
+        return short if fits else value
 
     def _unmet(
-        self, within: tuple[float, float], find: End, *, wrong_way: bool
+        self, within: tuple[float, float], guess: float, find: End, *, monotone: bool
     ) -> InvalidParameter:
-        if wrong_way and self.find is None:  # the cost is not monotone
+        """What is wrong where no value that was tried meets the target."""
+        if self.find is None and not monotone:
             expected = "--find least or most: the cost does not go one way alone"
             return InvalidParameter("--find", None, expected=expected)
         seen = "most" if self.find == "least" else "least"
-        if self.find is not None and self._direction(within, self._guess(within)) == seen:
+        if self.find is not None and self._direction(within, guess) == seen:
             expected = f"{seen}, since larger ones cost {'less' if seen == 'least' else 'more'}"
             return InvalidParameter("--find", self.find, expected=expected)
-        least = min(map(float, self.costs.values()))
+        least, most = min(map(float, self.costs.values())), float(Fraction(self.measure[1]))
         expected = (
             f"a target that can be met: from {plain(within[0])} to {plain(within[1])} the cost is "
-            f"{least:.6g} or more, and the target is {float(Fraction(self.measure[1])):.6g}"
+            f"{least:.6g} or more, and the target is {most:.6g}"
         )
         end = within[1 if find == "least" else 0]
-        shown = int(end) if end == int(end) else end
-        return InvalidParameter(self.name, shown, expected=expected)
+        return InvalidParameter(self.name, int(end) if end == int(end) else end, expected=expected)

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +19,7 @@ from unacorda.cli.query import explained
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.results.explanation import Explanation
+    from unacorda.query.aggregates.base import Answer
     from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
@@ -53,12 +55,12 @@ SELECT carrier, COUNT(*) AS flights, AVG(arr_delay) AS mean_delay,
        MEDIAN(arr_delay) AS median_delay
 FROM flights GROUP BY carrier"""
 
-_KEPT = """\
-WITH aircraft AS (
-  SELECT tailnum, least(1.0, {most} / count(*)) AS share FROM flights GROUP BY tailnum)
-SELECT carrier, round(sum(share)) FROM flights JOIN aircraft USING (tailnum) GROUP BY carrier"""
-
 _MOST_FLIGHTS = 100
+
+_KEPT = f"""\
+WITH aircraft AS (
+  SELECT tailnum, least(1.0, {_MOST_FLIGHTS} / count(*)) AS share FROM flights GROUP BY tailnum)
+SELECT carrier, round(sum(share)) FROM flights JOIN aircraft USING (tailnum) GROUP BY carrier"""
 
 _SCHOOLS = ("no diploma", "high school", "some college", "bachelor", "master or more")
 
@@ -120,32 +122,28 @@ What to try next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _DemoPart:
-    """One question of the demonstration, over one bundled file."""
+class _Part:
+    """One question of the demonstration, over one bundled file.
+
+    group: the column of the groups; names: what stands for each of its values; heads, forms: of
+    the exact numbers; kept: counts the rows that bounding keeps on average, which the private
+    count estimates where that is not all.
+    """
 
     title: str
+    intro: str
+    after: str
     file: str
-    table: str
     sql: str
     unit: Unit
     facts: Mapping[str, Fact]
-    keys: Mapping[str, list[str]]
+    group: str
+    names: Mapping[str, str]
+    heads: tuple[str, ...]
+    forms: tuple[str, ...]
     budget: Guarantee
     request: Guarantee
-    intro: str
-    after: str
-    table_of: Callable[[_Answered], render.TextTable]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answered:
-    """A question with its answers. exact, kept: by the value of the group column."""
-
-    part: _DemoPart
-    explanation: Explanation
-    release: Release
-    exact: Mapping[str, tuple[float, ...]]
-    kept: Mapping[str, float]
+    kept: str = ""
 
 
 @click.command(help=HELP, short_help="Show two private answers next to the exact ones.")
@@ -154,169 +152,137 @@ def demo(*, as_json: bool) -> None:
     """The verb; its help is `HELP`."""
     if not as_json:
         render.line(render.wrapped(_WELCOME, width=_WIDTH))
-    found = []
-    for part in (_income(), _delays()):
-        with render.working("Asking ..."):
-            answered = _ask(part)
-        found.append(_plain(answered))
-        if not as_json:
-            _print(answered)
+    found = [_shown(part, quiet=as_json) for part in _parts()]
     if as_json:
         render.as_json({"parts": found})
     else:
         render.line(f"\n{_NEXT}")
 
 
-def _income() -> _DemoPart:
-    from unacorda.privacy.guarantees import PureDP
+def _parts() -> Iterator[_Part]:
+    from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
+    from unacorda.privacy.guarantees import ZCDP, PureDP
     from unacorda.query.schema.facts import Bounds
     from unacorda.query.schema.units import Person
 
-    return _DemoPart(
+    yield _Part(
         title="1. Income by education: 1,000 Californians (US Census)",
-        file="pums.csv",
-        table="pums",
-        sql=_INCOME,
-        unit=Person("pid", max_rows=1),
-        facts={"income": Bounds(0, 150_000), "educ": Bounds(1, 16)},
-        keys={"education": list(_SCHOOLS)},
-        budget=PureDP(2),
-        request=PureDP(1),
         intro="Each person has one row. This data set may spend epsilon = 2 in all; the question "
         "spends 1.",
         after=_AFTER_INCOME,
-        table_of=_income_table,
+        file="pums.csv",
+        sql=_INCOME,
+        unit=Person("pid", max_rows=1),
+        facts={"income": Bounds(0, 150_000), "educ": Bounds(1, 16)},
+        group="education",
+        names={school: school for school in _SCHOOLS},
+        heads=("people", "mean income", "median"),
+        forms=("", "z,.0f", "z,.0f"),
+        budget=PureDP(2),
+        request=PureDP(1),
     )
-
-
-def _delays() -> _DemoPart:
-    from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
-    from unacorda.privacy.guarantees import ZCDP
-    from unacorda.query.schema.facts import Bounds
-    from unacorda.query.schema.units import Person
-
     implied = approx_dp_from_zcdp(0.5, delta=1e-6)
-    return _DemoPart(
+    yield _Part(
         title="2. Delay by airline: 336,776 flights from New York (US BTS, 2013)",
-        file="flights.parquet",
-        table="flights",
-        sql=_DELAYS,
-        unit=Person("tailnum", max_rows=_MOST_FLIGHTS),
-        facts={"arr_delay": Bounds(-60, 180)},
-        keys={"carrier": list(_AIRLINES)},
-        budget=ZCDP("0.5"),
-        request=ZCDP("0.4"),
         intro="Here an aircraft is what is protected, with all its flights, up to 575. The budget "
         f"is rho = 0.5 of zero-concentrated DP, which implies epsilon = {implied:.2f} at delta = "
         "one in a million; the question spends 0.4.",
         after=_AFTER_DELAYS,
-        table_of=_delay_table,
+        file="flights.parquet",
+        sql=_DELAYS,
+        unit=Person("tailnum", max_rows=_MOST_FLIGHTS),
+        facts={"arr_delay": Bounds(-60, 180)},
+        group="carrier",
+        names=_AIRLINES,
+        heads=("flights", "kept", "mean", "median"),
+        forms=(",", ",.0f", "z.1f", "z.0f"),
+        budget=ZCDP("0.5"),
+        request=ZCDP("0.4"),
+        kept=_KEPT,
     )
 
 
-def _ask(part: _DemoPart) -> _Answered:
-    """The question explained, answered privately, and answered exactly."""
+def _shown(part: _Part, *, quiet: bool) -> dict[str, Any]:
+    """Answer a question privately and exactly; print both, or give them in plain values."""
     from unacorda.query.session import Session
 
-    with as_file(files("unacorda.cli").joinpath("data", part.file)) as path:
-        with Session(
-            {part.table: path}, unit=part.unit, columns=part.facts, budget=part.budget
-        ) as session:
-            query, _ = session.read_sql(part.sql, keys=part.keys)
-            explanation = session.explain(query, budget=part.request)
-            release = session.sql(part.sql, budget=part.request, keys=part.keys)
-        exact, kept = _exactly(part, str(path))
-    return _Answered(
-        part=part, explanation=explanation, release=release.clamped(), exact=exact, kept=kept
-    )
-
-
-def _exactly(part: _DemoPart, path: str) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
-    """The same SELECT without privacy, and how many rows bounding keeps on average."""
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        reader = connection.read_parquet if path.endswith(".parquet") else connection.read_csv
-        reader(path).create(part.table)
-        exact = {row[0]: row[1:] for row in connection.execute(part.sql).fetchall()}
-        if part.table != "flights":
-            return exact, {}
-        counted = connection.execute(_KEPT.format(most=_MOST_FLIGHTS)).fetchall()
-        return exact, dict(counted)
-
-
-def _income_table(answered: _Answered) -> render.TextTable:
-    heads = ("", "people", "private", "mean income", "private", "median", "private")
-    rows = []
-    for place, school in enumerate(_SCHOOLS):
-        people, mean, median = answered.exact[school]
-        exact = (f"{people}", f"{mean:z,.0f}", f"{median:z,.0f}")
-        rows.append((school, *_pairs(exact, answered.release, place)))
-    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
-
-
-def _delay_table(answered: _Answered) -> render.TextTable:
-    heads = ("", "flights", "kept", "private", "mean", "private", "median", "private")
-    rows = []
-    for place, (code, airline) in enumerate(_AIRLINES.items()):
-        flights, mean, median = answered.exact[code]
-        exact = (f"{answered.kept[code]:,.0f}", f"{mean:z.1f}", f"{median:z.0f}")
-        rows.append((airline, f"{flights:,}", *_pairs(exact, answered.release, place)))
-    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
-
-
-def _pairs(exact: tuple[str, ...], release: Release, place: int) -> list[str]:
-    """Each exact text followed by the private one."""
-    cells = []
-    for text, name in zip(exact, release.answers, strict=True):
-        cells += [text, _cell(release, name, place)]
-    return cells
-
-
-def _cell(release: Release, name: str, place: int) -> str:
-    answer = release.answers[name]
-    value, low, high = answer.values[place], answer.lower[place], answer.upper[place]
-    if low is None or high is None:
-        return f"{value:z,.0f}"
-    reach = max(value - low, high - value)  # the longer side, so that one number covers both
-    return render.estimate(value, value - reach, value + reach)
-
-
-def _print(answered: _Answered) -> None:
-    part = answered.part
-    render.line()
-    render.heading(part.title)
-    render.line()
-    render.line(render.wrapped(part.intro, width=_WIDTH))
-    render.line()
-    render.line("\n".join(f"  {text}" for text in part.sql.splitlines()))
-    render.line()
-    render.line(render.wrapped("The plan, which is free to see and reads no data:", width=_WIDTH))
-    render.line()
-    render.line(render.wrapped(str(answered.explanation), width=_WIDTH))
-    render.line()
-    render.print_table(part.table_of(answered))
-    render.line()
-    render.line(render.wrapped(part.after, width=_WIDTH))
-    render.line()
-    render.line(f"Spent {answered.release.charge}, left {answered.release.remaining}.")
-
-
-def _plain(answered: _Answered) -> dict[str, Any]:
-    part, release = answered.part, answered.release
-    names = list(release.answers)
-    (group,) = part.keys
+    table, keys = part.file.partition(".")[0], {part.group: list(part.names)}
+    with (
+        render.working("Asking ..."),
+        as_file(files("unacorda.cli").joinpath("data", part.file)) as path,
+        Session({table: path}, unit=part.unit, columns=part.facts, budget=part.budget) as session,
+    ):
+        query, _ = session.read_sql(part.sql, keys=keys)
+        explanation = session.explain(query, budget=part.request)
+        release = session.sql(part.sql, budget=part.request, keys=keys).clamped()
+        exact, kept = (_exactly(sql, table, path) for sql in (part.sql, part.kept))
+    if not quiet:
+        render.line()
+        render.heading(part.title)
+        _paragraph(part.intro)
+        render.line("\n" + "\n".join(f"  {text}" for text in part.sql.splitlines()))
+        _paragraph("The plan, which is free to see and reads no data:")
+        _paragraph(str(explanation))
+        render.line()
+        render.print_table(_table(part, release, exact, kept))
+        _paragraph(part.after)
+        render.line(f"\nSpent {release.charge}, left {release.remaining}.")
     return {
         "title": part.title,
         "sql": part.sql,
         "protects": str(part.unit),
         "budget": repr(part.budget),
-        "explanation": explained(answered.explanation, has_account=True),
+        "explanation": explained(explanation, has_account=True),
         "exact": [
-            {group: key, **dict(zip(names, answered.exact[key], strict=True))}
-            for key in part.keys[group]
+            {part.group: key, **dict(zip(release.answers, exact[key], strict=True))}
+            for key in part.names
         ],
         "private": release.to_dicts(),
         "spent": repr(release.charge),
         "remaining": repr(release.remaining),
     }
+
+
+def _paragraph(text: str) -> None:
+    render.line(f"\n{render.wrapped(text, width=_WIDTH)}")
+
+
+def _exactly(sql: str, table: str, path: Path) -> dict[str, tuple[float, ...]]:
+    """What a SELECT gives without privacy, by its first column."""
+    import duckdb
+
+    if not sql:
+        return {}
+    with duckdb.connect(":memory:") as connection:
+        reader = connection.read_parquet if path.suffix == ".parquet" else connection.read_csv
+        reader(str(path)).create(table)
+        return {key: tuple(row) for key, *row in connection.execute(sql).fetchall()}
+
+
+def _table(
+    part: _Part,
+    release: Release,
+    exact: Mapping[str, tuple[float, ...]],
+    kept: Mapping[str, tuple[float, ...]],
+) -> render.TextTable:
+    """A line for each group: exact numbers, and next to each that has one the private."""
+    alone = len(part.heads) - len(release.answers)  # exact numbers without a private one
+    rows = []
+    for place, (key, name) in enumerate(part.names.items()):
+        count, *others = exact[key]
+        numbers = [count, *kept.get(key, ()), *others]
+        shown = [format(number, form) for number, form in zip(numbers, part.forms, strict=True)]
+        private = [_cell(answer, place) for answer in release.answers.values()]
+        pairs = itertools.chain(*zip(shown[alone:], private, strict=True))
+        rows.append((name, *shown[:alone], *pairs))
+    paired = [(head, "private") for head in part.heads[alone:]]
+    heads = ("", *part.heads[:alone], *itertools.chain(*paired))
+    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1)
+
+
+def _cell(answer: Answer, place: int) -> str:
+    value, low, high = answer.values[place], answer.lower[place], answer.upper[place]
+    if low is None or high is None:
+        return f"{value:z,.0f}"
+    reach = max(value - low, high - value)  # the longer side, so that one number covers both
+    return render.estimate(value, value - reach, value + reach)
