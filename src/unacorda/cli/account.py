@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -124,7 +125,9 @@ def account(
     as_json: bool,
 ) -> None:
     """The verb; its help is `HELP`."""
+    from unacorda.accounting.explanation import explain as explained
     from unacorda.accounting.explanation import sampling_notes
+    from unacorda.cli.events import written
 
     asked: list[tuple[str, Mapping[str, Fraction]]] = [
         *(("epsilon", {"delta": delta}) for delta in deltas),
@@ -147,11 +150,34 @@ def account(
     _refuse_if_nothing(event, found)
     for note in notes:
         render.notice(escape(note))
+    explanation = explained(event, neighbors=neighbors) if explain else None
     if as_json:
-        fields = _plain(event, found, neighbors, explain=explain)
+        fields: dict[str, Any] = {
+            "events": written(event),
+            "event": json.loads(event.to_json()),
+            "neighbors": str(neighbors),
+            "answers": [one.to_dict() for one in found],
+        }
+        if explanation is not None:
+            fields["parts"] = explanation.to_dict()["parts"]
+            fields["findings"] = {one.name: list(one.findings) for one in found if one.findings}
         render.as_json({**fields, "notes": notes}, strict=True)
-    else:
-        _print(event, found, neighbors, explain=explain)
+        return
+    heads = ("", "from", "to", "relative width", "engine", "source")
+    rows = tuple(one.row for one in found)
+    render.print_table(render.TextTable(heads=heads, rows=rows, left=1, repeated=1, words=2))
+    for one in found:
+        if one.why is not None:
+            render.line(render.wrapped(f"{one.name}: {one.why}"))
+    render.line(f"\nNeighboring tables differ by {neighbors}.")
+    if explanation is not None:
+        for part in explanation.parts:
+            render.line(f"{part.count} x {written(part.event)}")
+            render.line(render.wrapped(f"  {part.theorem} [{part.source}]"))
+        for one in found:
+            for text in (f"{one.name}:", *(f"  {said}" for said in one.findings)):
+                if one.findings:
+                    render.line(render.wrapped(text))
 
 
 def check_neighbors(event: Event, relation: Neighbors) -> None:
@@ -166,25 +192,19 @@ def check_neighbors(event: Event, relation: Neighbors) -> None:
 
 
 def _event(text: str | None, source: str | None) -> Event:
-    from unacorda.cli.events import ARGUMENT, read_event
+    """The event of EVENTS, or of the JSON that --event-json names."""
+    from unacorda.cli.events import ARGUMENT, depth, read_event
+    from unacorda.privacy.event_codec import from_json
 
     expected = "either EVENTS, such as 'laplace(noise_multiplier=20) * 3', or --event-json"
     demand((text is None) is not (source is None), ARGUMENT, text, expected=expected)
-    return read_event(text) if text is not None else _from_json(str(source))
-
-
-def _from_json(source: str) -> Event:
-    from unacorda.cli.events import depth
-    from unacorda.privacy.event_codec import from_json
-
-    option = "--event-json"
-    raw: bytes | None = None
-    with contextlib.suppress(OSError):
-        if source == "-":
-            raw = sys.stdin.buffer.read(_LONGEST + 1)
-        else:
-            with Path(source).open("rb") as stream:
-                raw = stream.read(_LONGEST + 1)
+    if text is not None:
+        return read_event(text)
+    option, raw = "--event-json", None
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        stdin = source == "-"
+        stream = sys.stdin.buffer if stdin else stack.enter_context(Path(str(source)).open("rb"))
+        raw = stream.read(_LONGEST + 1)
     if raw is None or len(raw) > _LONGEST:
         expected = f"a file that can be read, of at most {_LONGEST} bytes"
         raise InvalidParameter(option, source, expected=expected)
@@ -193,9 +213,9 @@ def _from_json(source: str) -> Event:
     except UnicodeDecodeError:
         raise InvalidParameter(option, source, expected="text in UTF-8") from None
     except InvalidParameter as error:
-        inside = error.argument != "text"
-        name = f"{option}, {error.argument}" if inside else option
-        raise error.about(name, error.value if inside else source) from None
+        if error.argument == "text":
+            raise error.about(option, source) from None
+        raise error.about(f"{option}, {error.argument}", error.value) from None
     expected = f"events of at most {_DEEPEST} inside each other"
     demand(depth(event) <= _DEEPEST, option, source, expected=expected)
     return event
@@ -209,50 +229,6 @@ def _refuse_if_nothing(event: Event, found: Sequence[PrintedAnswer]) -> None:
     if unknown and all(one.engine is None and one.why is not None for one in found):
         kinds = ", ".join(one.name for one in unknown)
         raise UnsupportedEvent(written(event), kind=kinds, try_instead=str(unknown[0].missing))
-
-
-def _plain(
-    event: Event, found: Sequence[PrintedAnswer], relation: Neighbors, *, explain: bool
-) -> dict[str, Any]:
-    import json
-
-    from unacorda.accounting.explanation import explain as explained
-    from unacorda.cli.events import written
-
-    fields: dict[str, Any] = {
-        "events": written(event),
-        "event": json.loads(event.to_json()),
-        "neighbors": str(relation),
-        "answers": [answer.to_dict() for answer in found],
-    }
-    if explain:
-        fields["parts"] = explained(event, neighbors=relation).to_dict()["parts"]
-        fields["findings"] = {one.name: list(one.findings) for one in found if one.findings}
-    return fields
-
-
-def _print(
-    event: Event, found: Sequence[PrintedAnswer], relation: Neighbors, *, explain: bool
-) -> None:
-    from unacorda.accounting.explanation import explain as explained
-    from unacorda.cli.events import written
-
-    render.print_table(_table(found))
-    for answer in found:
-        if answer.why is not None:
-            render.line(render.wrapped(f"{answer.name}: {answer.why}"))
-    render.line()
-    render.line(f"Neighboring tables differ by {relation}.")
-    if not explain:
-        return
-    for part in explained(event, neighbors=relation).parts:
-        render.line(f"{part.count} x {written(part.event)}")
-        render.line(render.wrapped(f"  {part.theorem} [{part.source}]"))
-    for answer in found:
-        if answer.findings:
-            render.line(f"{answer.name}:")
-            for text in answer.findings:
-                render.line(render.wrapped(f"  {text}"))
 
 
 def located(said: str, at: Mapping[str, Fraction | float]) -> str:
@@ -302,6 +278,19 @@ class PrintedAnswer:
         """The question in words."""
         return located(self.measure, self.at)
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The line of a table; numbers are rounded away from the truth they hold."""
+        low, high, width = self.lower, self.upper, self.relative_width
+        return (
+            self.name,
+            "-" if low is None else rounded(low, up=False),
+            "-" if high is None else rounded(high, up=True),
+            "-" if width is None else f"{width:.1e}",
+            self.engine or "-",
+            self.source or "-",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         fields = ("lower", "upper", "relative_width", "engine", "source", "why")
@@ -317,50 +306,66 @@ def answer(
     measure: epsilon, delta, Renyi divergence, rho, mu, advantage or true-positive rate; at: where,
     exact numbers in the range of their kind.
     """
-    answers = {"Renyi divergence": _renyi, "rho": _rho, "mu": _mu, "true-positive rate": _hits}
     fields: dict[str, Any] = {"at": {name: float(value) for name, value in at.items()}}
     try:
-        fields |= answers.get(measure, _priced)(event, neighbors, at)
+        fields |= _proved(measure, at, event, neighbors)
     except UnsupportedEvent as error:
         fields["missing"] = error.try_instead
+    if fields.get("upper") == math.inf:
+        fields["upper"] = None
     return PrintedAnswer(measure=measure, **fields)
 
 
-def _priced(event: Event, neighbors: Neighbors, at: Mapping[str, Fraction]) -> dict[str, Any]:
+def _proved(
+    measure: str, at: Mapping[str, Fraction], event: Event, neighbors: Neighbors
+) -> dict[str, Any]:
+    """The fields of an answer; UnsupportedEvent where no theorem gives one."""
     from unacorda.accounting.accountant import priced
-
-    # The advantage is delta at epsilon 0.
-    interval, found = priced(event, neighbors=neighbors, **(at or {"epsilon": Fraction(0)}))
-    best = next((one for one in found if one.interval.upper == interval.upper), None)
-    return {
-        "lower": interval.lower,
-        "upper": _finite(interval.upper),
-        "engine": None if best is None else best.engine,
-        "source": None if best is None else best.source,
-        "findings": [f"{one.engine}: {_between(one.interval)} [{one.source}]" for one in found],
-    }
-
-
-def _renyi(event: Event, neighbors: Neighbors, at: Mapping[str, Fraction]) -> dict[str, Any]:
+    from unacorda.accounting.detection import true_positive_rate
     from unacorda.accounting.divergences.events import renyi
 
-    upper = renyi(event, alpha=at["alpha"], neighbors=neighbors)
-    return _bound(upper, "sum of divergences", "Mironov 2017, Prop. 1")
+    match measure:
+        case "Renyi divergence":
+            upper = float(renyi(event, alpha=at["alpha"], neighbors=neighbors))
+            source = "Mironov 2017, Prop. 1"
+            return {"upper": upper, "engine": "sum of divergences", "source": source}
+        case "rho":
+            return _rho(event, neighbors)
+        case "mu":
+            return _mu(event, neighbors)
+        case "true-positive rate":
+            rate = true_positive_rate(event, fpr=float(at["fpr"]), neighbors=neighbors)
+            source = "Dong, Roth, Su 2022, Prop. 2.12"
+            ends = {"lower": rate.lower or None, "upper": float(rate.upper)}
+            return {**ends, "engine": "trade-off curve", "source": source}
+        case _:  # the advantage is delta at epsilon 0
+            interval, found = priced(event, neighbors=neighbors, **(at or {"epsilon": Fraction(0)}))
+            best = next((one for one in found if one.interval.upper == interval.upper), None)
+            return {
+                "lower": interval.lower,
+                "upper": interval.upper,
+                "engine": None if best is None else best.engine,
+                "source": None if best is None else best.source,
+                "findings": [
+                    f"{one.engine}: {_between(one.interval)} [{one.source}]" for one in found
+                ],
+            }
 
 
-def _rho(event: Event, neighbors: Neighbors, _at: Mapping[str, Fraction]) -> dict[str, Any]:
+def _rho(event: Event, neighbors: Neighbors) -> dict[str, Any]:
     from unacorda.accounting.divergences.events import rho
     from unacorda.accounting.prices import zcdp_price
 
-    said = "sum of rho", "Bun and Steinke 2016; Canonne, Kamath, Steinke 2020"
+    source = "Bun and Steinke 2016; Canonne, Kamath, Steinke 2020"
+    said = {"engine": "sum of rho", "source": source}
     try:
-        return _bound(rho(event, neighbors=neighbors), *said)
+        return {"upper": float(rho(event, neighbors=neighbors)), **said}
     except UnsupportedEvent:
         price = zcdp_price(event)
-    return _bound(upper_end(price.rho), *said, at={"delta": upper_end(price.delta)})
+    return {"at": {"delta": upper_end(price.delta)}, "upper": upper_end(price.rho), **said}
 
 
-def _mu(event: Event, neighbors: Neighbors, _at: Mapping[str, Fraction]) -> dict[str, Any]:
+def _mu(event: Event, neighbors: Neighbors) -> dict[str, Any]:
     from unacorda.accounting.divergences.pure import pure_epsilon
     from unacorda.accounting.prices import gdp_price
     from unacorda.privacy.conversions import gdp_from_pure
@@ -373,39 +378,13 @@ def _mu(event: Event, neighbors: Neighbors, _at: Mapping[str, Fraction]) -> dict
         if pure is None:
             raise
         source = "the kink of randomised response; docs/proofs/bounded_range.md"
-        return _bound(gdp_from_pure(pure), "pure epsilon", source)
-    at = {"delta": upper_end(price.delta)} if price.delta else {}
-    upper = root_up(price.mu_squared)
-    return _bound(upper, "sum of mu squared", "Dong, Roth, Su 2022, Cor. 3.3", at=at)
-
-
-def _hits(event: Event, neighbors: Neighbors, at: Mapping[str, Fraction]) -> dict[str, Any]:
-    from unacorda.accounting.detection import true_positive_rate
-
-    found = true_positive_rate(event, fpr=float(at["fpr"]), neighbors=neighbors)
-    bound = _bound(found.upper, "trade-off curve", "Dong, Roth, Su 2022, Prop. 2.12")
-    return {**bound, "lower": found.lower or None}
-
-
-def _bound(upper: float, engine: str, source: str, **fields: Any) -> dict[str, Any]:
-    return {"upper": _finite(upper), "engine": engine, "source": source, **fields}
-
-
-def _table(found: Sequence[PrintedAnswer]) -> render.TextTable:
-    """The answers as a table; numbers are rounded away from the truth they hold."""
-    rows = [
-        (
-            one.name,
-            "-" if one.lower is None else rounded(one.lower, up=False),
-            "-" if one.upper is None else rounded(one.upper, up=True),
-            "-" if one.relative_width is None else f"{one.relative_width:.1e}",
-            one.engine or "-",
-            one.source or "-",
-        )
-        for one in found
-    ]
-    heads = ("", "from", "to", "relative width", "engine", "source")
-    return render.TextTable(heads=heads, rows=tuple(rows), left=1, repeated=1, words=2)
+        return {"upper": gdp_from_pure(pure), "engine": "pure epsilon", "source": source}
+    return {
+        "at": {"delta": upper_end(price.delta)} if price.delta else {},
+        "upper": root_up(price.mu_squared),
+        "engine": "sum of mu squared",
+        "source": "Dong, Roth, Su 2022, Cor. 3.3",
+    }
 
 
 def _between(interval: Interval) -> str:
@@ -421,7 +400,3 @@ def upper_end(value: Fraction) -> float:
         return float_above(value)
     except OverflowError:
         return math.inf
-
-
-def _finite(upper: float) -> float | None:
-    return float(upper) if upper < math.inf else None
