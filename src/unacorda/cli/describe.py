@@ -13,7 +13,7 @@ import click
 
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
-from unacorda.cli.ledger import AccountOptions, account, opened
+from unacorda.cli.ledger import PayingAccount, account, opened
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.query import UNKEPT
 from unacorda.cli.question import DataFile, data, known_rows
@@ -75,7 +75,7 @@ def describe(
     whose: params.UnitOptions,
     price: params.Price,
     facts: Mapping[str, Fact],
-    account: AccountOptions,
+    account: PayingAccount,
     html: Path | None,
     output: Path | None,
     overwrite: bool,
@@ -92,7 +92,7 @@ def describe(
     if output is not None:
         check_target(output, "record", overwrite=overwrite)
     options: dict[str, Any] = {"unit": unit, "columns": facts}
-    if account.ledger is None:
+    if account is None:
         found = _looked(file, request, budget=request, **options)
         render.notice(UNKEPT.format(asked="look"))
     else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unacorda.query.session import Session
 
 __all__ = [
-    "AccountOptions",
+    "PayingAccount",
     "account",
     "accounts",
     "chosen",
@@ -172,20 +172,15 @@ def _exists(url: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountOptions:
-    """The account of a ledger that pays; `ledger` is None where none does.
+class PayingAccount:
+    """The account of a ledger that pays, and of it the sub-account, where one is meant."""
 
-    `of` raises InvalidParameter for options that do not go together: without a ledger, what it
-    would keep would be lost unsaid.
-    """
-
-    ledger: str | None = None
-    dataset: str | None = None
-    budget: Guarantee | None = None
-    sub_account: str | None = None
-    limit: Guarantee | None = None
-    analyst: str | None = None
-    purpose: str | None = None
+    ledger: str
+    dataset: str
+    budget: Guarantee | None
+    sub_account: str | None
+    limit: Guarantee | None
+    notes: Mapping[str, str | None]
 
     @classmethod
     def of(
@@ -197,17 +192,21 @@ class AccountOptions:
         sub_account: str | None = None,
         limit: str | None = None,
         **notes: str | None,
-    ) -> AccountOptions:
-        """What the options say; notes: analyst and purpose."""
+    ) -> PayingAccount | None:
+        """What the options say, None without a ledger; notes: analyst and purpose.
+
+        Raises InvalidParameter for options that do not go together: without a ledger, what it
+        would keep would be lost unsaid.
+        """
         if ledger is None:
-            kept = {"--budget": budget, "--dataset": dataset, "--sub-account": sub_account}
-            kept |= {"--limit": limit, **{f"--{name}": text for name, text in notes.items()}}
-            for option, text in kept.items():
+            kept = {"budget": budget, "dataset": dataset, "sub-account": sub_account}
+            for option, text in {**kept, "limit": limit, **notes}.items():
                 expected = "--ledger with it, which keeps the account"
-                demand(text is None, option, text, expected=expected)
-        else:
-            expected = "--dataset, the account's name in the ledger"
-            demand((dataset or "").strip(), "--dataset", dataset, expected=expected)
+                demand(text is None, f"--{option}", text, expected=expected)
+            return None
+        name = dataset or ""
+        expected = "--dataset, the account's name in the ledger"
+        demand(name.strip(), "--dataset", dataset, expected=expected)
         if sub_account is None:
             demand(limit is None, "--limit", limit, expected="--sub-account with it")
         else:
@@ -218,37 +217,43 @@ class AccountOptions:
             demand(analyst is None, "--analyst", analyst, expected=f"{expected}too")
         return cls(
             ledger=ledger,
-            dataset=dataset,
+            dataset=name,
             budget=None if budget is None else budget_of("--budget", budget),
             sub_account=sub_account,
             limit=None if limit is None else budget_of("--limit", limit),
-            **notes,
+            notes=notes,
         )
 
     @property
-    def name(self) -> str | None:
+    def name(self) -> str:
         """What is debited, in words."""
         return self.dataset if self.sub_account is None else f"{self.dataset}/{self.sub_account}"
 
-    @property
-    def notes(self) -> Mapping[str, str | None]:
-        """What is noted with each question."""
-        return {"analyst": self.analyst, "purpose": self.purpose}
-
     def terms(self, book: Ledger) -> dict[str, Any]:
         """What a session needs to know of it."""
-        return {"budget": self.budget, "dataset": self.dataset, "ledger": book}
+        return {"budget": self.budget, "dataset": self.dataset, "ledger": book, **self.notes}
 
     def is_new(self) -> bool:
         """Whether it is still to be opened; InvalidParameter where no budget would open it."""
-        assert self.ledger is not None
-        assert self.dataset is not None
         known = accounts(self.ledger)
         if self.dataset in known:
             return False
         expected = "--budget, such as epsilon=3, which opens an account. "
         expected += no_account(self.dataset, known).removesuffix(".")
         demand(self.budget is not None, "--budget", None, expected=expected)
+        return True
+
+    def opens_sub_account(self, book: Ledger | None) -> bool:
+        """Whether a sub-account is meant that is still to be opened.
+
+        book: None before there is an account. Raises InvalidParameter without a limit to open it.
+        """
+        name = self.sub_account
+        if name is None or (book is not None and name in book.sub_accounts(self.dataset)):
+            return False
+        expected = "--limit, such as epsilon=0.5, which opens the sub-account "
+        expected += f"{name!r}: there is none of that name yet"
+        demand(self.limit is not None, "--limit", None, expected=expected)
         return True
 
     def check_limit(self) -> None:
@@ -258,46 +263,35 @@ class AccountOptions:
         """
         from unacorda.accounting.filters import Filter
 
-        if self.sub_account is not None:
-            self._opens_sub_account()
+        if self.opens_sub_account(None):
             assert self.budget is not None
             assert self.limit is not None
             Filter(self.budget).admits(self.limit)
 
-    def check_left(self, request: Guarantee, book: Ledger, *, new: bool) -> None:
-        """Raise BudgetExceeded for what a sub-account does not pay; WrongUnit for another kind."""
+    def check_left(self, request: Guarantee, book: Ledger | None) -> None:
+        """Raise BudgetExceeded for what a sub-account does not pay; WrongUnit for another kind.
+
+        book: None before there is an account.
+        """
         from unacorda.accounting.charges import request_price
         from unacorda.query.session import check_affordable
 
         if self.sub_account is None:
             return
-        assert self.dataset is not None
         left = self.limit
-        if not new and not self._is_new_below(book):
+        if not self.opens_sub_account(book) and book is not None:
             left = book.remaining(self.dataset, self.sub_account)
         assert left is not None
-        check_affordable(request_price(request, left), left, str(self.name))
+        check_affordable(request_price(request, left), left, self.name)
 
     def below(self, session: Session, book: Ledger, *, opens: bool = True) -> Session:
         """The session as the sub-account asks in it; as it is, where none is meant.
 
         opens: make the sub-account where there is none of its name, or ask above it.
         """
-        if self.sub_account is None or (self._is_new_below(book) and not opens):
+        if self.sub_account is None or (self.opens_sub_account(book) and not opens):
             return session
         return session.for_analyst(self.sub_account, self.limit)
-
-    def _is_new_below(self, book: Ledger) -> bool:
-        assert self.dataset is not None
-        if self.sub_account in book.sub_accounts(self.dataset):
-            return False
-        self._opens_sub_account()
-        return True
-
-    def _opens_sub_account(self) -> None:
-        expected = "--limit, such as epsilon=0.5, which opens the sub-account "
-        expected += f"{self.sub_account!r}: there is none of that name yet"
-        demand(self.limit is not None, "--limit", None, expected=expected)
 
 
 ledger_option = params.option(
@@ -336,10 +330,7 @@ def account(*, notes: bool = False, required: bool = False) -> Decorator:
                 "or equal.",
             ),
         ]
-    return gathered("account", AccountOptions.of, *options)
-
-
-_ENDS = ("committed", "voided")
+    return gathered("account", PayingAccount.of, *options)
 
 
 ledger = params.InOrder("ledger", help=_HELP, no_args_is_help=True)
@@ -362,7 +353,7 @@ def _limit(name: str, text: str) -> tuple[str, Guarantee]:
 @params.json_option
 def _init(
     *,
-    account: AccountOptions,
+    account: PayingAccount,
     whose: params.UnitOptions,
     limits: Sequence[tuple[str, Guarantee]],
     as_json: bool,
@@ -370,12 +361,11 @@ def _init(
     # Limits on rows are no terms: any will do.
     unit = dataclasses.replace(whose, max_rows=None if whose.row else 1).unit()
     account.is_new()
-    name = str(account.dataset)
-    with opened(str(account.ledger), must_exist=False) as book:
-        book.open_account(name, account.budget, unit.terms)
+    with opened(account.ledger, must_exist=False) as book:
+        book.open_account(account.dataset, account.budget, unit.terms)
         for part, limit in limits:
-            book.open_sub_account(name, part, limit)
-        found = _stated(book, name, verify=False)
+            book.open_sub_account(account.dataset, part, limit)
+        found = _stated(book, account.dataset, verify=False)
     if as_json:
         render.as_json(found)
     else:
@@ -399,37 +389,34 @@ def _init(
 def _verify(
     *, file: Path | None, ledger: str | None, dataset: str | None, digest: str | None, as_json: bool
 ) -> None:
+    from unacorda.ledger.export import read_export
+    from unacorda.ledger.replay import verify_entries
+
     expected = "either --ledger or the FILE of an export"
     demand((file is None) != (ledger is None), "--ledger", ledger, expected=expected)
     single = digest is None or file is not None or dataset is not None
     demand(single, "--digest", digest, expected="--dataset with it: each account has its own")
+    found: list[tuple[Account, Sequence[Entry]]]
     if file is not None:
         demand(dataset is None, "--dataset", dataset, expected="--ledger with it")
-        found = [_exported(params.read_text("FILE", file), digest)]
+        found = [read_export(params.read_text("FILE", file).splitlines())]
     else:
         with opened(str(ledger), must_exist=True) as book:
-            found = [
-                _checked(name, book.verify(name, containing=digest), book.entries(name))
-                for name in chosen(book, dataset)
-            ]
+            found = [(book.account(name), book.entries(name)) for name in chosen(book, dataset)]
+    said = [
+        {
+            "dataset": account.dataset,
+            "entries": verify_entries(account, entries, containing=digest),
+            "digest": entries[-1].digest if entries else None,
+        }
+        for account, entries in found
+    ]
     if as_json:
-        render.as_json({"accounts": found})
+        render.as_json({"accounts": said})
         return
-    for one in found:
+    for one in said:
         render.line(escape(f"{one['dataset']}: {one['entries']} entries chain and add up"))
         render.line(f"  last digest: {one['digest'] or 'none yet'}")
-
-
-def _exported(text: str, digest: str | None) -> dict[str, Any]:
-    from unacorda.ledger.export import read_export
-    from unacorda.ledger.replay import verify_entries
-
-    account, entries = read_export(text.splitlines())
-    return _checked(account.dataset, verify_entries(account, entries, containing=digest), entries)
-
-
-def _checked(name: str, count: int, entries: Sequence[Entry]) -> dict[str, Any]:
-    return {"dataset": name, "entries": count, "digest": entries[-1].digest if entries else None}
 
 
 @ledger.command("export", help=_EXPORT)
@@ -470,9 +457,8 @@ def _show(
 
 def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
     """All of an account in plain values; LedgerMismatch where it is not there or was changed."""
-    account: Account = book.account(name)
-    entries = book.entries(name)
-    ends = {entry.reservation: entry.state for entry in entries if entry.state in _ENDS}
+    account, entries = book.account(name), book.entries(name)
+    ends = {entry.reservation: entry.state for entry in entries if entry.state != "reserved"}
     splits = book.splits(name) if any(entry.state == "split" for entry in entries) else {}
     return {
         "dataset": account.dataset,
@@ -504,7 +490,7 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
         ],
         "entries": [
             {
-                **_plain(entry),
+                **{name: _plain(name, value) for name, value in dataclasses.asdict(entry).items()},
                 "answered": ends.get(entry.reservation) == "committed",
                 "called_off": ends.get(entry.reservation) == "voided",
             }
@@ -513,14 +499,19 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
     }
 
 
-_TEXTS = ("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition", "limits")
+_TEXTS = frozenset(
+    {
+        *("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition"),
+        *("limits", "found"),
+    }
+)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    """An entry with its JSON texts as values."""
-    fields = dataclasses.asdict(entry)
-    texts = {name: fields[name] for name in (*_TEXTS, "found")}
-    return fields | {name: json.loads(text) if text else None for name, text in texts.items()}
+def _plain(name: str, value: Any) -> Any:
+    """A field of an entry; a JSON text as what it says."""
+    if name not in _TEXTS:
+        return value
+    return json.loads(value) if value else None
 
 
 def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
@@ -528,14 +519,10 @@ def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
     from unacorda.ledger.pricing import odometer, reprice
 
     found = reprice(book, name, delta=delta)
-    reading: float | None = None
+    prices = {"delta": float(found.delta), "fixed_epsilon": found.fixed, "odometer_epsilon": None}
     with contextlib.suppress(InvalidParameter):  # an account in Renyi DP, or a delta too small
-        reading = odometer(book, name, delta=delta).epsilon
-    return {
-        "delta": float(found.delta),
-        "fixed_epsilon": found.fixed,
-        "odometer_epsilon": reading,
-    }
+        prices["odometer_epsilon"] = odometer(book, name, delta=delta).epsilon
+    return prices
 
 
 def _print(said: dict[str, Any]) -> None:
@@ -550,10 +537,13 @@ def _print(said: dict[str, Any]) -> None:
     )
     if said["verified"] is not None:
         render.line(f"verified: {said['verified']} entries chain and add up")
-    again = said.get("repriced")
-    if again is not None:
+    if "repriced" in said:
+        again = said["repriced"]
         at = f"at delta {again['delta']:g}"
-        fixed, reading = (_number(again[f"{name}_epsilon"]) for name in ("fixed", "odometer"))
+        fixed, reading = (
+            "unknown" if epsilon is None else render.rounded(epsilon, up=True, digits=6)
+            for epsilon in (again["fixed_epsilon"], again["odometer_epsilon"])
+        )
         render.line(f"repriced: epsilon {fixed} {at}, with noise settled before the first answer")
         render.line(f"odometer: epsilon {reading} {at}, however it was chosen")
     for name, part in said["sub_accounts"].items():
@@ -565,29 +555,25 @@ def _print(said: dict[str, Any]) -> None:
         for key, spent in split["spent"].items():
             limit = _short(split["limit"])
             render.line(escape(f"  part {key}: spent {_short(spent)} of {limit}"))
-    questions = [entry for entry in said["entries"] if entry["state"] == "reserved"]
-    if not questions:
+    rows = tuple(_row(entry) for entry in said["entries"] if entry["state"] == "reserved")
+    if not rows:
         render.line("No questions yet.")
         return
     render.line()
     heads = ("entry", "time (UTC)", "answered", "cost", "limits", "analyst", "purpose")
-    rows = tuple(map(_row, questions))
     render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
     from unacorda.privacy.guarantees import guarantee_from_json
 
-    cost = guarantee_from_json(json.dumps(entry["charge"]))
     limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
     cells = (
         str(entry["sequence"]),
         _minute(entry["time"]),
         "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
-        _short(str(cost)),
-        limits or "-",
-        entry["analyst"] or "-",
-        entry["purpose"] or "-",
+        _short(str(guarantee_from_json(json.dumps(entry["charge"])))),
+        *(text or "-" for text in (limits, entry["analyst"], entry["purpose"])),
     )
     return tuple(map(escape, cells))
 
@@ -609,11 +595,6 @@ def _protected(terms: dict[str, Any]) -> str | None:
 
 def _listed(ids: Any) -> str:
     return ", ".join(repr(one) for one in ids)
-
-
-def _number(epsilon: float | None) -> str:
-    """An upper bound in six digits, rounded up."""
-    return "unknown" if epsilon is None else render.rounded(epsilon, up=True, digits=6)
 
 
 def _minute(time: str) -> str:

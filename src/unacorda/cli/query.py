@@ -15,7 +15,7 @@ import click
 from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
-from unacorda.cli.ledger import AccountOptions, account, accounts, opened
+from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import SEARCH_SHARE, Price
 from unacorda.cli.question import CommandQuestion, DataFile, data
@@ -149,7 +149,7 @@ def query(
     explain: bool,
     assuming: str | None,
     errors: Sequence[str],
-    account: AccountOptions,
+    account: PayingAccount | None,
     output: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -158,7 +158,7 @@ def query(
     """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
     wanted = _standard_errors(errors)
     if wanted is not None:
-        alone = not (price.main or explain or account.ledger or output)
+        alone = not (price.main or explain or account or output)
         expected = "it without a budget, --explain, --ledger and --output"
         demand(alone, "--error", list(errors), expected=expected)
         expected = "a number with --error, which reads no data and so finds none"
@@ -186,13 +186,13 @@ def query(
     if output is not None:
         check_target(output, "table", overwrite=overwrite)
     release = _answered(question, account)
-    if account.ledger is None:
+    if account is None:
         render.notice(UNKEPT.format(asked="answer"))
     kept = output is not None and stored(release, output)
     if as_json:
         render.line(release.to_json())
     elif not kept:
-        _print_release(release, account=account.name)
+        _print_release(release, account)
     return None if kept or output is None else ExitCode.FAILED
 
 
@@ -237,29 +237,29 @@ def _print_free(question: CommandQuestion) -> None:
     render.line(f"{read} was read and nothing was spent.")
 
 
-def _explain(question: CommandQuestion, account: AccountOptions, *, as_json: bool) -> None:
+def _explain(question: CommandQuestion, account: PayingAccount | None, *, as_json: bool) -> None:
     """Explain, under the account's terms where there is one; make none."""
     wanted = question
     if wanted.searches:
         question = wanted.unsearched
-    known = accounts(account.ledger) if account.ledger is not None else ()
-    has_account = account.dataset in known
+    known = () if account is None else accounts(account.ledger)
     with contextlib.ExitStack() as stack:
-        if has_account:
-            book = stack.enter_context(opened(str(account.ledger), must_exist=True))
+        if account is not None and account.dataset in known:
+            book = stack.enter_context(opened(account.ledger, must_exist=True))
             terms = account.terms(book)
             if wanted.searches:
                 question = wanted.known(**terms) or question
             _note_search(wanted, question)
             session = stack.enter_context(question.session(**terms))
             session = account.below(session, book, opens=False)
+            has_account = True
         else:
-            if account.dataset is not None and account.budget is None:
+            budget = None if account is None else account.budget
+            if account is not None and budget is None:
                 render.notice(escape(no_account(account.dataset, known)))
             _note_search(wanted, question)
-            budget = account.budget or question.request
-            session = stack.enter_context(question.session(budget=budget))
-            has_account = account.budget is not None
+            session = stack.enter_context(question.session(budget=budget or question.request))
+            has_account = budget is not None
         explanation = question.explain(session)
     if as_json:
         render.as_json(explained(explanation, has_account=has_account))
@@ -291,21 +291,21 @@ def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     render.notice(escape(said))
 
 
-def _answered(question: CommandQuestion, account: AccountOptions) -> Release:
+def _answered(question: CommandQuestion, account: PayingAccount | None) -> Release:
     with render.working("Asking ..."), contextlib.ExitStack() as stack:
-        if account.ledger is None:
+        if account is None:
             if question.searches:
                 question = _found(question, budget=question.request)
             return question.answer(stack.enter_context(question.session(budget=question.request)))
         new = account.is_new()
         if new:
             account.check_limit()
-            question.rehearse(budget=account.budget, account=str(account.dataset))
+            question.rehearse(budget=account.budget, account=account.dataset)
         book = stack.enter_context(opened(account.ledger, must_exist=False))
-        terms = {**account.terms(book), **account.notes}
+        terms = account.terms(book)
         if question.searches:
             # Or a search would be paid for that is left without its question.
-            account.check_left(question.unsearched.request, book, new=new)
+            account.check_left(question.unsearched.request, None if new else book)
             question = _found(question, **terms)
         session = stack.enter_context(question.session(**terms))
         return question.answer(account.below(session, book))
@@ -319,12 +319,12 @@ def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
     return question
 
 
-def _print_release(release: Release, *, account: str | None) -> None:
+def _print_release(release: Release, account: PayingAccount | None) -> None:
     render.print_table(render.release_table(release))
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         render.line(render.wrapped(_MARGINS))
     if release.found is not None:
         render.line(render.wrapped(escape(f"{release.found.sentence}.")))
-    left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
+    left = "" if account is None else f"; {release.remaining} is left in account {account.name!r}"
     render.line(escape(f"Spent {release.charge}{left}."))
