@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +28,6 @@ from unacorda.query.expressions.quoting import escape
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.events import Event
-    from unacorda.privacy.guarantees import Guarantee
     from unacorda.privacy.neighbors import Neighbors
 
 __all__ = ["Drawn", "plot", "spending"]
@@ -40,6 +38,7 @@ _RATES = tuple(10 ** (-k / 3) for k in range(9, -1, -1))  # from 0.001 to 1
 _MOST_LINES = 100
 _GRID = 1 << 11
 _ENDS = ("", "_se", "_low", "_high")
+_PLAIN = {int, float, type(None)}
 _SEEN = 1e-4  # of the largest mass: what is smaller would not be seen
 
 HELP = f"""Draw what mechanisms cost, what was spent, a release, or an attack.
@@ -85,58 +84,66 @@ def _delta(description: str) -> params.Decorator:
     return params.option("--delta", params.DELTA, description)
 
 
-def _kind(description: str, *options: params.Decorator) -> params.Decorator:
-    """A kind of picture: a function that draws it, with the options that it takes."""
+def _kind(
+    description: str, *options: params.Decorator, of_events: bool = False
+) -> Callable[[Callable[..., Drawn]], Any]:
+    """A kind of picture: a function that draws it, named as it is, and the options that it takes.
+
+    of_events: it draws an event under its relation; the picture's title is the event's text.
+    """
+    target = params.option(
+        "--output",
+        params.FILE,
+        "The picture: .svg, .png or .pdf. It is written anew.",
+        required=True,
+    )
+    events = click.argument("events", metavar="EVENTS", help="What is drawn.")
+    every = [*((events, params.neighbors) if of_events else ()), *options, target]
+    every.append(params.flag("--json as_json", "Print what was drawn as JSON."))
 
     def decorate(draw: Callable[..., Drawn]) -> Any:
-        @functools.wraps(draw)
         def command(*, output: Path, as_json: bool, **given: Any) -> None:
-            _check_target(output)
+            known = output.suffix.lower() in _ENDINGS
+            expected = f"a name that ends with {', '.join(_ENDINGS)}"
+            demand(known, "--output", str(output), expected=expected)
+            there = output.parent.is_dir()
+            demand(there, "--output", str(output), expected="a folder that is there")
+            demand(not output.is_dir(), "--output", str(output), expected="a file, not a folder")
             require("matplotlib", extra="plots")
             with render.working("Drawing ...", quiet=as_json):
-                drawn = draw(**given)
-            _save(drawn, output)
+                drawn = _of_events(draw, **given) if of_events else draw(**given)
+            try:
+                drawn.axes.figure.savefig(output)
+            except OSError as error:
+                expected = f"a file that can be written: {error.strerror or 'it cannot be written'}"
+                raise InvalidParameter("--output", str(output), expected=expected) from None
             if as_json:
                 render.as_json({"output": str(output), **drawn.numbers})
             else:
                 render.line(f"Drawn: {escape(str(output))}")
 
-        target = params.option(
-            "--output",
-            params.FILE,
-            "The picture: .svg, .png or .pdf. It is written anew.",
-            required=True,
-        )
-        picture = params.flag("--json as_json", "Print what was drawn as JSON.")
-        for option in reversed([*options, target, picture]):
+        for option in reversed(every):
             option(command)
-        return plot.command(draw.__name__, help=description)(command)
+        plot.command(draw.__name__, help=description)(command)
+        return draw
 
     return decorate
 
 
-def _kind_of_events(description: str, *options: params.Decorator) -> params.Decorator:
-    """A kind that draws an event under its relation; the picture's title is the event's text."""
+def _of_events(
+    draw: Callable[..., Drawn], *, events: str, neighbors: Neighbors, **rest: Any
+) -> Drawn:
+    from unacorda.cli.events import read_event
 
-    def decorate(draw: Callable[..., Drawn]) -> Any:
-        @functools.wraps(draw)
-        def priced(*, events: str, neighbors: Neighbors, **rest: Any) -> Drawn:
-            from unacorda.cli.events import read_event
-
-            event: Event = read_event(events)
-            check_neighbors(event, neighbors)
-            drawn = draw(event, neighbors, **rest)
-            title = events if len(events) <= 60 else f"{events[:57]}..."
-            drawn.axes.set_title(title, fontsize=10)
-            return drawn
-
-        text = click.argument("events", metavar="EVENTS", help="What is drawn.")
-        return _kind(description, text, params.neighbors, *options)(priced)
-
-    return decorate
+    event: Event = read_event(events)
+    check_neighbors(event, neighbors)
+    drawn = draw(event, neighbors, **rest)
+    title = events if len(events) <= 60 else f"{events[:57]}..."
+    drawn.axes.set_title(title, fontsize=10)
+    return drawn
 
 
-@_kind_of_events(
+@_kind(
     "What an attacker misses, against their rate of false alarms.",
     params.option(
         "--scores",
@@ -146,6 +153,7 @@ def _kind_of_events(description: str, *options: params.Decorator) -> params.Deco
     params.option(
         "--confidence", params.CONFIDENCE, "Of what the scores rule out: 0.95 where it is left out."
     ),
+    of_events=True,
 )
 def tradeoff(
     event: Event, relation: Neighbors, *, scores: Path | None, confidence: Fraction | None
@@ -184,7 +192,7 @@ def tradeoff(
     return Drawn(axes, numbers)
 
 
-@_kind_of_events("Delta over epsilon.")
+@_kind("Delta over epsilon.", of_events=True)
 def profile(event: Event, relation: Neighbors) -> Drawn:
     """The privacy profile."""
     from unacorda import accounting, plots
@@ -203,7 +211,7 @@ def _check_loss(epsilon: float, *, delta: float, expected: str) -> None:
     demand(0 < epsilon < math.inf, "EVENTS", found, expected=expected)
 
 
-@_kind_of_events("The privacy loss distribution.", _delta("Marks the epsilon at this delta."))
+@_kind("The privacy loss distribution.", _delta("Marks the epsilon at this delta."), of_events=True)
 def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     """The losses of both directions."""
     from unacorda import accounting, plots
@@ -237,9 +245,10 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     return Drawn(axes, {**numbers, "epsilon": epsilon})
 
 
-@_kind_of_events(
+@_kind(
     "What Poisson samples of each event cost compared with their share, at --delta.",
     _delta("Above 0: where epsilons are compared."),
+    of_events=True,
 )
 def amplification(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
     """What Poisson samples cost compared with their share of what the whole costs."""
@@ -291,34 +300,27 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
     from unacorda import plots
     from unacorda.privacy.guarantees import guarantee_from_json
 
-    account = book.account(dataset)
-    spent = [(entry.time, guarantee_from_json(entry.spent)) for entry in book.entries(dataset)]
-    times = [_instant(account.opened), *(_instant(time) for time, _ in spent)]
-    last = max([*times, now])
-    limits = _numbers(account.budget)
+    account, entries = book.account(dataset), book.entries(dataset)
+    times = [
+        dt.datetime.fromisoformat(text) for text in (account.opened, *(e.time for e in entries))
+    ]
+    times = [time if time.tzinfo else time.replace(tzinfo=dt.UTC) for time in times]
+    times.append(max([*times, now]))
+    spent = [guarantee_from_json(entry.spent).additive for entry in entries]
+    # The numbers of a budget that add, by name.
+    kind = {"ZCDP": "rho", "GDP": "mu squared"}.get(type(account.budget).__name__, "epsilon")
     shares = {}
-    for place, (name, limit) in enumerate(limits.items()):
+    for place, (name, limit) in enumerate(
+        zip((kind, "delta"), account.budget.additive, strict=False)
+    ):
         if limit > 0:
-            sums = [0.0, *(float(own.additive[place] / limit) for _, own in spent)]
+            sums = [0.0, *(float(own[place] / limit) for own in spent)]
             shares[f"{name}, of {float(limit):.4g}"] = [*sums, sums[-1]]
     demand(shares, "--dataset", dataset, expected="an account with some budget")
-    axes = plots.budget([*times, last], shares, limit=1.0)
+    axes = plots.budget(times, shares, limit=1.0)
     axes.set_ylabel("share of the budget that is spent")
     axes.set_title(dataset)
-    numbers = {"time": [time.isoformat() for time in [*times, last]], "spent": shares}
-    return Drawn(axes, numbers)
-
-
-def _numbers(account: Guarantee) -> Mapping[str, Any]:
-    """The numbers of a budget that add, by name."""
-    kind = type(account).__name__
-    name = {"ZCDP": "rho", "GDP": "mu squared"}.get(kind, "epsilon")
-    return dict(zip((name, "delta"), account.additive, strict=False))
-
-
-def _instant(text: str) -> dt.datetime:
-    found = dt.datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+    return Drawn(axes, {"time": [time.isoformat() for time in times], "spent": shares})
 
 
 @_kind(
@@ -331,66 +333,56 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     from unacorda import plots
 
     with params.of_file(file):
-        rows = _rows(params.read_text("FILE", file))
-    first = list(rows[0])
-    answers = _answers(first)
+        rows, answers = _rows(params.read_text("FILE", file))
     listed = f"one of {', '.join(answers)}"
     named = column is not None or len(answers) == 1
     demand(named, "--column", None, expected=f"--column, {listed}")
     chosen = answers[0] if column is None else column
     demand(chosen in answers, "--column", chosen, expected=listed)
-    labels = [name for name in first if not any(_belongs(name, one) for one in answers)]
+    # What a line is of: the columns of no answer, then those of this one that are no number of it.
     of_it = [f"{chosen}{end}" for end in _ENDS]
-    labels += [name for name in first if _belongs(name, chosen) and name not in of_it]
-    values, lower, upper = (
-        [_number(row[name]) for row in rows] for name in (chosen, f"{chosen}_low", f"{chosen}_high")
-    )
+    labels = [name for name in rows[0] if not any(_belongs(name, one) for one in answers)]
+    labels += [name for name in rows[0] if _belongs(name, chosen) and name not in of_it]
     names = [", ".join("NULL" if row[n] is None else str(row[n]) for n in labels) for row in rows]
+    ends = {"values": chosen, "lower": f"{chosen}_low", "upper": f"{chosen}_high"}
+    numbers = {
+        end: [math.nan if row[name] is None else float(row[name]) for row in rows]
+        for end, name in ends.items()
+    }
     names = [name or chosen for name in names]
-    axes = plots.errors(names, values, lower, upper)
+    axes = plots.errors(names, *numbers.values())
     axes.set_xlabel(f"{chosen}, with the intervals of the release")
     axes.set_ylabel(", ".join(labels))
-    ends = {"values": values, "lower": lower, "upper": upper}
-    numbers = {
-        name: [None if math.isnan(one) else one for one in line] for name, line in ends.items()
+    known = {
+        end: [None if math.isnan(one) else one for one in line] for end, line in numbers.items()
     }
-    return Drawn(axes, {"names": names, **numbers})
+    return Drawn(axes, {"names": names, **known})
 
 
-def _rows(text: str) -> list[dict[str, Any]]:
-    expected = "one release as JSON, as unacorda query --output answer.json writes it"
+def _rows(text: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The lines of a release, and the columns whose errors are shown."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     rows = found.get("rows") if isinstance(found, dict) else None
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise InvalidParameter("FILE", text, expected=expected)
-    names = list(rows[0])
-    numbers = [f"{name}{end}" for name in _answers(names) for end in _ENDS]
-    for row in rows:
-        fits = numbers and list(row) == names and all(_is_plain(row[name]) for name in numbers)
-        demand(fits, "FILE", text, expected=expected)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        rows = []
+    names = list(rows[0]) if rows else []
+    answers = [name for name in names if all(f"{name}{end}" in names for end in _ENDS)]
+    numbers = [f"{name}{end}" for name in answers for end in _ENDS]
+    fits = numbers and all(
+        list(row) == names and all(type(row[name]) in _PLAIN for name in numbers) for row in rows
+    )
+    expected = "one release as JSON, as unacorda query --output answer.json writes it"
+    demand(fits, "FILE", text, expected=expected)
     few = len(rows) <= _MOST_LINES
     demand(few, "FILE", text, expected=f"a release of at most {_MOST_LINES} lines")
-    return rows
-
-
-def _answers(names: Sequence[str]) -> list[str]:
-    """The columns whose errors are shown."""
-    return [name for name in names if all(f"{name}{end}" in names for end in _ENDS)]
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return rows, answers
 
 
 def _belongs(name: str, answer: str) -> bool:
     return name == answer or name.startswith(f"{answer}_")
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 @_kind(
@@ -430,21 +422,3 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     name = f"scores: AUC {attack.auc:.3g}"
     axes = plots.roc({name: (alarms, hits)}, limits=limits, least=least)
     return Drawn(axes, {**numbers, "auc": attack.auc})
-
-
-def _check_target(output: Path) -> None:
-    """Raise InvalidParameter for a place where no picture can be."""
-    known = output.suffix.lower() in _ENDINGS
-    demand(known, "--output", str(output), expected=f"a name that ends with {', '.join(_ENDINGS)}")
-    demand(output.parent.is_dir(), "--output", str(output), expected="a folder that is there")
-    demand(not output.is_dir(), "--output", str(output), expected="a file, not a folder")
-
-
-def _save(drawn: Drawn, output: Path) -> None:
-    """Write the picture; InvalidParameter where the file may not be written."""
-    try:
-        drawn.axes.figure.savefig(output)
-    except OSError as error:
-        why = error.strerror or "it cannot be written"
-        expected = f"a file that can be written: {why}"
-        raise InvalidParameter("--output", str(output), expected=expected) from None
