@@ -43,7 +43,7 @@ def test_a_whole_select_in_parts() -> None:
         LIMIT 5;
     """
     found = read(text)
-    assert found.rows.table == "visits"
+    assert found.rows.scope.table == "visits"
     assert steps_of(found) == [
         "\"age\" >= 18 AND \"sex\" IN ('F', 'M')",
         'decade = FLOOR("age" / 10) * 10',
@@ -352,4 +352,4 @@ def test_every_part_can_be_parsed_again() -> None:
 
 def test_a_quoted_file_is_only_the_name_of_a_table() -> None:
     # The session looks the name up among its own tables; nothing is opened.
-    assert read("SELECT COUNT(*) FROM 'x.csv'").rows.table == "x.csv"
+    assert read("SELECT COUNT(*) FROM 'x.csv'").rows.scope.table == "x.csv"

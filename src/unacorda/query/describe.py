@@ -248,7 +248,7 @@ class _Look:
         }
         self._say(self.questions)
         return Description(
-            table=self.start.table,
+            table=self.start.scope.table,
             unit=str(self.session.unit),
             people=_first(numbers.answers["people"]),
             rows=_first(numbers.answers["rows"]),

@@ -312,7 +312,9 @@ class Admission:
         first = query.rows.tables[0].name
         if not self._owns(query.rows) or query.unit != self.unit.in_table(first):
             raise InvalidParameter(
-                argument, query.table, expected="a question begun with this session's table(...)"
+                argument,
+                query.scope.table,
+                expected="a question begun with this session's table(...)",
             )
         return query
 

@@ -42,7 +42,7 @@ from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
-from unacorda.query.plan.relation import Group, How, Relation, Step
+from unacorda.query.plan.relation import Group, How, Relation
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit
@@ -115,19 +115,9 @@ class Query:
         return ".".join(parts)
 
     @property
-    def table(self) -> str:
-        """What the rows are of, for messages: the table's name."""
-        return self.rows.scope.table
-
-    @property
     def scope(self) -> TableSchema:
         """What names mean after all steps."""
         return self.rows.scope
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What is done to the rows."""
-        return self.rows.steps
 
     def where(self, condition: str) -> Query:
         """Keep the rows for which a row-wise SQL condition is true (NULL is not true).

@@ -73,14 +73,10 @@ class Fingerprint:
         """The fingerprint of a file that is there; SourceUnreadable if it is not."""
         try:
             found = os.stat(path)
+            size, modified, inode = found.st_size, found.st_mtime_ns, found.st_ino
             if stat.S_ISREG(found.st_mode):  # opening a pipe would wait for its writer
                 with open(path, "rb"):
-                    return Fingerprint(
-                        path=path,
-                        size=found.st_size,
-                        modified=found.st_mtime_ns,
-                        inode=found.st_ino,
-                    )
+                    return Fingerprint(path=path, size=size, modified=modified, inode=inode)
             reason = "it is no regular file"
         except (OSError, ValueError) as error:  # ValueError: U+0000 in the name
             reason = getattr(error, "strerror", None) or "it cannot be opened"
@@ -163,19 +159,16 @@ def locate(name: str, source: object) -> Opened:
         source = os.fspath(source)
     if isinstance(source, str):
         return _from_text(name, source)
-    if (
-        isinstance(source, list | tuple)
-        and source
-        and all(isinstance(path, str | os.PathLike) for path in source)
-    ):
-        return _parquet([os.fspath(path) for path in source])
+    listed = source if isinstance(source, list | tuple) else ()
+    if listed and all(isinstance(path, str | os.PathLike) for path in listed):
+        return _parquet(map(os.fspath, listed))
     kind = _kind(source)
-    if kind in _FRAMES - {"polars.LazyFrame"}:
-        return Frame(value=source)
     if kind == "polars.LazyFrame":
         return _computed(name, source.collect)  # type: ignore[attr-defined]  # known by its name
     if kind.startswith("ibis."):
         return _computed(name, source.to_pyarrow)  # type: ignore[attr-defined]  # executed once
+    if kind in _FRAMES:
+        return Frame(value=source)
     raise InvalidParameter(
         f"tables[{name!r}]",
         type(source),

@@ -562,7 +562,7 @@ class _Sources:
                 reason = f"two columns of a sub-select are named {shown[:60]!r}"
                 raise self.fault(reason, "Name them apart with AS.", projection)
             if not isinstance(meant, Name):
-                if source.query is not None and len(source.query.steps) >= _MOST_STEPS:
+                if source.query is not None and len(source.query.rows.steps) >= _MOST_STEPS:
                     reason = f"it takes more than {_MOST_STEPS} steps"
                     raise self.fault(reason, "Derive fewer columns.", tree)
                 label = free_name(shown, source.taken)

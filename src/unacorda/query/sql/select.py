@@ -482,6 +482,7 @@ def build_query(
 
 def _check(item: Item, query: Query, *, alone: bool) -> None:
     """Raise what is wrong with one aggregate, in the words of SQL; alone: it is the only one."""
+    kind, rest = InvalidParameter, dict[str, Any]()
     try:
         lines = item.aggregate.bound_to(query.scope).lines
     except MissingBound as error:
@@ -489,40 +490,32 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
         place = next((n for n, text in enumerate(texts) if plain(text) == error.column), 0)
         names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', " ".join(texts[place:])))
         declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
-        column = plain(texts[place])
-        found: InvalidParameter = MissingBound(
-            "SELECT",
-            texts[place],
-            expected=f"public bounds for {column!r}",
-            column=column,
-            hint=f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)",
-        )
-        if not names:
-            expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
-            found = InvalidParameter("SELECT", texts[place], expected=expected)
+        value, column = texts[place], plain(texts[place])
+        expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
+        if names:
+            kind, expected = MissingBound, f"public bounds for {column!r}"
+            hint = f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            rest = {"column": column, "hint": hint}
     except InvalidParameter as error:
         if item.name != "approx_top_k" or error.argument != "values":
             raise
-        column = item.arguments[1]
-        found = InvalidParameter(
-            "SELECT",
-            column,
-            expected="a column of public values",
-            lacks="keys",
-            column=column,
-            hint=f"declare columns={{{column!r}: unacorda.Categories([...])}}. Where no "
-            "list of them is public, GROUP BY it with unacorda.private_keys()",
+        value, expected = item.arguments[1], "a column of public values"
+        hint = (
+            f"declare columns={{{value!r}: unacorda.Categories([...])}}. Where no list of them is "
+            "public, GROUP BY it with unacorda.private_keys()"
         )
+        rest = {"lacks": "keys", "column": value, "hint": hint}
     else:
         if lines == 1 or alone:
             return
-        found = InvalidParameter(
-            "SELECT",
+        value, expected = (
             item.alias,
-            expected="no other aggregate beside one that makes several lines: ask for the "
-            "others in a SELECT of their own",
+            (
+                "no other aggregate beside one that makes several lines: ask for the others in a "
+                "SELECT of their own"
+            ),
         )
-    raise found
+    raise kind("SELECT", value, expected=expected, **rest)
 
 
 @contextlib.contextmanager
