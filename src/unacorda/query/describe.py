@@ -11,11 +11,12 @@ questions are chosen by the answers to earlier ones; the charges add up (adaptiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, Protocol
 
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import WIDEST, find_bounds
@@ -38,14 +39,11 @@ from unacorda.query.results.description import (
     shown,
 )
 from unacorda.query.results.release import Release
-from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
+from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Unit
 
-__all__ = [
-    "Progress",
-    "describe",
-]
+__all__ = ["Progress", "describe"]
 
 Progress = Callable[[int, int], None]
 """Called with (questions asked, questions in all): both functions of released numbers."""
@@ -53,7 +51,6 @@ Progress = Callable[[int, int], None]
 QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
 CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
 _VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
-_NOTHING = Fraction(0)
 _CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
 _READ: Mapping[Read, Kind] = {
     Read.NUMBER: "number",
@@ -63,8 +60,6 @@ _READ: Mapping[Read, Kind] = {
     Read.DATE: "date",
     Read.TIMESTAMP: "date",
 }
-_Ranges = Mapping[str, tuple[float, float]]
-"""By column its bounds, declared or found."""
 _DECLARED: Mapping[type[Fact], Kind] = {
     Bounds: "number",
     Categories: "category",
@@ -72,6 +67,7 @@ _DECLARED: Mapping[type[Fact], Kind] = {
     Text: "text",
 }
 _DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
+_WIDEST: Mapping[Kind, tuple[float, float]] = {"number": WIDEST, "date": _DAY_RANGE}
 _MOST_CATEGORIES = 200
 _MOST_SHOWN = 15  # values of a column of text
 _NO_KEYS = (
@@ -99,33 +95,33 @@ class _Asks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column as it is asked about. sql: its expression as a number, a boolean or text.
+    """A column as it is asked about.
 
-    whole: whether its type holds whole numbers alone.
+    place: in the table; whole: whether its type holds whole numbers alone; limits: its bounds,
+    declared or found, and until they are found the widest that there can be.
     """
 
     name: str
-    kind: Kind | None  # None: to be voted on
+    place: int
     source: Literal["declared", "type", "vote"]
-    fact: Fact | None
-    whole: bool
+    fact: Fact | None = None
+    whole: bool = False
+    kind: Kind | None = None  # None: to be voted on
+    limits: tuple[float, float] | None = None
+
+    def of_kind(self, kind: Kind) -> _Column:
+        limits = _WIDEST.get(kind)
+        if isinstance(self.fact, Bounds):
+            limits = self.fact.lower, self.fact.upper
+        return replace(self, kind=kind, limits=limits)
 
     @property
     def quoted(self) -> str:
         return identifier(self.name)
 
     @property
-    def needs_range(self) -> bool:
-        return self.kind in {"number", "date"} and not isinstance(self.fact, Bounds)
-
-    @property
-    def range(self) -> tuple[float, float] | None:
-        """Its bounds, where they are to be found the widest that there can be."""
-        if isinstance(self.fact, Bounds):
-            return self.fact.lower, self.fact.upper
-        if not self.needs_range:
-            return None
-        return _DAY_RANGE if self.kind == "date" else WIDEST
+    def searched(self) -> bool:
+        return self.limits is not None and not isinstance(self.fact, Bounds)
 
     @property
     def sql(self) -> str:
@@ -141,12 +137,8 @@ class _Column:
                 return self.quoted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Picture:
-    """People by value, and those without one."""
-
-    bars: tuple[Bar, ...] = ()
-    missing: EstimateWithInterval | None = None
+_Picture = tuple[tuple[Bar, ...], EstimateWithInterval | None]
+"""People by value, and those without one."""
 
 
 def describe(
@@ -155,50 +147,37 @@ def describe(
     """Look at a table within a budget; raises as `Session.evaluate` does."""
     start = session.table(table)
     person = getattr(session.unit, "id", ())  # the column that names a person is not described
-    columns = [_column(name, start.scope) for name in start.scope.leaves if name not in person]
-    if not columns:
-        raise InvalidParameter("table", table, expected="a table with columns beside the person's")
+    names = [name for name in start.scope.leaves if name not in person]
+    demand(names, "table", table, expected="a table with columns beside the person's")
+    columns = [_column(name, place, start.scope) for place, name in enumerate(names)]
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
     look.check()
-    description = look.whole()
-    # Not by what the account holds less: others may spend from it meanwhile.
-    first, *others = (release.charge for release in look.releases.values())
-    return replace(description, spent=sum(others, start=first), searches=dict(session.searches))
+    return look.whole()
 
 
-def _column(name: str, scope: TableSchema) -> _Column:
+def _column(name: str, place: int, scope: TableSchema) -> _Column:
     fact, leaves = scope.facts.get(name), scope.leaves[name]
     whole = len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
     if fact is not None:
-        kind = _DECLARED[type(fact)]
-        return _Column(name=name, kind=kind, source="declared", fact=fact, whole=whole)
+        column = _Column(name=name, place=place, source="declared", fact=fact, whole=whole)
+        return column.of_kind(_DECLARED[type(fact)])
     if len(leaves) > 1:
-        return _Column(name=name, kind=None, source="vote", fact=None, whole=False)
+        return _Column(name=name, place=place, source="vote")
     read = _READ[leaves[0].column.kind] if leaves else "other"
-    return _Column(name=name, kind=read, source="type", fact=None, whole=whole)
+    return _Column(name=name, place=place, source="type", whole=whole).of_kind(read)
 
 
+@dataclass(slots=True, kw_only=True)
 class _Look:
-    """One look, question by question."""
+    """One look, question by question. rest: of the budget, what no step has taken yet."""
 
-    def __init__(
-        self,
-        *,
-        session: _Asks,
-        start: Query,
-        budget: Guarantee,
-        progress: Progress | None,
-        columns: list[_Column],
-    ) -> None:
-        self.session, self.start, self.budget, self.progress = session, start, budget, progress
-        self.columns = columns
-        self.deltas = getattr(budget, "delta", 0) > 0
-        self.asked = 0
-        self.questions = 2 + len(columns)
-        self.rest = Fraction(1)  # of the budget
-        self.remaining = session.remaining
-        self.reproducible = False
-        self.releases: dict[str, Release] = {}
+    session: _Asks
+    start: Query
+    budget: Guarantee
+    progress: Progress | None
+    columns: list[_Column]
+    rest: Fraction = Fraction(1)
+    releases: dict[str, Release] = field(default_factory=dict)
 
     def check(self) -> None:
         """InvalidParameter for a budget that a question could not be asked with; asks nothing.
@@ -220,236 +199,200 @@ class _Look:
         """The questions that there can be, each with its part of the budget."""
         if any(column.kind is None for column in self.columns):
             yield self._votes(), _VOTES
-        columns = [replace(one, kind=one.kind or "number") for one in self.columns]
-        if any(column.needs_range for column in columns):
-            yield self.start.agg(**_searches(columns)), _RANGES
-        ranges = {one.name: one.range for one in columns if one.range is not None}
-        yield self.start.agg(**_numbers(columns, ranges)), _NUMBERS
-        pictured = [one for one in columns if self._bars_wanted(one, ranges)]
+        columns = [one if one.kind else one.of_kind("number") for one in self.columns]
+        if any(column.searched for column in columns):
+            yield self._searches(columns), _RANGES
+        yield self._numbers(columns), _NUMBERS
+        pictured = [one for one in columns if self._is_pictured(one)]
         for column in pictured:
-            yield self._bars(column, ranges)[0], _PICTURES / len(pictured)
+            yield self._bars(column)[0], _PICTURES / len(pictured)
 
     def whole(self) -> Description:
         """Votes, ranges, numbers, pictures."""
         if any(column.kind is None for column in self.columns):
             self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
         # From here on it is known what there will be: what nothing needs goes to the others.
-        ranged = {column.name for column in self.columns if column.range is not None}
-        later = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
-        found = any(column.needs_range for column in self.columns)
-        ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + later) if found else None)
-        numbers = self._numbers(self._share(_NUMBERS, later=later), ranges)
-        whole = self._share(later) if later else None
-        pictured = [column for column in self.columns if self._bars_wanted(column, ranges)]
-        pictures = {
-            column.name: self._picture(column, ranges, whole * Fraction(1, len(pictured)))
-            for column in pictured
-            if whole is not None
-        }
-        self._say(self.questions)
+        pictured = [column.place for column in self.columns if self._is_pictured(column)]
+        later = _PICTURES if pictured else Fraction(0)
+        if any(column.searched for column in self.columns):
+            self._search(self._share(_RANGES, later=_NUMBERS + later))
+        share = self._share(_NUMBERS, later=later)
+        numbers = self._ask("numbers", self._numbers(self.columns), share).answers
+        pictures: dict[int, _Picture] = {}
+        if pictured:
+            each = self._share(_PICTURES, later=Fraction(0)) * Fraction(1, len(pictured))
+            pictures = {n: self._picture(self.columns[n], each) for n in pictured}
+        if self.progress is not None:
+            self.progress(self._questions, self._questions)
+        # Not by what the account holds less: others may spend from it meanwhile.
+        first, *others = (release.charge for release in self.releases.values())
+        last = next(reversed(self.releases.values()))
         return Description(
             table=self.start.scope.table,
             unit=str(self.session.unit),
-            people=_first(numbers.answers["people"]),
-            rows=_first(numbers.answers["rows"]),
+            people=_estimates(numbers["people"])[0],
+            rows=_estimates(numbers["rows"])[0],
             columns=tuple(
-                self._look(place, ranges, numbers, pictures) for place in range(len(self.columns))
+                self._look(column, numbers, *pictures.get(column.place, ((), None)))
+                for column in self.columns
             ),
             request=self.budget,
-            spent=self.budget,
-            remaining=self.remaining,
-            reproducible=self.reproducible,
+            spent=sum(others, start=first),
+            remaining=last.remaining,
+            reproducible=last.reproducible,
             releases=self.releases,
+            searches=dict(self.session.searches),
         )
 
-    def _share(self, part: Fraction, *, later: Fraction = _NOTHING) -> Guarantee:
+    def _share(self, part: Fraction, *, later: Fraction) -> Guarantee:
         """What is left, split by the parts of this step and of the later ones."""
         share = self.rest * part / (part + later)
         self.rest -= share
         return self.budget * share
 
+    @property
+    def _questions(self) -> int:
+        return 2 + len(self.columns)
+
+    @property
+    def _finds_text(self) -> bool:
+        return getattr(self.budget, "delta", 0) > 0
+
     def _ask(self, about: str, query: Query, budget: Guarantee) -> Release:
         release = self.session.evaluate(query, budget=budget)
-        self.remaining, self.reproducible = release.remaining, release.reproducible
         self.releases[about] = release
-        self._say(self.asked + 1)
-        return release
-
-    def _say(self, asked: int) -> None:
-        self.asked = min(asked, self.questions)
         if self.progress is not None:
-            self.progress(self.asked, self.questions)
+            self.progress(min(len(self.releases), self._questions), self._questions)
+        return release
 
     def _votes(self) -> Query:
         """How many people have values of each kind, in the undeclared columns of text."""
         asked: dict[str, Aggregate] = {}
-        for place, column in enumerate(self.columns):
+        for column in self.columns:
             if column.kind is None:
-                asked[f"present{place}"] = count_people(column.quoted)
+                asked[f"present{column.place}"] = count_people(column.quoted)
                 for kind, sql in _CANDIDATES.items():
                     text = f"TRY_CAST({column.quoted} AS {sql})"
-                    asked[f"{kind}{place}"] = count_people(text)
+                    asked[f"{kind}{column.place}"] = count_people(text)
         return self.start.agg(**asked)
 
     def _vote(self, budget: Guarantee) -> None:
         """Decide by people what the undeclared columns of text hold."""
         answers = self._ask("votes", self._votes(), budget).answers
-        for place, column in enumerate(self.columns):
+        for n, column in enumerate(self.columns):
             if column.kind is None:
-                enough = max(CONVERTS * answers[f"present{place}"].values[0], 1)
+                enough = max(CONVERTS * answers[f"present{n}"].values[0], 1)
                 # Numbers first: 0 and 1 convert to booleans too.
-                winners = [k for k in _CANDIDATES if answers[f"{k}{place}"].values[0] >= enough]
-                self.columns[place] = replace(column, kind=winners[0] if winners else "text")
+                winners = [k for k in _CANDIDATES if answers[f"{k}{n}"].values[0] >= enough]
+                self.columns[n] = column.of_kind(winners[0] if winners else "text")
 
-    def _ranges(self, budget: Guarantee | None) -> _Ranges:
-        known = {one.name: one.range for one in self.columns if one.range is not None}
-        if budget is None:
-            return known
-        query = self.start.agg(**_searches(self.columns))
-        answers = self._ask("ranges", query, budget).answers
-        for place, column in enumerate(self.columns):
-            if column.needs_range:
-                ((low, high),) = answers[f"range{place}"].intervals
+    def _searches(self, columns: Sequence[_Column]) -> Query:
+        """The searches for ranges that are not declared."""
+        searched = [column for column in columns if column.searched]
+        return self.start.agg(**{f"range{one.place}": find_bounds(one.sql) for one in searched})
+
+    def _search(self, budget: Guarantee) -> None:
+        answers = self._ask("ranges", self._searches(self.columns), budget).answers
+        for n, column in enumerate(self.columns):
+            if column.searched:
+                ((low, high),) = answers[f"range{n}"].intervals
                 if column.kind == "date":
                     low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
                     low, high = (low, high) if low < high else _DAY_RANGE
-                known[column.name] = (low, high)
-        return known
+                self.columns[n] = replace(column, limits=(low, high))
 
-    def _numbers(self, budget: Guarantee, ranges: _Ranges) -> Release:
-        return self._ask("numbers", self.start.agg(**_numbers(self.columns, ranges)), budget)
+    def _numbers(self, columns: Sequence[_Column]) -> Query:
+        """Counts of all columns, means and quantiles of those with a range."""
+        asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
+        for column in columns:
+            n, sql = column.place, column.sql
+            if column.kind != "other":
+                asked[f"present{n}"] = count_people(sql)
+            if column.limits is not None:
+                asked[f"mean{n}"] = mean(sql, *column.limits, weight=2)
+                asked[f"q{n}"] = quantiles(sql, QUANTILES, *column.limits, weight=4)
+        return self.start.agg(**asked)
 
-    def _bars_wanted(self, column: _Column, ranges: Container[str]) -> bool:
+    def _is_pictured(self, column: _Column) -> bool:
         if isinstance(column.fact, Categories):
             return len(column.fact.values) <= _MOST_CATEGORIES
         if column.kind == "text":
-            return self.deltas
-        return column.name in ranges or column.kind == "boolean"
+            return self._finds_text
+        return column.limits is not None or column.kind == "boolean"
 
-    def _bars(self, column: _Column, ranges: _Ranges) -> tuple[Query, Sequence[str]]:
-        """The question for the picture of a column, and what to write beside its bars."""
-        query, name = self.start, column.name
-        if column.kind == "text":
-            return self._people_by(query, name, private_keys()), []
-        keys: Sequence[Key]
-        labels: Sequence[str]
+    def _bars(self, column: _Column) -> tuple[Query, Bins | None]:
+        """People by the values of a column, or by bins of its range."""
+        query, name, bins = self.start, column.name, None
+        keys: GivenKeys = private_keys()
         if isinstance(column.fact, Categories):
-            keys, labels = column.fact.values, [_label(key) for key in column.fact.values]
-        else:
-            value, name = column.sql, self._new_name()
-            keys, labels = [False, True], ["false", "true"]
-            if column.name in ranges:
-                low, high = ranges[column.name]
-                bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
-                keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
+            keys = [*(key for key in column.fact.values if key is not None), None]
+        elif column.kind != "text":
+            value, name, keys = column.sql, "value", [False, True, None]
+            while any(taken.casefold() == name for taken in self.start.scope.names):
+                name += "_"
+            if column.limits is not None:
+                date = column.kind == "date"
+                bins = Bins.of(*column.limits, whole=column.whole, date=date)
+                keys, value = [*range(len(bins.labels)), None], bins.place(value)
             query = query.derive(**{name: value})
-        shown = [*(key for key in keys if key is not None), None]
-        labels = [label for key, label in zip(keys, labels, strict=True) if key is not None]
-        return self._people_by(query, name, shown), labels
+        counted = "n"
+        while name in answer_columns(counted):
+            counted += "_"
+        return query.group_by(name, keys=keys).agg(**{counted: count_people()}), bins
 
-    def _picture(self, column: _Column, ranges: _Ranges, budget: Guarantee) -> _Picture:
-        query, labels = self._bars(column, ranges)
+    def _picture(self, column: _Column, budget: Guarantee) -> _Picture:
+        query, bins = self._bars(column)
         release = self._ask(f"picture of {column.name}", query, budget)
         (answer,) = release.answers.values()
-        if column.kind == "text":
-            return _values_of(release, answer)
-        *bars, missing = _bars_of([*labels, "missing"], answer)
-        return _Picture(bars=tuple(bars), missing=missing.count)
-
-    def _people_by(self, query: Query, group: str, keys: GivenKeys) -> Query:
-        """People by a column, counted under a name whose columns are not called as that one."""
-        name = "n"
-        while group in answer_columns(name):
-            name += "_"
-        return query.group_by(group, keys=keys).agg(**{name: count_people()})
-
-    def _new_name(self) -> str:
-        """A name that no column has, the person's own included."""
-        name = "value"
-        while any(column.casefold() == name for column in self.start.scope.names):
-            name += "_"
-        return name
+        found = dict(zip((key for (key,) in release.keys), _estimates(answer), strict=True))
+        missing = found.pop(None, None)  # None where too few lack a value to be found
+        bars = []
+        for key, people in found.items():
+            label = str(key).lower() if isinstance(key, bool) else str(key)
+            if bins is not None:
+                label = bins.labels[int(label)]
+            bars.append(Bar(label=label, count=people))
+        if column.kind == "text":  # the commonest of those that were found
+            bars = sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN]
+        return tuple(bars), missing
 
     def _look(
-        self, place: int, ranges: _Ranges, numbers: Release, pictures: Mapping[str, _Picture]
+        self,
+        column: _Column,
+        answers: Mapping[str, Answer],
+        bars: tuple[Bar, ...],
+        missing: EstimateWithInterval | None,
     ) -> ColumnLook:
-        column, answers = self.columns[place], numbers.answers
-        date, picture = column.kind == "date", pictures.get(column.name, _Picture())
+        n, kind = column.place, column.kind or "text"
+        notes = {"other": _NO_TYPE, "text": _FOUND if self._finds_text else _NO_KEYS}
         look = ColumnLook(
             name=column.name,
-            kind=column.kind or "text",
+            kind=kind,
             source=column.source,
-            bars=picture.bars,
-            missing=picture.missing,
+            present=None if kind == "other" else _estimates(answers[f"present{n}"])[0],
+            bars=bars,
+            missing=missing,
+            note=notes.get(kind, ""),
         )
-        if column.kind == "other":
-            return replace(look, note=_NO_TYPE)
-        look = replace(look, present=_first(answers[f"present{place}"]))
-        if column.kind == "text":
-            return replace(look, note=_FOUND if self.deltas else _NO_KEYS)
-        if column.name not in ranges:
+        if column.limits is None:
             return look
-        low, high = ranges[column.name]
-        middle = _first(answers[f"mean{place}"])
-        percents = [f"{float(100 * q):g}" for q in QUANTILES]
-        drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
+        low, high = column.limits
+        date = kind == "date"
+        drawn = {}
+        for q in QUANTILES:
+            percent = f"{float(100 * q):g}"
+            value = answers[f"q{n}_{percent}"].values[0]
+            drawn[f"{percent}%"] = shown(value, date=date, width=high - low)
         return replace(
             look,
             range=(shown(low, date=date), shown(high, date=date)),
             limits=(low, high),
-            found=column.needs_range,
-            mean=None if date else middle,
-            quantiles={
-                share: shown(value, date=date, width=high - low) for share, value in drawn.items()
-            },
+            found=column.searched,
+            mean=None if date else _estimates(answers[f"mean{n}"])[0],
+            quantiles=drawn,
         )
 
 
-def _searches(columns: Sequence[_Column]) -> dict[str, Aggregate]:
-    """The searches for ranges that are not declared."""
-    return {
-        f"range{place}": find_bounds(column.sql)
-        for place, column in enumerate(columns)
-        if column.needs_range
-    }
-
-
-def _numbers(columns: Sequence[_Column], ranges: _Ranges) -> dict[str, Aggregate]:
-    """Counts of all columns, means and quantiles of those with a range."""
-    asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
-    for place, column in enumerate(columns):
-        if column.kind == "other":
-            continue
-        asked[f"present{place}"] = count_people(column.sql)
-        if column.name in ranges:
-            low, high = ranges[column.name]
-            asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
-            asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
-    return asked
-
-
-def _values_of(release: Release, answer: Answer) -> _Picture:
-    """The commonest values of a column of text, themselves found privately."""
-    keys = [key for (key,) in release.keys]
-    bars = dict(zip(keys, _bars_of(list(map(_label, keys)), answer), strict=True))
-    missing = bars.pop(None, None)  # None where too few lack a value to be found
-    return _Picture(
-        bars=tuple(sorted(bars.values(), key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
-        missing=None if missing is None else missing.count,
-    )
-
-
-def _first(answer: Answer) -> EstimateWithInterval:
-    return EstimateWithInterval(value=answer.values[0], low=answer.lower[0], high=answer.upper[0])
-
-
-def _bars_of(labels: Sequence[str], answer: Answer) -> tuple[Bar, ...]:
-    ends = zip(labels, answer.values, answer.lower, answer.upper, strict=True)
-    return tuple(
-        Bar(label=label, count=EstimateWithInterval(value=value, low=low, high=high))
-        for label, value, low, high in ends
-    )
-
-
-def _label(key: Key) -> str:
-    return "NULL" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
+def _estimates(answer: Answer) -> list[EstimateWithInterval]:
+    lines = zip(answer.values, answer.lower, answer.upper, strict=True)
+    return [EstimateWithInterval(value=value, low=low, high=high) for value, low, high in lines]

@@ -13,7 +13,7 @@ import html
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,16 +57,15 @@ class Bins:
         >>> Bins.of(0, 40, whole=False, date=False).labels[:2]
         ('0 to 2', '2 to 4')
         """
-        first, last = math.ceil(low), math.floor(high)
-        count = last - first + 1
+        least, last = math.ceil(low), math.floor(high)
+        count = last - least + 1
         if (whole or date) and 1 <= count <= _WHOLE:
             width = -(-count // _MOST)
-            starts = range(first, last + 1, width)
-            ends = [(start, min(start + width - 1, last)) for start in starts]
-            labels = tuple(_between(a, b, date=date) for a, b in ends)
-            return Bins(first=first, width=width, labels=labels)
+            starts = range(least, last + 1, width)
+            ends = ((start, min(start + width - 1, last)) for start in starts)
+            return Bins(first=least, width=width, labels=_ranges(ends, date=date))
         edges = [low + (high - low) * place / _MOST for place in range(_MOST + 1)]
-        labels = tuple(_between(a, b, date=date) for a, b in itertools.pairwise(edges))
+        labels = _ranges(itertools.pairwise(edges), date=date)
         return Bins(first=low, width=(high - low) / _MOST, labels=labels)
 
     def place(self, value: str) -> str:
@@ -88,9 +87,9 @@ def shown(value: float, *, date: bool, width: float = 0.0) -> str:
     return f"{value:,.{digits}f}" if digits < 10 else f"{value:.4g}"
 
 
-def _between(low: float, high: float, *, date: bool) -> str:
-    ends = dict.fromkeys(shown(end, date=date) for end in (low, high))
-    return " to ".join(ends)
+def _ranges(ends: Iterable[tuple[float, float]], *, date: bool) -> tuple[str, ...]:
+    both = ([shown(end, date=date) for end in pair] for pair in ends)
+    return tuple(" to ".join(dict.fromkeys(pair)) for pair in both)
 
 
 Kind = Literal["number", "date", "boolean", "category", "text", "other"]
@@ -358,9 +357,7 @@ def _section(column: ColumnLook) -> str:
         place = 0 if column.present is None else 1
         facts.insert(place, ("people with a missing value", _rounded(column.missing)))
     facts += [(f"{share} quantile", value) for share, value in column.quantiles.items()]
-    picture = ""
-    if column.bars:
-        picture = _chart(column) if column.range is None else _histogram(column)
+    picture = _picture(column) if column.bars else ""
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
@@ -368,72 +365,62 @@ def _section(column: ColumnLook) -> str:
     )
 
 
-def _top(bars: Sequence[Bar]) -> float:
-    highs = [bar.count.value if bar.count.high is None else bar.count.high for bar in bars]
-    return max([*highs, *(bar.count.value for bar in bars), 1.0])
-
-
-def _histogram(column: ColumnLook) -> str:
-    """Bars side by side over the range."""
-    assert column.range is not None
-    top, step = _top(column.bars), _WIDTH / len(column.bars)
+def _picture(column: ColumnLook) -> str:
+    """Bars with their intervals: side by side over a range, else one below the other by name."""
+    upright = column.range is not None
+    counts = [bar.count for bar in column.bars]
+    top = max([1.0, *(one.value for one in counts), *(one.high or 0.0 for one in counts)])
+    room = _HEIGHT if upright else _WIDTH - _NAMES - 90
+    step = _WIDTH / len(counts) if upright else _LINE
     parts = []
     for place, bar in enumerate(column.bars):
-        left, middle = place * step, (place + 0.5) * step
-        high = _HEIGHT * max(bar.count.value, 0.0) / top
-        parts.append(
-            f'<rect class="bar" x="{left + 1:.1f}" y="{_HEIGHT - high:.1f}" '
-            f'width="{step - 2:.1f}" height="{high:.1f}"><title>{_tooltip(bar)}</title></rect>'
+        start, middle = place * step, (place + 0.5) * step
+        shown = html.escape(_rounded(bar.count))
+        tip = f"<title>{html.escape(bar.label)}: {shown}</title></rect>"
+        size, *ends = (
+            room * max(end, 0.0) / top
+            for end in (bar.count.value, bar.count.low, bar.count.high)
+            if end is not None
         )
-        for low, up in _ends(bar, size=_HEIGHT, top=top):
-            parts.append(_whisker(middle, middle, _HEIGHT - low, _HEIGHT - up))
-    first, last = map(html.escape, column.range)
-    ends = (
-        f'<text x="0" y="{_HEIGHT + 16}">{first}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{last}</text>'
-    )
-    axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
-    return _svg(f"{column.name}: people by value", _HEIGHT + 22, [*parts, axis, ends])
-
-
-def _chart(column: ColumnLook) -> str:
-    """Bars one below the other, each with its name."""
-    top, room = _top(column.bars), _WIDTH - _NAMES - 90
-    parts = []
-    for place, bar in enumerate(column.bars):
-        y, wide = place * _LINE, room * max(bar.count.value, 0.0) / top
-        name = bar.label if len(bar.label) <= 26 else f"{bar.label[:25]}…"
+        if upright:
+            rectangle = start + 1, _HEIGHT - size, step - 2, size
+        else:
+            rectangle = _NAMES, start + 3, size, step - 6
+            name = bar.label if len(bar.label) <= 26 else f"{bar.label[:25]}…"
+            parts += [
+                _text(_NAMES - 8, start + 15, html.escape(name), end=True),
+                _text(_NAMES + room + 6, start + 15, shown),
+            ]
+        x, y, width, height = rectangle
         parts.append(
-            f'<text x="{_NAMES - 8}" y="{y + 15}" text-anchor="end">{html.escape(name)}</text>'
-            f'<rect class="bar" x="{_NAMES}" y="{y + 3}" width="{wide:.1f}" height="{_LINE - 6}">'
-            f"<title>{_tooltip(bar)}</title></rect>"
-            f'<text x="{_NAMES + room + 6}" y="{y + 15}">{html.escape(_rounded(bar.count))}</text>'
+            f'<rect class="bar" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+            f'height="{height:.1f}">{tip}'
         )
-        for low, up in _ends(bar, size=room, top=top):
-            middle = y + _LINE / 2
-            parts.append(_whisker(_NAMES + low, _NAMES + up, middle, middle))
-    title = f"{column.name}: people by value"
-    return _svg(title, _LINE * len(column.bars) + 4, parts)
-
-
-def _ends(bar: Bar, *, size: float, top: float) -> list[tuple[float, float]]:
-    """Where the interval of a bar begins and ends, where it has one; size: of the highest bar."""
-    low, high = bar.count.low, bar.count.high
-    if low is None or high is None:
-        return []
-    return [(size * max(low, 0.0) / top, size * max(high, 0.0) / top)]
-
-
-def _whisker(x1: float, x2: float, y1: float, y2: float) -> str:
-    return f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
-
-
-def _tooltip(bar: Bar) -> str:
-    return html.escape(f"{bar.label}: {_rounded(bar.count)}")
-
-
-def _svg(title: str, height: int, parts: Sequence[str]) -> str:
+        if len(ends) == 2:
+            low, high = ends
+            across = (middle, middle) if upright else (_NAMES + low, _NAMES + high)
+            down = (_HEIGHT - low, _HEIGHT - high) if upright else (middle, middle)
+            parts.append(_line("whisker", *across, *down))
+    height = _LINE * len(counts) + 4
+    if column.range is not None:
+        first, last = map(html.escape, column.range)
+        height = _HEIGHT + 22
+        parts += [
+            _line("axis", 0, _WIDTH, _HEIGHT, _HEIGHT),
+            _text(0, _HEIGHT + 16, first),
+            _text(_WIDTH, _HEIGHT + 16, last, end=True),
+        ]
+    title = html.escape(f"{column.name}: people by value", quote=True)
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
-        f'aria-label="{html.escape(title, quote=True)}">{"".join(parts)}</svg>'
+        f'aria-label="{title}">{"".join(parts)}</svg>'
     )
+
+
+def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, *, end: bool = False) -> str:
+    anchor = ' text-anchor="end"' if end else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{anchor}>{text}</text>'
