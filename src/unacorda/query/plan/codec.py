@@ -54,6 +54,7 @@ from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [
     "decode",
+    "decoded",
     "encode",
     "rows_of",
     "stated_rows",
@@ -127,6 +128,8 @@ def _arms(hint: Any) -> tuple[Any, ...]:
 def _read(plain: object, hint: Any, at: str) -> Any:
     """The value if it is of this single type, else _NO."""
     origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:  # as it stands
+        return plain
     if hint in _WORDS:
         return _read_plain(plain, hint)
     if hint in _GUARANTEES:
@@ -341,7 +344,7 @@ def rows_of(
         if "union" in stated:
             rows = united(left, right)
         else:
-            how, most, on, names = _decoded(
+            how, most, on, names = decoded(
                 stated["join"],
                 f"{at}.join",
                 how=How,
@@ -385,7 +388,7 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
         case {"derive": str(label), "as": str(text), **rest} if not rest:
             return rows.derive(label, text)
         case {"explode": str(text), **rest}:
-            into, separator, most = _decoded(rest, at, into=str, separator=str, most=int)
+            into, separator, most = decoded(rest, at, into=str, separator=str, most=int)
             same = text == identifier(into)
             column, into = into if same else text, None if same and into in rows.scope else into
             return rows.explode(column, separator=separator, most=most, into=into)
@@ -399,7 +402,7 @@ def _stepped(rows: Relation, step: Mapping[str, Any], *, at: str) -> Relation:
 
 
 def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Relation:
-    key, keys, most, salt = _decoded(
+    key, keys, most, salt = decoded(
         stated, at, key=Key, keys=tuple[Key, ...], max_parts=int, salt=str
     )
     checks.demand(_SALT.fullmatch(salt), f"{at}.salt", salt, expected="32 hex digits")
@@ -418,7 +421,7 @@ def _part(rows: Relation, label: str, stated: Mapping[str, Any], at: str) -> Rel
 
 
 def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -> Relation:
-    columns, how, on, most, names = _decoded(
+    columns, how, on, most, names = decoded(
         stated, at, columns=Any, how=How, on=_PAIRS, most=int, names=_NAMES
     )
     types, facts, ranges = _columns(columns, f"{at}.columns")
@@ -452,12 +455,9 @@ def _columns(
     return types, facts, ranges
 
 
-def _decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
+def decoded(stated: Any, at: str, **hints: Any) -> list[Any]:
     """The fields of an object that has these and no others, in this order; Any: as they stand."""
     whole = isinstance(stated, dict) and set(stated) == set(hints)
     expected = f"an object of {', '.join(sorted(hints))}"
     checks.demand(whole, at, "...", expected=expected)
-    return [
-        stated[name] if hint is Any else decode(stated[name], hint, at=f"{at}.{name}")
-        for name, hint in hints.items()
-    ]
+    return [decode(stated[name], hint, at=f"{at}.{name}") for name, hint in hints.items()]

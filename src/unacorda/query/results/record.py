@@ -33,6 +33,7 @@ from typing import Any, Literal
 from unacorda import checks
 from unacorda._version import __version__
 from unacorda.accounting.charges import charge
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError, WrongUnit
 from unacorda.ledger.entries import LIMITS, Account, Entry
 from unacorda.ledger.ledger import Ledger
@@ -40,7 +41,7 @@ from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.base import Aggregate, weight_of
 from unacorda.query.allocation import allocate_together, event_of
 from unacorda.query.noise.key_selection import PrivateKeys, private_keys
-from unacorda.query.plan.codec import decode, rows_of
+from unacorda.query.plan.codec import decode, decoded, rows_of
 from unacorda.query.plan.query import BatchPosition, Query, QueryBatch, weights_of
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Auto, Person, Unit
@@ -66,12 +67,21 @@ _MOST_RELEASES = 10_000
 _LONGEST = 300  # signs of a value in a detail
 _LEVELS = Literal["rollup", "cube"] | None
 _WEIGHTS = tuple[Fraction, ...] | Literal["overall"] | None
-_MOST_STEPS = 1_000
+_MOST_QUESTIONS = 1_000
 _DEEPEST = 100
+_OBJECT = Mapping[str, Any]
+_STATED: Mapping[str, Any] = {
+    "query": _OBJECT,
+    "digest": str,
+    "salt": str,
+    "event": _OBJECT,
+    "reproducible": bool,
+    "software": Mapping[str, str],
+    "batch": _OBJECT | None,
+}
+_DIGITS = {"digest": 64, "salt": 32}
 _EXPECTED = "the JSON text of a release, as Release.to_json() writes it"
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_SALT = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,24 +118,28 @@ def software() -> dict[str, str]:
 def _record(fields: object) -> ReleaseRecord:
     """What a release in a file states; InvalidParameter where it is none."""
     if not isinstance(fields, dict):
-        raise InvalidParameter("text", _short(fields), expected=_EXPECTED)
-    if fields.get("format") != FORMAT:
-        raise InvalidParameter(
-            "format",
-            _short(fields.get("format")),
-            expected=f"{FORMAT!r}: a file as Release.to_json() and unacorda query --output write",
-        )
-    return ReleaseRecord(
-        query=_of(fields, "query", dict),
-        digest=_matching(fields, "digest", _DIGEST),
-        salt=_matching(fields, "salt", _SALT),
-        event=_event(fields),
-        request=decode(_of(fields, "exact", dict).get("request"), Guarantee, at="exact.request"),
-        charge=decode(_of(fields, "exact", dict).get("charge"), Guarantee, at="exact.charge"),
-        reproducible=_of(fields, "reproducible", bool),
-        software=decode(fields.get("software"), Mapping[str, str], at="software"),
-        batch=None if fields.get("batch") is None else _of(fields, "batch", dict),
-    )
+        raise InvalidParameter("text", "...", expected=_EXPECTED)
+    form = fields.get("format")
+    expected = f"{FORMAT!r}: a file as Release.to_json() and unacorda query --output write"
+    demand(form == FORMAT, "format", form if isinstance(form, str) else "...", expected=expected)
+    stated = {name: decode(fields.get(name), hint, at=name) for name, hint in _STATED.items()}
+    exact = decode(fields.get("exact"), _OBJECT, at="exact")
+    for name in ("request", "charge"):
+        stated[name] = decode(exact.get(name), Guarantee, at=f"exact.{name}")
+    for name, digits in _DIGITS.items():
+        hex_digits = re.fullmatch(f"[0-9a-f]{{{digits}}}", stated[name])
+        demand(hex_digits, name, stated[name], expected="hex digits, in small letters")
+    expected = f"at most {_DEEPEST} layers"
+    demand(not _is_deeper(stated["event"], _DEEPEST), "event", "{...}", expected=expected)
+    return ReleaseRecord(**stated)
+
+
+def _is_deeper(value: Any, layers: int) -> bool:
+    """Whether objects and lists are nested in more layers; what is compared must not be."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return layers == 0 or any(_is_deeper(one, layers - 1) for one in inner)
 
 
 def _together_of(stated: Mapping[str, Any]) -> BatchPosition:
@@ -133,21 +147,20 @@ def _together_of(stated: Mapping[str, Any]) -> BatchPosition:
 
     Raises as `question_of` does.
     """
-    if set(stated) != {"place", "names", "weights", "questions"}:
-        raise InvalidParameter("batch", sorted(stated), expected="place, names, weights, questions")
-    names = decode(stated["names"], tuple[str, ...], at="batch.names")
-    weights = decode(stated["weights"], tuple[Fraction, ...], at="batch.weights")
-    number = decode(stated["place"], int, at="batch.place")
-    questions = _of(stated, "questions", list)
-    if not 0 <= number < len(questions) == len(names) == len(weights) <= _MOST_STEPS:
-        raise InvalidParameter("batch", "{...}", expected="a name and a weight for each question")
-    found = []
-    for place in range(len(questions)):
-        if type(questions[place]) is not dict:
-            raise InvalidParameter(f"batch.questions[{place}]", "...", expected="an object")
-        found.append(question_of(questions[place]))
+    number, names, weights, questions = decoded(
+        stated,
+        "batch",
+        place=int,
+        names=tuple[str, ...],
+        weights=tuple[Fraction, ...],
+        questions=tuple[_OBJECT, ...],
+    )
+    fits = 0 <= number < len(questions) == len(names) == len(weights) <= _MOST_QUESTIONS
+    demand(fits, "batch", "{...}", expected="a name and a weight for each question")
     together = QueryBatch(
-        names=names, queries=tuple(found), weights=weights_of(weights, names, listed=True)
+        names=names,
+        queries=tuple(map(question_of, questions)),
+        weights=weights_of(weights, names, listed=True),
     )
     return BatchPosition(together=together, number=number)
 
@@ -199,11 +212,7 @@ def _beside_private(
     groups: tuple[str, ...], keys: tuple[tuple[Key, ...], ...], stated: Any
 ) -> dict[str, Any]:
     """For each group its public keys, or how they are found."""
-    at = "query.private"
-    if not isinstance(stated, dict) or set(stated) != {"groups", "keys"}:
-        raise InvalidParameter(at, "...", expected="an object of groups and keys")
-    private = decode(stated["groups"], tuple[str, ...], at=f"{at}.groups")
-    how = decode(stated["keys"], PrivateKeys, at=f"{at}.keys")
+    private, how = decoded(stated, "query.private", groups=tuple[str, ...], keys=PrivateKeys)
     made = private_keys(weight=how.weight, delta=how.delta, max_groups=how.max_groups)
     public = [name for name in groups if name not in private]
     columns = zip(*keys, strict=True) if public else ()
@@ -221,14 +230,13 @@ def _searched(unit: Unit, search: Auto) -> Unit:
 
 def _parsed(text: str) -> dict[str, Any]:
     """The object that JSON text holds; InvalidParameter for other text, or a name twice."""
-    if not checks.is_text(text) or len(text) > _MOST_BYTES:
-        expected = f"{_EXPECTED}, at most {_MOST_BYTES:,} signs"
-        raise InvalidParameter("text", "...", expected=expected)
+    fits = checks.is_text(text) and len(text) <= _MOST_BYTES
+    demand(fits, "text", "...", expected=f"{_EXPECTED}, at most {_MOST_BYTES:,} signs")
     fields: object = None
     with contextlib.suppress(ValueError, RecursionError):  # a number of many digits: ValueError
         fields = json.loads(text, object_pairs_hook=_once)
     if not isinstance(fields, dict):
-        raise InvalidParameter("text", _short(text), expected=_EXPECTED)
+        raise InvalidParameter("text", text[:80], expected=_EXPECTED)
     return fields
 
 
@@ -238,41 +246,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name twice")
     return found
-
-
-def _of(fields: Mapping[str, Any], name: str, kind: type) -> Any:
-    """A field of this type."""
-    value = fields.get(name)
-    words = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
-    if type(value) is not kind:
-        raise InvalidParameter(name, _short(value), expected=words[kind])
-    return value
-
-
-def _event(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The event as it stands, of moderate depth; it is compared, and never taken for an event."""
-    event: dict[str, Any] = _of(fields, "event", dict)
-    layer: list[Any] = [event]
-    for _ in range(_DEEPEST):
-        inner = [one for one in layer if isinstance(one, dict | list)]
-        if not inner:
-            return event
-        layer = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
-    raise InvalidParameter("event", "{...}", expected=f"at most {_DEEPEST} layers")
-
-
-def _matching(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
-    value: str = _of(fields, name, str)
-    if not pattern.fullmatch(value):
-        raise InvalidParameter(name, _short(value), expected="hex digits, in small letters")
-    return value
-
-
-def _short(value: object) -> object:
-    """What a message can hold of a value."""
-    if isinstance(value, dict):
-        return "{...}"
-    return "[...]" if isinstance(value, list) else value[:80] if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,13 +331,12 @@ def verify_record(
     fields = _parsed(text)
     if fields.get("format") != SEVERAL:
         return Verification(checks=_checks(_record(fields), ledger, dataset))
-    given, searches = fields.get("releases"), fields.get("searches", {})
-    if not isinstance(given, dict) or not 1 <= len(given) <= _MOST_RELEASES:
-        expected = f"an object of 1 to {_MOST_RELEASES:,} releases"
-        raise InvalidParameter("releases", "...", expected=expected)
-    if not isinstance(searches, dict) or len(searches) > _MOST_RELEASES:
-        expected = f"an object of up to {_MOST_RELEASES:,} releases"
-        raise InvalidParameter("searches", "...", expected=expected)
+    given: Any = fields.get("releases")
+    searches: Any = fields.get("searches", {})
+    for field, some, least in (("releases", given, 1), ("searches", searches, 0)):
+        fits = isinstance(some, dict) and least <= len(some) <= _MOST_RELEASES
+        expected = f"an object of {least} to {_MOST_RELEASES:,} releases"
+        demand(fits, field, "...", expected=expected)
     checks: list[RecordCheck] = []
     known: dict[str, list[ReleaseRecord]] = {}  # by salt
     charges: dict[str, list[Guarantee]] = {"before": [], "spent": []}  # of each salt once
