@@ -25,7 +25,8 @@ from fractions import Fraction
 
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
-from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
+from unacorda.checks import demand
+from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import Charge, Reservation, RowSearch, SearchBegun, Searched
 from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.events import Event
@@ -63,7 +64,6 @@ from unacorda.query.sql.select import build_query, parse_select
 
 __all__ = [
     "ExecutionContext",
-    "Request",
     "check_engine",
     "execute",
     "find_rows",
@@ -302,15 +302,6 @@ def _running(searched: Searched) -> bool:
     return abs(age.total_seconds()) < _WAIT_SECONDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a caller asked. selects: the SELECTs that some questions are; budget: to be spent."""
-
-    together: QueryBatch
-    selects: tuple[Select | None, ...]
-    budget: Guarantee
-
-
 def read_request(
     context: ExecutionContext,
     query: object,
@@ -321,11 +312,12 @@ def read_request(
     assuming: Assume | None,
     keys: GivenKeys,
     level_weights: GivenLevelWeights,
-) -> Request:
-    """One question or several, with the split that was asked for; nothing is read or spent.
+) -> tuple[QueryBatch, list[Select | None], Guarantee]:
+    """One question or several, the SELECTs that some are, and the budget to be spent on them.
 
-    Of several, a SELECT takes those of the keys that its GROUP BY names, and the level weights
-    where it has levels. Raises what is wrong with a question, naming it.
+    Nothing is read or spent. errors: the split is then one that reaches them. Of several, a SELECT
+    takes those of the keys that its GROUP BY names, and the level weights where it has levels.
+    Raises what is wrong with a question, naming it.
     """
     admission, account = context.admission, context.budget
     several = members_of(query) is not None
@@ -348,15 +340,14 @@ def read_request(
     if assuming is not None:
         check_assumption(assuming, *together.queries)
     if errors is not None:
-        if not together.single:
-            raise InvalidParameter("errors", errors, expected="one question: ask them one by one")
+        demand(together.single, "errors", errors, expected="one question: ask them one by one")
         (one,) = together.queries
         wanted = targets_of(errors, one, argument="errors")
         request_price(budget, account)  # refuses a budget of another unit
         assumed = assumed_of(one, assuming, account=account)
         one, budget = split_for(one, wanted, budget, assumed)
         together = dataclasses.replace(together, queries=(one,))
-    return Request(together=together, selects=tuple(selects), budget=budget)
+    return together, selects, budget
 
 
 def _check_taken(
@@ -364,15 +355,15 @@ def _check_taken(
 ) -> None:
     """Raise InvalidParameter for what stands beside questions none of which takes it."""
     built = ": a question that is built takes its own in group_by(...)"
-    if level_weights is not None and all(select.margins is None for select in selects):
-        expected = f"it beside a SELECT with GROUP BY ROLLUP(...) or CUBE(...){built}"
-        raise InvalidParameter("level_weights", level_weights, expected=expected)
+    expected = f"it beside a SELECT with GROUP BY ROLLUP(...) or CUBE(...){built}"
+    taken = level_weights is None or any(select.margins is not None for select in selects)
+    demand(taken, "level_weights", level_weights, expected=expected)
     names = {name for select in selects for name in select.group_names}
     if isinstance(keys, Mapping):
-        strange = [key for key in keys if key not in names]
+        strange = sorted(str(key) for key in keys if key not in names)
     else:
         strange = [] if keys is None or names else ["..."]
-    if strange:
-        known = f"columns of GROUP BY in a SELECT: {', '.join(sorted(names))}"
-        expected = known if names else f"them beside a SELECT with GROUP BY{built}"
-        raise InvalidParameter("keys", sorted(map(str, strange)), expected=expected)
+    expected = f"columns of GROUP BY in a SELECT: {', '.join(sorted(names))}"
+    if not names:
+        expected = f"them beside a SELECT with GROUP BY{built}"
+    demand(not strange, "keys", strange, expected=expected)

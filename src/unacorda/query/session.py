@@ -122,21 +122,15 @@ class Session:
         timeout: float | None = None,
     ) -> None:
         _check_tables(tables, public)
-        _check_options(unit, budget, columns, ledger, bits)
-        _check_notes(analyst=analyst, purpose=purpose)
+        self._notes = {"analyst": analyst, "purpose": purpose}
+        _check_options(unit, budget, columns, ledger, bits, **self._notes)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
         self._above: tuple[Session, ...] = ()  # those it came from
         self._bits = source_of(bits)
-        self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
-        self._engine: Engine = open_engine(
-            engine,
-            every,
-            timeout=check_timeout(timeout),
-            memory_limit=memory_limit,
-            threads=threads,
-        )
+        limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads}
+        self._engine: Engine = open_engine(engine, every, timeout=check_timeout(timeout), **limits)
         try:
             known = scopes_of(
                 self._engine.schema,
@@ -234,7 +228,7 @@ class Session:
         `Assume.from_table(...)` of a public table with these columns, on which the question is
         tried out with and without the limits on a person's rows. The rest as in `evaluate`.
         """
-        asked = read_request(
+        together, _, budget = read_request(
             self._context,
             query,
             budget,
@@ -244,7 +238,7 @@ class Session:
             keys=keys,
             level_weights=level_weights,
         )
-        priced = PricedBatch.of(asked.together, asked.budget, self._budget)
+        priced = PricedBatch.of(together, budget, self._budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming)
 
     @overload
@@ -296,9 +290,9 @@ class Session:
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
         stays spent, unless the engine had not been asked yet, which gives it back.
         """
-        if errors is None and assuming is not None:
-            raise InvalidParameter("assuming", assuming, expected="it beside errors=")
-        asked = read_request(
+        alone = errors is None and assuming is not None
+        checks.demand(not alone, "assuming", assuming, expected="it beside errors=")
+        together, selects, budget = read_request(
             self._context,
             query,
             budget,
@@ -308,12 +302,10 @@ class Session:
             keys=keys,
             level_weights=level_weights,
         )
-        together = asked.together
+        answered = self._answered(together, budget)
         releases = tuple(
             release if select is None else arranged(release, select)
-            for release, select in zip(
-                self._answered(together, asked.budget), asked.selects, strict=True
-            )
+            for release, select in zip(answered, selects, strict=True)
         )
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
 
@@ -342,10 +334,10 @@ class Session:
         make = budgets_of(kind, delta, account=self._budget)
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
-        asked = read_request(
+        together, _, _ = read_request(
             self._context, query, some, assuming=assuming, keys=keys, level_weights=level_weights
         )
-        (one,) = asked.together.queries
+        (one,) = together.queries
         assumed = assumed_of(one, assuming, account=self._budget)
         return least_budget(one, make, targets_of(error, one), assumed)
 
@@ -358,12 +350,8 @@ class Session:
         `session.table(...).agg(range=unacorda.find_bounds(column))`. Raises as `evaluate` does.
         """
         query = self._admission.begun(table)
-        if query.groups:
-            raise InvalidParameter(
-                "table",
-                query,
-                expected="no groups: .agg(range=unacorda.find_bounds(...)) takes them",
-            )
+        expected = "no groups: .agg(range=unacorda.find_bounds(...)) takes them"
+        checks.demand(not query.groups, "table", query, expected=expected)
         release = self.evaluate(query.agg(range=find_bounds(column)), budget=budget)
         return Bounds(*release.answers["range"].intervals[0])
 
@@ -471,11 +459,11 @@ class Session:
             name=name,
         )
         found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
-        ledger, unit = self._ledger, self.unit.in_part
         children = {}
         for key, starts in found.items():
             part = SplitPart(split=split.sequence, key=json.dumps(encode(key)))
-            children[key] = self._child(ledger.scoped(part=part), budget, unit=unit, _starts=starts)
+            ledger = self._ledger.scoped(part=part)
+            children[key] = self._child(ledger, budget, unit=self.unit.in_part, _starts=starts)
         return children
 
     def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
@@ -491,18 +479,13 @@ class Session:
             _check_limit(budget)
         ledger = self._ledger
         if not isinstance(ledger, Ledger):
-            raise InvalidParameter(
-                "name",
-                name,
-                expected="a session that is no part and no analyst's: begin with "
-                "session.for_analyst(...), which can be split",
-            )
+            expected = "a session that is no part and no analyst's: begin with "
+            expected += "session.for_analyst(...), which can be split"
+            raise InvalidParameter("name", name, expected=expected)
+        budget = budget or ledger.sub_accounts(self._dataset).get(name)
         if budget is None:
-            budget = ledger.sub_accounts(self._dataset).get(name)
-            if budget is None:
-                raise InvalidParameter(
-                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
-                )
+            expected = f"the limit of {name!r}, who has none yet"
+            raise InvalidParameter("budget", budget, expected=expected)
         ledger.open_sub_account(self._dataset, name, budget)
         notes = {**self._notes, "analyst": name}
         return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
@@ -570,15 +553,12 @@ def _check_tables(tables: object, public: object) -> None:
     """Raise InvalidParameter unless these are named sources, of which none has two names."""
     expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
     private = _names_of("tables", tables, expected=expected)
-    if not private:
-        raise InvalidParameter("tables", tables, expected=expected)
-    if public is None:
-        return
+    checks.demand(private, "tables", tables, expected=expected)
     expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
-    for name in _names_of("public", public, expected=expected):
-        if folded(name) in map(folded, private):
-            expected = "another name than a private table has (capitals do not tell names apart)"
-            raise InvalidParameter("public", name, expected=expected)
+    for name in () if public is None else _names_of("public", public, expected=expected):
+        expected = "another name than a private table has (capitals do not tell names apart)"
+        new = folded(name) not in map(folded, private)
+        checks.demand(new, "public", name, expected=expected)
 
 
 def _names_of(argument: str, tables: object, *, expected: str) -> list[str]:
@@ -586,57 +566,54 @@ def _names_of(argument: str, tables: object, *, expected: str) -> list[str]:
     if not isinstance(tables, Mapping):
         raise InvalidParameter(argument, tables, expected=expected)
     for name in tables:
-        if not checks.is_text(name) or "\x00" in name:
-            raise InvalidParameter(argument, name, expected=expected)
+        checks.demand(
+            checks.is_text(name) and "\x00" not in name, argument, name, expected=expected
+        )
     again = twin(tables)
-    if again is not None:
-        expected = "names of tables that differ by more than capitals"
-        raise InvalidParameter(argument, again, expected=expected)
+    expected = "names of tables that differ by more than capitals"
+    checks.demand(again is None, argument, again, expected=expected)
     return list(tables)
 
 
 def _check_options(
-    unit: object, budget: object, columns: object, ledger: object, bits: object
+    unit: object,
+    budget: object,
+    columns: object,
+    ledger: object,
+    bits: object,
+    **notes: str | None,
 ) -> None:
-    """Raise InvalidParameter for options of another type."""
-    if not isinstance(unit, Person | Row):
-        expected = "unacorda.Person('id column', max_rows=...) or unacorda.Row()"
-        raise InvalidParameter("unit", unit, expected=expected)
+    """Raise InvalidParameter for options of another type, and notes that no ledger can keep."""
+    expected = "unacorda.Person('id column', max_rows=...) or unacorda.Row()"
+    checks.demand(isinstance(unit, Person | Row), "unit", unit, expected=expected)
     if budget is not None:
         _check_limit(budget)
-    if columns is not None and not isinstance(columns, Mapping):
-        expected = "facts by column name, such as {'age': unacorda.Bounds(0, 120)}"
-        raise InvalidParameter("columns", columns, expected=expected)
-    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
-        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
-        raise InvalidParameter("ledger", shown(ledger), expected=expected)
+    expected = "facts by column name, such as {'age': unacorda.Bounds(0, 120)}"
+    declared = columns is None or isinstance(columns, Mapping)
+    checks.demand(declared, "columns", columns, expected=expected)
+    expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
+    kept = ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")
+    checks.demand(kept, "ledger", shown(ledger), expected=expected)
     source_of(bits)
+    for argument, note in notes.items():
+        fits = note is None or (checks.is_text(note) and encodable(note))
+        checks.demand(fits, argument, note, expected="text, or None")
 
 
 def _check_limit(budget: object) -> None:
     """Raise InvalidParameter for what limits nothing."""
-    if not isinstance(budget, Guarantee):
-        expected = "a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)"
-        raise InvalidParameter("budget", budget, expected=expected)
-
-
-def _check_notes(**notes: str | None) -> None:
-    """Raise InvalidParameter for notes that no ledger can keep."""
-    for argument, note in notes.items():
-        if note is not None and not (checks.is_text(note) and encodable(note)):
-            raise InvalidParameter(argument, note, expected="text, or None")
+    expected = "a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)"
+    checks.demand(isinstance(budget, Guarantee), "budget", budget, expected=expected)
 
 
 def _account_name(dataset: str | None, *, durable: bool) -> str:
     """The account's name in the ledger; InvalidParameter where there must be one and is none."""
-    if dataset is None and durable:
-        raise InvalidParameter(
-            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
-        )
     if dataset is None:
+        expected = "the account's name in the ledger, such as 'visits-2024'"
+        checks.demand(not durable, "dataset", dataset, expected=expected)
         return "session"
-    if not (checks.is_text(dataset) and dataset.strip() and encodable(dataset)):
-        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
+    named = checks.is_text(dataset) and dataset.strip() and encodable(dataset)
+    checks.demand(named, "dataset", dataset, expected="a name that is not empty")
     return dataset
 
 
