@@ -33,6 +33,7 @@ import numpy as np
 
 from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.sums import SumRequest
@@ -59,7 +60,6 @@ from unacorda.query.schema.units import Person
 
 __all__ = [
     "Answers",
-    "Asked",
     "FitRows",
     "Fits",
     "M",
@@ -154,36 +154,24 @@ def rows_of(
     Raises InvalidParameter for what is no number of its table, and for a weight whose public range
     says that it is more than 1.
     """
-    if not query.begun:
-        raise InvalidParameter(
-            "table", query, expected="a table's name, or a question without groups and aggregates"
-        )
-    if isinstance(features, str) or not list(features):
-        raise InvalidParameter("features", features, expected="a list of columns or expressions")
+    expected = "a table's name, or a question without groups and aggregates"
+    demand(query.begun, "table", query, expected=expected)
+    several = not isinstance(features, str) and list(features)
+    demand(several, "features", features, expected="a list of columns or expressions")
     found = [_number(one, query, argument="features") for one in features]
     found.append(_number(target, query, argument="target"))
-    weights = {} if weight is None else {weight: _weight(weight, query)}
+    weighed = None if weight is None else _number(weight, query, argument="weight")
+    if weighed is not None:
+        expected = "numbers within [0, 1], as more counts as 1: by the bounds of its columns it is "
+        expected += f"up to {weighed.upper:g}. Divide by that, or write 'least({weight}, 1)'"
+        demand(not 1 < weighed.upper < math.inf, "weight", weight, expected=expected)
     numbers = VectorSum(
-        columns=(*features, target, *weights),
+        columns=(*features, target, *filter(None, [weight])),
         norm=Fraction(1),
-        expressions=(*found, *weights.values()),
+        expressions=(*found, *filter(None, [weighed])),
     )
     asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
-    (weighed,) = weights.values() or (None,)
     return FitRows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
-
-
-def _weight(weight: str, query: Query) -> Expression:
-    """A weight, of which what is outside [0, 1] counts as its ends."""
-    found = _number(weight, query, argument="weight")
-    if 1 < found.upper < math.inf:
-        raise InvalidParameter(
-            "weight",
-            weight,
-            expected=f"numbers within [0, 1], as more counts as 1: by the bounds of its columns it "
-            f"is up to {found.upper:g}. Divide by that, or write 'least({weight}, 1)'",
-        )
-    return found
 
 
 def _number(column: str, query: Query, *, argument: str) -> Expression:
@@ -197,16 +185,12 @@ def _number(column: str, query: Query, *, argument: str) -> Expression:
         fault = error
     if fault is not None:
         raise fault.about(argument, column)
-    texts = sorted(set(_converted(query.rows, found.columns)))
+    texts = sorted(_converted(query.rows, found.columns))
     if texts:
-        named = texts[0]
-        raise InvalidParameter(
-            argument,
-            column,
-            expected=f"numbers: {named!r} holds text, for all that is public. Of numbers that are "
-            f"written as text, as in CSV, declare columns={{{named!r}: unacorda.Bounds(0, 100)}}, "
-            f"or write TRY_CAST({identifier(named)} AS DOUBLE)",
-        )
+        expected = f"numbers: {texts[0]!r} holds text, for all that is public. Of numbers that are "
+        expected += f"written as text, as in CSV, declare columns={{{texts[0]!r}: unacorda."
+        expected += f"Bounds(0, 100)}}, or write TRY_CAST({identifier(texts[0])} AS DOUBLE)"
+        raise InvalidParameter(argument, column, expected=expected)
     return found
 
 
@@ -241,38 +225,20 @@ class Purse:
         self.left = GDP.from_squared(self.left.mu_squared - budget.mu_squared)
 
 
-class Asked(Protocol):
-    """What answers a model, once an answer has been paid."""
-
-    def answers(
-        self,
-        relation: FitRelation,
-        columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[SumRequest],
-        counted: GDP | None,
-    ) -> Answers:
-        """The noisy number of rows, where it is asked for, then noisy sums: in one scan."""
-        ...
-
-    def kept(self, relation: FitRelation) -> FitRelation:
-        """The same rows, computed once where there is room for them."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyTable:
     """What a model asks. Nothing of it but noisy numbers and public facts."""
 
     rows: FitRows
     relation: FitRelation
-    asked: Asked
+    asked: _Rehearsal | _Scans
     purse: Purse
 
     @classmethod
-    def of(cls, rows: FitRows, asked: Asked, *, whole: GDP) -> NoisyTable:
+    def of(cls, asked: _Rehearsal | _Scans, *, whole: GDP) -> NoisyTable:
         """All of the rows, for the whole of a budget."""
-        relation = rows.relation()
-        return cls(rows=rows, relation=relation, asked=asked, purse=Purse(whole))
+        rows = asked.rows
+        return cls(rows=rows, relation=rows.relation(), asked=asked, purse=Purse(whole))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -312,7 +278,8 @@ class NoisyTable:
 
     def count(self, budget: GDP) -> tuple[float, float]:
         """How many rows have all numbers, features and target, and the deviation of the noise."""
-        ((values, noise),) = self._answered([], [], budget)
+        self.purse.pay(budget)
+        ((values, noise),) = self.asked.answers(self.relation, [], [], budget)
         return values[0], noise
 
     def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]) -> Answers:
@@ -321,7 +288,9 @@ class NoisyTable:
         columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
         there is one, and the names of the mappings before.
         """
-        return self._answered(columns, wishes, None)
+        for wish in wishes:
+            self.purse.pay(wish.budget)
+        return self.asked.answers(self.relation, columns, wishes, None)
 
     def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> NoisyTable:
         """The same rows with other columns, which alone are asked about from here on.
@@ -333,16 +302,6 @@ class NoisyTable:
             relation = relation.beside(mapping)
         kept = self.asked.kept(relation.only(names))
         return dataclasses.replace(self, relation=kept)
-
-    def _answered(
-        self,
-        columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[SumRequest],
-        counted: GDP | None,
-    ) -> Answers:
-        for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
-            self.purse.pay(budget)
-        return self.asked.answers(self.relation, columns, wishes, counted)
 
 
 _MADE_UP = 1e12
@@ -379,7 +338,7 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
     request_price(request, context.budget)  # refuses a budget of another unit
     admitted = context.admission.admit(rows.query, salt=salt)
     rehearsal = _Rehearsal(rows=rows, asked=admitted)
-    copy.copy(model).fit_table(NoisyTable.of(rows, rehearsal, whole=_FREE))
+    copy.copy(model).fit_table(NoisyTable.of(rehearsal, whole=_FREE))
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = context.reserve(
@@ -395,7 +354,7 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
         scans = _Scans(
             rows=rows, engine=admitted.engine, held=held, bits=context.bits, commit=commit
         )
-        model.fit_table(NoisyTable.of(rows, scans, whole=whole))
+        model.fit_table(NoisyTable.of(scans, whole=whole))
     return model
 
 
@@ -441,10 +400,9 @@ class _Scans:
     engine: Engine
     held: HeldRows
     bits: RandomBits
-    commit: Callable[[], None]
+    commit: Callable[[], None] | None  # until the first scan
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
-    _committed: bool = False
 
     def answers(
         self,
@@ -486,34 +444,30 @@ class _Scans:
         for select, measures in asked.selects:
             exact = self.held.run(select, measures=measures).sums
             self.engine.check_sources()
-            if not self._committed:
+            if self.commit is not None:
                 self.commit()
-                self._committed = True
+                self.commit = None
             found += [column[0] if column else 0 for column in exact]
         return found
 
 
 def _asks(model: Any) -> Guarantee:
     """What a fit may cost; InvalidParameter for what cannot be fit to a table."""
-    if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
-        raise InvalidParameter("model", model, expected=_instead(model))
+    expected = (
+        "a model of unacorda.inference that is fit by sums: LinearRegression, RidgeRegression, "
+        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
+    )
+    if hasattr(model, "estimator") or isinstance(getattr(model, "steps", None), list):
+        expected = (
+            "the model inside alone: pipelines, searches and selections look at rows one by one, "
+            "which do not leave the engine. Leave feature_bounds out, or fit to arrays"
+        )
+    fits = callable(getattr(model, "fit_table", None)) and not isinstance(model, type)
+    demand(fits, "model", model, expected=expected)
     budget = getattr(model, "budget", None)
     if not isinstance(budget, Guarantee):
         raise InvalidParameter("budget", budget, expected="a guarantee such as unacorda.GDP(1)")
     return budget
-
-
-def _instead(model: object) -> str:
-    """What to fit in place of a model that cannot be fit to a table, and why."""
-    if hasattr(model, "estimator") or isinstance(getattr(model, "steps", None), list):
-        return (
-            "the model inside alone: pipelines, searches and selections look at rows one by one, "
-            "which do not leave the engine. Leave feature_bounds out, or fit to arrays"
-        )
-    return (
-        "a model of unacorda.inference that is fit by sums: LinearRegression, RidgeRegression, "
-        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
-    )
 
 
 def _digest(model: object, rows: FitRows) -> str:
