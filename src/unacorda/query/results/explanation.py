@@ -45,16 +45,15 @@ class Gauge:
     @staticmethod
     def of(forecast: Forecast) -> Gauge | None:
         """The standard error, or what is known in its place."""
-        if forecast.standard_error is not None:
-            return Gauge(value=forecast.standard_error, unit="")
-        if forecast.levels:
-            return Gauge(value=forecast.levels[-1], unit="finest level")
-        if forecast.rank_error is not None:
-            return Gauge(value=forecast.rank_error, unit="ranks, 95%")
-        if forecast.people_error is not None:
-            return Gauge(value=forecast.people_error, unit="people, 95%")
-        known = dict(forecast.table)
-        return Gauge(value=known[_ROWS], unit=f"{_ROWS:,} rows") if _ROWS in known else None
+        known = {
+            "": forecast.standard_error,
+            "finest level": forecast.levels[-1] if forecast.levels else None,
+            "ranks, 95%": forecast.rank_error,
+            "people, 95%": forecast.people_error,
+            f"{_ROWS:,} rows": dict(forecast.table).get(_ROWS),
+        }
+        gauges = (Gauge(value=one, unit=unit) for unit, one in known.items() if one is not None)
+        return next(gauges, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +70,13 @@ class Outlook:
     def joined(outlooks: Mapping[str, Outlook]) -> Outlook:
         """Those of several questions as one; an aggregate is named after its question too."""
         budgets: dict[Guarantee, dict[str, Gauge]] = {}
+        cuts: list[str] = []
         for question, one in outlooks.items():
+            cuts += [f"{question}: {cut}" for cut in one.cuts]
             for budget, errors in one.budgets:
                 found = budgets.setdefault(budget, {})
                 found |= {f"{question}: {name}": gauge for name, gauge in errors.items()}
-        return Outlook(
-            budgets=tuple(budgets.items()),
-            cuts=tuple(
-                f"{question}: {cut}" for question, one in outlooks.items() for cut in one.cuts
-            ),
-        )
+        return Outlook(budgets=tuple(budgets.items()), cuts=tuple(cuts))
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
@@ -113,29 +109,26 @@ def _outlooks(
     forecasts: by question and aggregate, what the request itself buys. assumed: of the data,
     likewise.
     """
-    now = [_gauges(found) for found in forecasts]
-    budgets = []
-    for part in _PARTS:
-        budget = _times(priced.request, part)
-        budgets.append((budget, now if part == 1 else _bought(priced.together, budget, assumed)))
+    together, request = priced.together, priced.request
+    number, *delta = request.additive
+    budgets: list[tuple[Guarantee, list[dict[str, Gauge]]]] = []
+    for part in _PARTS:  # of the number as it is written; a delta stays
+        scaled = number * (part**2 if isinstance(request, GDP) else part)
+        budget, found = request.with_additive([scaled, *delta]), forecasts
+        if part != 1:
+            try:
+                bought = allocate_together(together.queries, budget, weights=together.weights)
+            except InvalidParameter:  # a budget that no noise can keep
+                continue
+            found = _forecasts(together, bought, assumed)
+        budgets.append((budget, list(map(_gauges, found))))
     return [
         Outlook(
             budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
             cuts=(*_rows_cut(query, known), *_values_cut(query, known)),
         )
-        for place, (query, known) in enumerate(zip(priced.together.queries, assumed, strict=True))
+        for place, (query, known) in enumerate(zip(together.queries, assumed, strict=True))
     ]
-
-
-def _bought(
-    together: QueryBatch, budget: Guarantee, assumed: Sequence[Assumed]
-) -> list[dict[str, Gauge]]:
-    """By question and aggregate; empty for a budget that no noise can keep."""
-    try:
-        found = allocate_together(together.queries, budget, weights=together.weights)
-    except InvalidParameter:
-        return [{} for _ in together.queries]
-    return list(map(_gauges, _forecasts(together, found, assumed)))
 
 
 def _forecasts(
@@ -156,13 +149,6 @@ def _gauges(forecasts: Mapping[str, Forecast]) -> dict[str, Gauge]:
     return {name: gauge for name, gauge in gauges.items() if gauge is not None}
 
 
-def _times(request: Guarantee, part: Fraction) -> Guarantee:
-    """The request with its number, as it is written, times a part; its delta stays."""
-    number, *rest = request.additive
-    scaled = number * (part**2 if isinstance(request, GDP) else part)
-    return request.with_additive([scaled, *rest])
-
-
 def _rows_cut(query: Query, known: Assumed) -> list[str]:
     unit = query.limited
     assume = next((one for one in known.values() if one is not None), None)  # as for all
@@ -170,20 +156,17 @@ def _rows_cut(query: Query, known: Assumed) -> list[str]:
     if not isinstance(unit, Person) or assume is None or per_person is None:
         return []
     rows = np.asarray(per_person, dtype=np.int64)
-    in_groups = None
+    bounds = [] if unit.max_rows is None else [unit.max_rows]
     if unit.max_rows_per_group is not None:
         groups = query.cells if unit.max_groups is None else min(unit.max_groups, query.cells)
-        in_groups = groups * unit.max_rows_per_group
-    bounds = [most for most in (unit.max_rows, in_groups) if most is not None]
+        bounds.append(groups * unit.max_rows_per_group)
     gone = 1 - float(np.minimum(rows, min(bounds)).sum() / rows.sum())
     least = "" if unit.max_groups is None and unit.max_rows_per_group is None else "at least "
     over = f"{100 * float(np.mean(rows > min(bounds))):.3g}%"
     if assume.rows_kept is not None:
         gone, over, least = 1 - assume.rows_kept, f"{least}{over}", ""
-    text = (
-        f"rows per person: {least}{100 * gone:.3g}% of the rows go, of {over} of the "
-        "people; counts and sums are less by as much, means are nearer to those of people with few"
-    )
+    text = f"rows per person: {least}{100 * gone:.3g}% of the rows go, of {over} of the people; "
+    text += "counts and sums are less by as much, means are nearer to those of people with few"
     return [text]
 
 
@@ -206,34 +189,26 @@ def _values_cut(query: Query, known: Assumed) -> list[str]:
 
 
 def _table(budgets: Sequence[tuple[Guarantee, Mapping[str, Gauge]]]) -> list[str]:
-    """A line for each aggregate, a column for each budget."""
+    """A line for each aggregate, a column for each budget, by its main number: epsilon=0.5."""
     if not budgets:
         return []
-    names = list(dict.fromkeys(name for _, errors in budgets for name in errors))
-    heads = ["", *(_number(budget) for budget, _ in budgets)]
-    rows = [heads]
-    for name in names:
+    numbers = [re.search(r"(?:epsilon|rho|mu)=[^,)]+", repr(budget)) for budget, _ in budgets]
+    rows = [["", *(found[0] for found in numbers if found is not None)]]
+    for name in dict.fromkeys(name for _, errors in budgets for name in errors):
         gauges = [errors.get(name) for _, errors in budgets]
         unit = next((gauge.unit for gauge in gauges if gauge is not None), "")
         label = f"{name} ({unit})" if unit else name
         rows.append([label, *("-" if g is None else _short(g.value) for g in gauges)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    title = "What other budgets would buy: the expected error"
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    ]
-    return [title, *(f"  {line}" for line in lines)]
+    lines = ["What other budgets would buy: the expected error"]
+    for label, *cells in rows:
+        aligned = [label.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]
+        lines.append("".join(f"  {text}" for text in aligned))
+    return lines
 
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if 1_000 <= value < 1e9 else f"{value:.3g}"
-
-
-def _number(budget: Guarantee) -> str:
-    """The main number of a budget, as it is written: epsilon=0.5."""
-    found = re.search(r"((?:epsilon|rho|mu)=[^,)]+)", repr(budget))
-    assert found is not None
-    return found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,11 +447,11 @@ def explanation_of(
 ) -> Explanation | Explanations:
     """The explanation of one question, or of several; left: what the account holds."""
     together, allocations = priced.together, priced.allocations
-    assumed: list[Assumed] = [dict.fromkeys(q.aggregates, assuming) for q in together.queries]
-    biases: list[SimulatedBias | None] = [None for _ in together.queries]
-    if assuming is not None and assuming.table is not None:
-        for place, query in enumerate(together.queries):
-            assumed[place], biases[place] = simulated(query, allocations[place], assuming)
+    tried = [
+        simulated(query, allocation, assuming)
+        for query, allocation in zip(together.queries, allocations, strict=True)
+    ]
+    assumed = [known for known, _ in tried]
     forecasts = _forecasts(together, allocations, assumed)
     outlooks = _outlooks(priced, forecasts, assumed)
     found = [
@@ -490,7 +465,7 @@ def explanation_of(
             keys=FoundKeys.of(query, allocations[place]),
             outlook=outlooks[place],
             beside=_beside(query, forecasts[place]),
-            bias=biases[place],
+            bias=tried[place][1],
             levels=query.levels,
             about=" on the kept rows" if isinstance(query.unit, Person) else "",
         )

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from unacorda.bits import SeededBits
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.base import Assumed, Assumption
@@ -87,15 +88,12 @@ class Assume(Assumption):
         >>> Assume.from_table(last_year).rows
         3
         """
-        if not is_table(table):
-            raise InvalidParameter(
-                "table", table, expected="a file (CSV, Parquet, unacorda.Csv) or a data frame"
-            )
+        expected = "a file (CSV, Parquet, unacorda.Csv) or a data frame"
+        demand(is_table(table), "table", table, expected=expected)
         with closing(PublicTables({"table": table})) as tables:
             scan = tables.scan("table")
             ((rows,),) = tables.rows(f"SELECT count(*) FROM {scan}")
-            if not rows:
-                raise InvalidParameter("table", "no rows", expected="a table with rows")
+            demand(rows, "table", "no rows", expected="a table with rows")
             values = {}
             for name, kind in tables.schema["table"].items():
                 if plain_type(kind) not in _NUMBERS:
@@ -115,44 +113,37 @@ def _sources_of(query: Query, assuming: Assume) -> dict[str, object]:
 
     Raises InvalidParameter for a question about several private tables, or a part of the people.
     """
-    numbers = "numbers, as unacorda.Assume(rows=500): a table is for a question about"
     names = list(dict.fromkeys(table.name for table in query.rows.tables))
-    if len(names) > 1:
-        raise InvalidParameter("assuming", "a table", expected=f"{numbers} one private table")
     steps = [step for member in query.rows.members for step in member.steps]
-    if any(isinstance(step, PeoplePart) for step in steps):
-        raise InvalidParameter("assuming", "a table", expected=f"{numbers} all of the people")
     sources = {names[0]: assuming.table}
-    for step in steps:
-        if not isinstance(step, Lookup):
-            continue
-        held = step.public.source if isinstance(step.public, Looked) else None
-        if not is_table(held) and not isinstance(held, list | tuple):
-            raise InvalidParameter(
-                "assuming", "a table", expected=f"{numbers} public tables that are files or frames"
-            )
-        sources[step.table] = held
+    lookups = [step for step in steps if isinstance(step, Lookup)]
+    for step in lookups:
+        sources[step.table] = step.public.source if isinstance(step.public, Looked) else None
+    fits = {
+        "one private table": len(names) == 1,
+        "all of the people": not any(isinstance(step, PeoplePart) for step in steps),
+        "public tables that are files or frames": all(
+            is_table(sources[step.table]) or isinstance(sources[step.table], list | tuple)
+            for step in lookups
+        ),
+    }
+    for about, there in fits.items():
+        expected = f"numbers, as unacorda.Assume(rows=500): a table is for a question about {about}"
+        demand(there, "assuming", "a table", expected=expected)
     return sources
 
 
 def check_assumption(assuming: object, *queries: Query) -> None:
     """InvalidParameter for what is no assumption, or about a column that no one asks about."""
     if not isinstance(assuming, Assume):
-        raise InvalidParameter(
-            "assuming",
-            assuming,
-            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or "
-            "unacorda.Assume.from_table(...) of a public table",
-        )
-    if assuming.table is not None:
-        return
+        expected = "unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or "
+        expected += "unacorda.Assume.from_table(...) of a public table"
+        raise InvalidParameter("assuming", assuming, expected=expected)
     known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
-    for name in assuming.values:
-        if name not in known:
-            listed = ", ".join(dict.fromkeys(known)) or "none here"
-            raise InvalidParameter(
-                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
-            )
+    listed = ", ".join(dict.fromkeys(known)) or "none here"
+    for name in assuming.values if assuming.table is None else ():
+        expected = f"columns as the aggregates name them: {listed}"
+        demand(name in known, "assuming", name, expected=expected)
 
 
 _NOTHING = "  there is nothing to compare: no key is found, or answers have several lines"
@@ -209,19 +200,15 @@ class SimulatedBias:
     def words(self) -> list[str]:
         """For people: each line where there are few, else the typical and the worst."""
         lines = ["What the limits on a person's rows would do, tried out on the public table"]
+        groups = [",".join(f" {'NULL' if k is None else k}" for k in key) for key in self.keys]
         for name, column in self.columns.items():
             noise = "" if column.noise is None else f", next to noise of {column.noise:.4g}"
-            found = [
-                (f"  {name}{','.join(f' {_shown(k)}' for k in key)}", x, y, bias)
-                for key, x, y, bias in zip(
-                    self.keys, column.limited, column.unlimited, column.bias, strict=True
-                )
-                if bias is not None
-            ]
+            whole = zip(groups, column.limited, column.unlimited, column.bias, strict=True)
+            found = [(key, x, y, bias) for key, x, y, bias in whole if bias is not None]
             if found and len(found) <= _FEW:
                 lines += [
-                    f"{about}: {x:,.6g}, not {y:,.6g}: {bias:+.4g}{noise}"
-                    for about, x, y, bias in found
+                    f"  {name}{key}: {x:,.6g}, not {y:,.6g}: {bias:+.4g}{noise}"
+                    for key, x, y, bias in found
                 ]
             elif found:
                 worst = max((bias for *_, bias in found), key=abs)
@@ -231,10 +218,6 @@ class SimulatedBias:
                     f"{worst:+.4g} at most{noise}"
                 )
         return lines if len(lines) > 1 else [*lines, _NOTHING]
-
-
-def _shown(key: Key) -> str:
-    return "NULL" if key is None else str(key)
 
 
 def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> Assumed:
@@ -253,13 +236,15 @@ def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> 
 
 
 def simulated(
-    query: Query, allocation: Allocation, assuming: Assume
+    query: Query, allocation: Allocation, assuming: Assume | None
 ) -> tuple[Assumed, SimulatedBias | None]:
-    """What a public table says of the numbers that errors depend on, and the bias of the limits.
+    """What is assumed of the numbers that errors depend on, and the bias of the limits.
 
-    allocation: the noise of the question. The bias is None where rows are protected, which have no
-    limits. Raises as `assumed_of` does.
+    allocation: the noise of the question. The bias is None where no table is given, or rows are
+    protected, which have no limits. Raises as `assumed_of` does.
     """
+    if assuming is None or assuming.table is None:
+        return dict.fromkeys(query.aggregates, assuming), None
     with closing(PublicTables(_sources_of(query, assuming))) as tables:
         asked, unit = _on_public(query, allocation, tables)
         assumed = _assumed(asked, unit, tables)
@@ -289,14 +274,10 @@ def _on_public(
     stated = query.to_dict()
     for table, columns in _columns_of(stated):
         types = tables.schema[table]
-        lacking = [name for name in columns if name not in types]
-        if lacking:
-            raise InvalidParameter(
-                "assuming",
-                f"a table with the columns {', '.join(types)}",
-                expected=f"the columns that the question reads of {table!r}; it lacks "
-                f"{', '.join(lacking)}",
-            )
+        lacking = ", ".join(name for name in columns if name not in types)
+        given = f"a table with the columns {', '.join(types)}"
+        expected = f"the columns that the question reads of {table!r}; it lacks {lacking}"
+        demand(not lacking, "assuming", given, expected=expected)
         for name, column in columns.items():
             column["type"] = plain_type(types[name])
             # What declared bounds cut is to be seen: the aggregates have bounds of their own.
