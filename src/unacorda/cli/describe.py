@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,8 +71,8 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 def describe(
     *,
     file: DataFile,
-    whose: params.UnitOptions,
-    price: params.Price,
+    whose: dict[str, Any],
+    price: Mapping[str, str],
     facts: Mapping[str, Fact],
     account: PayingAccount,
     html: Path | None,
@@ -82,10 +81,10 @@ def describe(
     as_json: bool,
 ) -> int | None:
     """The verb; its help is `HELP`."""
-    request = price.guarantee()
-    if whose.max_rows is None and whose.persons and not whose.row:
-        whose = dataclasses.replace(whose, max_rows=params.AUTO)
-    unit = whose.unit(request)
+    request = params.guarantee_of(price)
+    if whose["max_rows"] is None and whose["persons"] and not whose["row"]:
+        whose["max_rows"] = params.AUTO
+    unit = params.unit_of(request, **whose)
     file.look()
     if html is not None:
         check_target(html, "page", overwrite=overwrite)

@@ -354,12 +354,12 @@ def _limit(name: str, text: str) -> tuple[str, Guarantee]:
 def _init(
     *,
     account: PayingAccount,
-    whose: params.UnitOptions,
+    whose: dict[str, Any],
     limits: Sequence[tuple[str, Guarantee]],
     as_json: bool,
 ) -> None:
     # Limits on rows are no terms: any will do.
-    unit = dataclasses.replace(whose, max_rows=None if whose.row else 1).unit()
+    unit = params.unit_of(**whose, max_rows=None if whose["row"] else 1)
     account.is_new()
     with opened(account.ledger, must_exist=False) as book:
         book.open_account(account.dataset, account.budget, unit.terms)

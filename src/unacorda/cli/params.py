@@ -9,7 +9,6 @@ import csv
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -32,19 +31,19 @@ __all__ = [
     "DELTA",
     "EPSILON",
     "FILE",
+    "KEYS_ONCE",
     "RELATION",
     "SEARCH_SHARE",
     "Decorator",
     "GivenKeys",
     "InOrder",
-    "Price",
     "Read",
-    "UnitOptions",
     "assignment",
     "budget_of",
     "facts",
     "flag",
     "gathered",
+    "guarantee_of",
     "json_option",
     "keys",
     "neighbors",
@@ -55,6 +54,7 @@ __all__ = [
     "price",
     "read_text",
     "unit",
+    "unit_of",
 ]
 
 Decorator: TypeAlias = Callable[[Any], Any]
@@ -67,11 +67,14 @@ SEARCH_SHARE = Fraction(1, 10)
 """How much of a request finds how many rows of a person to keep."""
 
 
+_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _LONGEST_COUNT = 30
+_NUMBERS = ("epsilon", "delta", "rho", "mu")
 _BUDGETS = (
     "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
     "(Gaussian DP), each with delta where one is wanted"
 )
+KEYS_ONCE = "each column once, and in one option alone"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
@@ -219,54 +222,38 @@ neighbors = option(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """The numbers of a budget as they were written, None where they were not."""
+def guarantee_of(numbers: Mapping[str, str], argument: str | None = None) -> Guarantee:
+    """The budget that numbers by name make; InvalidParameter where they make none.
 
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    mu: str | None = None
+    argument: the option that all of them were written in; None where each has its own.
+    """
+    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-    def guarantee(self, argument: str | None = None) -> Guarantee:
-        """The budget; InvalidParameter where the numbers make none.
-
-        argument: the option that all of them were written in; None where each has its own.
-        """
-        from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-
-        numbers = {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "mu")}
-        given = {name: value for name, value in numbers.items() if value is not None}
-        kinds: dict[tuple[str, ...], type[Guarantee]] = {
-            ("epsilon",): PureDP,
-            ("epsilon", "delta"): ApproxDP,
-            ("rho",): ZCDP,
-            ("delta", "rho"): ZCDP,
-            ("mu",): GDP,
-            ("delta", "mu"): GDP,
-        }
-        kind = kinds.get(tuple(given))
-        if kind is None:
-            said = ",".join(f"{name}={value}" for name, value in given.items())
-            options = argument or "--epsilon, --rho, --mu"
-            raise InvalidParameter(options, said or None, expected=_BUDGETS)
-        try:
-            return kind(**given)
-        except InvalidParameter as error:
-            name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
-            raise error.about(name, error.value) from None
-
-    @property
-    def main(self) -> bool:
-        """Whether there is any but a delta."""
-        return any(value is not None for value in (self.epsilon, self.rho, self.mu))
+    kinds: dict[str, type[Guarantee]] = {
+        "epsilon": ApproxDP if "delta" in numbers else PureDP,
+        "rho": ZCDP,
+        "mu": GDP,
+    }
+    main = [name for name in numbers if name in kinds]
+    if len(main) != 1:
+        said = ",".join(f"{name}={value}" for name, value in numbers.items())
+        options = argument or "--epsilon, --rho, --mu"
+        raise InvalidParameter(options, said or None, expected=_BUDGETS)
+    try:
+        return kinds[main[0]](**numbers)
+    except InvalidParameter as error:
+        name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
+        raise error.about(name, error.value) from None
 
 
 def price(*, buys: str = "") -> Decorator:
-    """The options of a budget; buys: what else a delta is for, in its help."""
+    """The options of a budget, which give the numbers that were written, by name.
+
+    buys: what else a delta is for, in its help.
+    """
     return gathered(
         "price",
-        Price,
+        lambda **given: {name: given[name] for name in _NUMBERS if given[name] is not None},
         option("--epsilon", "X", "Pure DP; with --delta, approximate DP."),
         option(
             "--delta",
@@ -292,10 +279,10 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
     for part in text.split(","):
         kind, sign, value = (piece.strip() for piece in part.partition("="))
         demand(sign and kind, name, prefix + text, expected=form)
-        known = kind in {"epsilon", "delta", "rho", "mu"} and kind not in numbers
+        known = kind in _NUMBERS and kind not in numbers
         demand(known, name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
-    return Price(**numbers).guarantee(name)
+    return guarantee_of(numbers, name)
 
 
 def _count(name: str, text: str) -> int:
@@ -308,68 +295,49 @@ def _count_or_auto(name: str, text: str) -> int | str:
     return AUTO if text.strip() == AUTO else _count(name, text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitOptions:
-    """What is protected, as it was written: persons by their columns, or single rows."""
+def unit_of(
+    request: Guarantee | None = None, *, persons: tuple[str, ...], row: bool, **limits: Any
+) -> Unit:
+    """The unit of privacy that options give; InvalidParameter where they do not go together.
 
-    persons: tuple[str, ...]
-    row: bool
-    max_rows: int | str | None = None
-    max_groups: int | None = None
-    max_rows_per_group: int | None = None
+    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it;
+    limits: on the rows of a person, None where they are left out.
+    """
+    from unacorda.query.schema.units import Person, Row, auto
 
-    def unit(self, request: Guarantee | None = None) -> Unit:
-        """The unit of privacy; InvalidParameter for options that do not go together.
-
-        request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
-        """
-        from unacorda.query.schema.units import Person, Row, auto
-
-        limits = {
-            "--max-rows": self.max_rows,
-            "--max-groups": self.max_groups,
-            "--max-rows-per-group": self.max_rows_per_group,
-        }
-        given = [name for name, value in limits.items() if value is not None]
-        if self.row:
-            expected = "it without --unit and --max-rows"
-            demand(not self.persons and not given, "--row", self.row, expected=expected)
-            return Row()
-        expected = "--unit with the column that names a person, or --row where every person has "
-        demand(self.persons, "--unit", None, expected=f"{expected}one row at most")
-        alone = f", not {given[0]} alone" if given else ""
-        expected = "--max-rows, the most rows of one person that a question uses, or auto, or "
-        expected += f"--max-groups with --max-rows-per-group{alone}"
-        limited = self.max_rows or None not in (self.max_groups, self.max_rows_per_group)
-        demand(limited, "--max-rows", None, expected=expected)
-        rows: Any = self.max_rows
-        if rows == AUTO:
-            assert request is not None
-            rows = auto(budget=request * SEARCH_SHARE)
-        return Person(
-            self.persons,
-            max_rows=rows,
-            max_groups=self.max_groups,
-            max_rows_per_group=self.max_rows_per_group,
-        )
-
-
-_PERSONS = option(
-    "--unit persons",
-    "COLUMN",
-    "The column that names a person, or an expression such as 'lower(email)'; give it again "
-    "where several do so together.",
-    multiple=True,
-)
-_ROW = flag("--row", "Protect single rows: right only where no person has more than one.")
+    given = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
+    if row:
+        expected = "it without --unit and --max-rows"
+        demand(not persons and not given, "--row", row, expected=expected)
+        return Row()
+    expected = "--unit with the column that names a person, or --row where every person has "
+    demand(persons, "--unit", None, expected=f"{expected}one row at most")
+    alone = f", not --{next(iter(given)).replace('_', '-')} alone" if given else ""
+    expected = "--max-rows, the most rows of one person that a question uses, or auto, or "
+    expected += f"--max-groups with --max-rows-per-group{alone}"
+    limited = "max_rows" in given or len(given) == 2
+    demand(limited, "--max-rows", None, expected=expected)
+    if given.get("max_rows") == AUTO:
+        assert request is not None
+        given["max_rows"] = auto(budget=request * SEARCH_SHARE)
+    return Person(persons, **given)
 
 
 def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
-    """The options of the unit; max_rows: the help of this option, None for a verb without it.
+    """The options of the unit, which a verb gets as `whose`.
 
-    groups: whether there are limits by group too.
+    max_rows: the help of this option, None for a verb without it; groups: whether there are limits
+    by group too.
     """
-    options: list[Decorator] = [_PERSONS]
+    options = [
+        option(
+            "--unit persons",
+            "COLUMN",
+            "The column that names a person, or an expression such as 'lower(email)'; give it "
+            "again where several do so together.",
+            multiple=True,
+        )
+    ]
     if max_rows is not None:
         options.append(option("--max-rows", Read(_count_or_auto, "N|auto"), max_rows))
     if groups:
@@ -386,7 +354,8 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
                 "The most rows of one person in one group; without GROUP BY all rows are one.",
             ),
         ]
-    return gathered("whose", UnitOptions, *options, _ROW)
+    row = flag("--row", "Protect single rows: right only where no person has more than one.")
+    return gathered("whose", dict, *options, row)
 
 
 def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
@@ -483,48 +452,42 @@ facts = gathered(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenKeys:
-    """The public keys of groups as they were written.
+GivenKeys: TypeAlias = str | Mapping[str, Sequence[str] | None]
+"""The keys of groups: the file of a public table, or by column as they were written; None of a
+column where they are to be found."""
 
-    table: a file that holds those of all columns; texts: else by column; private: the columns
-    whose keys are found.
+
+def _keys_of(keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
+    """The keys that the options give; InvalidParameter where they do not go together.
+
+    A list is one line of CSV: quotes keep a comma, and blanks behind a comma are dropped.
+
+    >>> _keys_of(['county=A, B,"C, D"'], ["zip"])
+    {'county': ('A', 'B', 'C, D'), 'zip': None}
+    >>> _keys_of(["@counties.csv"], [])
+    'counties.csv'
     """
+    from unacorda.query.schema.sources import is_table
 
-    table: str | None
-    texts: Mapping[str, Sequence[str]]
-    private: Sequence[str]
-
-    @classmethod
-    def of(cls, keys: Sequence[str], private_keys: Sequence[str]) -> GivenKeys:
-        """What the options say; InvalidParameter where they do not go together.
-
-        A list is one line of CSV: quotes keep a comma, and blanks behind a comma are dropped.
-
-        >>> GivenKeys.of(['county=A, B,"C, D"'], []).texts
-        {'county': ('A', 'B', 'C, D')}
-        >>> GivenKeys.of(["@counties.csv"], []).table
-        'counties.csv'
-        """
-        from unacorda.query.schema.sources import is_table
-
-        tables = [text[1:] for text in keys if text.startswith("@")]
-        if tables:
-            (table, *_) = tables
+    for text in keys:
+        if text.startswith("@"):
             expected = "one .csv, .tsv or .parquet file with the keys of all group columns"
-            alone = len(keys) == 1 and is_table(table)
-            demand(alone, "--keys", f"@{table}", expected=expected)
+            alone = len(keys) == 1 and is_table(text[1:])
+            demand(alone, "--keys", text, expected=expected)
             first = next(iter(private_keys), None)
             demand(first is None, "--private-keys", first, expected="no --keys @FILE with it")
-            return cls(table=table, texts={}, private=())
-        texts: dict[str, tuple[str, ...]] = {}
-        for text in keys:
-            column, listed = assignment("--keys", text, form=_KEYS)
-            demand(column not in texts, "--keys", text, expected="each column once")
-            file = listed.startswith("@")
-            texts[column] = _keys_in(column, listed[1:]) if file else _listed_keys(listed)
-            demand(texts[column], "--keys", text, expected=_KEYS)
-        return cls(table=None, texts=texts, private=tuple(private_keys))
+            return text[1:]
+    found: dict[str, tuple[str, ...] | None] = {}
+    for text in keys:
+        column, listed = assignment("--keys", text, form=_KEYS)
+        demand(column not in found, "--keys", text, expected="each column once")
+        file = listed.startswith("@")
+        found[column] = _keys_in(column, listed[1:]) if file else _listed_keys(listed)
+        demand(found[column], "--keys", text, expected=_KEYS)
+    for column in private_keys:
+        demand(column not in found, "--private-keys", column, expected=KEYS_ONCE)
+        found[column] = None
+    return found
 
 
 def _listed_keys(listed: str) -> tuple[str, ...]:
@@ -548,7 +511,7 @@ def _keys_in(column: str, name: str) -> tuple[str, ...]:
 
 keys = gathered(
     "keys",
-    GivenKeys.of,
+    _keys_of,
     option(
         "--keys",
         "COLUMN=A,B,C|COLUMN=@FILE|@TABLE",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
 from unacorda.cli.output import check_target, output, stored
-from unacorda.cli.params import SEARCH_SHARE, Price
+from unacorda.cli.params import SEARCH_SHARE
 from unacorda.cli.question import CommandQuestion, DataFile, data
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.expressions.quoting import escape
@@ -144,8 +144,8 @@ def query(
     *,
     file: DataFile,
     sql: str,
-    whose: params.UnitOptions,
-    price: Price,
+    whose: dict[str, Any],
+    price: Mapping[str, str],
     explain: bool,
     assuming: str | None,
     errors: Sequence[str],
@@ -158,27 +158,27 @@ def query(
     """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
     wanted = _standard_errors(errors)
     if wanted is not None:
-        alone = not (price.main or explain or account or output)
+        alone = not (price.keys() - {"delta"} or explain or account or output)
         expected = "it without a budget, --explain, --ledger and --output"
         demand(alone, "--error", list(errors), expected=expected)
         expected = "a number with --error, which reads no data and so finds none"
-        given = whose.max_rows
+        given = whose["max_rows"]
         demand(given != params.AUTO, "--max-rows", given, expected=expected)
     elif not explain:
         expected = "--explain or --error with it"
         demand(assuming is None, "--assuming", assuming, expected=expected)
-    request = (price if wanted is None else Price(epsilon="1")).guarantee()
+    request = params.guarantee_of(price if wanted is None else {"epsilon": "1"})
     question = CommandQuestion(
         file=file,
         sql=sql,
-        unit=whose.unit(request),
+        unit=params.unit_of(request, **whose),
         request=request,
         assuming=assuming,
         **asked,
     )
     file.look()
     if wanted is not None:
-        _suggest(question, wanted, delta=price.delta, as_json=as_json)
+        _suggest(question, wanted, delta=price.get("delta"), as_json=as_json)
         return None
     if explain:
         _explain(question, account, as_json=as_json)

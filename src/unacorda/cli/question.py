@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unacorda.checks import demand
-from unacorda.cli.params import SEARCH_SHARE, GivenKeys, gathered, option
+from unacorda.cli.params import KEYS_ONCE, SEARCH_SHARE, GivenKeys, gathered, option
 from unacorda.cli.render import notice
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
 from unacorda.query.expressions.quoting import escape
@@ -274,19 +274,20 @@ class CommandQuestion:
         from unacorda.query.plan.groups import typed_keys
         from unacorda.query.sql.select import parse_select
 
-        if self.keys.table is not None:
-            return self.keys.table
+        if isinstance(self.keys, str):
+            return self.keys
         select = parse_select(self.sql, start=session.table)
         found: dict[str, Any] = {}
-        for column, written in self.keys.texts.items():
-            name = _group_of(column, select, option="--keys")
-            kinds = {reading.kind for reading in select.rows.scope.column(name, argument="--keys")}
-            found[name] = typed_keys(f"--keys, {column!r}", written, kinds)
-        for column in self.keys.private:
-            name = _group_of(column, select, option="--private-keys")
-            expected = "each column once, and in one option alone"
-            demand(name not in found, "--private-keys", column, expected=expected)
-            found[name] = private_keys()
+        for column, written in self.keys.items():
+            option = "--private-keys" if written is None else "--keys"
+            name = _group_of(column, select, option=option)
+            demand(name not in found, option, column, expected=KEYS_ONCE)
+            if written is None:
+                found[name] = private_keys()
+            else:
+                readings = select.rows.scope.column(name, argument=option)
+                kinds = {reading.kind for reading in readings}
+                found[name] = typed_keys(f"{option}, {column!r}", written, kinds)
         return found
 
     def _table(self) -> str:
