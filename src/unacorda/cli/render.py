@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import io
 import json
 import math
 import os
@@ -58,16 +59,6 @@ class TextTable:
     repeated: int = 0
     words: int = 0
 
-    def __str__(self) -> str:
-        widths = self.widths()
-        return "\n".join(
-            "  ".join(
-                _padded(text, width, left=self.is_left(place))
-                for place, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in (self.heads, *self.rows)
-        )
-
     def is_left(self, place: int) -> bool:
         """Whether a column is aligned to the left."""
         return place < self.left or place >= len(self.heads) - self.words
@@ -110,14 +101,12 @@ def print_table(table: TextTable) -> None:
 
     On a terminal that is too narrow it comes in blocks, one below the other.
     """
-    if not _terminal(sys.stdout):
-        line(str(table))
-        return
     from rich.table import Table
     from rich.text import Text
 
     width = _columns(sys.stdout)
-    for place, block in enumerate(table.blocks(width)):
+    plain = not _terminal(sys.stdout)
+    for place, block in enumerate([table] if plain else table.blocks(width)):
         if place:
             line()
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -131,8 +120,13 @@ def print_table(table: TextTable) -> None:
         for row in block.rows:
             drawn.add_row(*map(Text, row))
         # Where a column is wider than the terminal, its lines go on below.
-        console = _console(width=max(width, _across(block.widths()) + 2))
-        console.print(drawn, soft_wrap=True)
+        across = max(width, _across(block.widths()) + 2)
+        if not plain:
+            _console(width=across).print(drawn, soft_wrap=True)
+            continue
+        text = io.StringIO()
+        _console(width=across, file=text, color_system=None).print(drawn, soft_wrap=True)
+        line("\n".join(map(str.rstrip, text.getvalue().split("\n")[:-1])))
 
 
 def release_table(release: Release) -> TextTable:
@@ -333,10 +327,3 @@ def _columns(stream: Any) -> int:
 def _across(widths: Sequence[int]) -> int:
     """The width of a row with two blanks between its columns."""
     return sum(widths) + 2 * (len(widths) - 1)
-
-
-def _padded(text: str, width: int, *, left: bool) -> str:
-    from rich.cells import cell_len
-
-    gap = " " * (width - cell_len(text))
-    return text + gap if left else gap + text
