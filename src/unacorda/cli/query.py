@@ -23,7 +23,6 @@ from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
-    from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.hierarchy import GivenLevelWeights
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
@@ -200,25 +199,18 @@ def _suggest(
     question: CommandQuestion, errors: StandardErrors, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
-    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-
     own = Fraction(0) if delta is None else exact("--delta", delta)
-    kinds: dict[str, Guarantee] = {
-        "epsilon": PureDP(1) if delta is None else ApproxDP(1, delta),
-        "rho": ZCDP(1, own),
-        "mu": GDP(1, own),
-    }
+    rest = {} if delta is None else {"delta": delta}
     found: dict[str, dict[str, str]] = {}
     faults: list[UnacordaError] = []
-    for kind, budget in kinds.items():
+    for kind in ("epsilon", "rho", "mu"):
         try:
-            with question.session(budget=budget) as session:
-                least: Any = question.suggest(session, errors, delta=own)
+            with question.session(budget=params.guarantee_of({kind: "1", **rest})) as session:
+                least = question.suggest(session, errors, delta=own)
         except InvalidParameter as fault:
             faults.append(fault)
         else:
-            found[kind] = {kind: f"{float(getattr(least, kind)):.10g}"}
-            found[kind] |= {} if delta is None else {"delta": delta}
+            found[kind] = {kind: f"{float(getattr(least, kind)):.10g}", **rest}
     if not found:
         raise faults[0]
     if as_json:
@@ -243,23 +235,21 @@ def _explain(question: CommandQuestion, account: PayingAccount | None, *, as_jso
     if wanted.searches:
         question = wanted.unsearched
     known = () if account is None else accounts(account.ledger)
+    budget = None if account is None else account.budget
     with contextlib.ExitStack() as stack:
         if account is not None and account.dataset in known:
             book = stack.enter_context(opened(account.ledger, must_exist=True))
             terms = account.terms(book)
-            if wanted.searches:
-                question = wanted.known(**terms) or question
-            _note_search(wanted, question)
+            question = wanted.known(**terms) or question
             session = stack.enter_context(question.session(**terms))
-            session = account.below(session, book, opens=False)
-            has_account = True
+            session, has_account = account.below(session, book, opens=False), True
         else:
-            budget = None if account is None else account.budget
             if account is not None and budget is None:
                 render.notice(escape(no_account(account.dataset, known)))
-            _note_search(wanted, question)
             session = stack.enter_context(question.session(budget=budget or question.request))
             has_account = budget is not None
+        if wanted.searches:
+            _note_search(wanted, question)
         explanation = question.explain(session)
     if as_json:
         render.as_json(explained(explanation, has_account=has_account))
@@ -278,8 +268,6 @@ def explained(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
 
 def _note_search(wanted: CommandQuestion, question: CommandQuestion) -> None:
     """Say how many rows of a person the explanation is about, where they were not given."""
-    if not wanted.searches:
-        return
     rows = f"{question.unit.limits['max_rows']:,}"
     said = f"the account knows that {rows} rows of a person are to be kept: --max-rows."
     if question.request != wanted.request:
