@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -17,7 +18,6 @@ import click
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
-from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from unacorda.audit import Bound
@@ -76,6 +76,8 @@ def audit(
     as_json: bool,
 ) -> int | None:
     """The verb; its help is `HELP`."""
+    from unacorda.audit import anytime, many_runs, one_run, one_run_f_dp
+
     said = render.plain(float(delta))
     if method == "anytime":
         demand(not delta, "--delta", said, expected="0, as anytime is for pure epsilon")
@@ -84,7 +86,14 @@ def audit(
         demand(delta, "--delta", said, expected=expected)
     with params.of_file(file):
         scores, included = read_scores(params.read_text("FILE", file))
-    bound = _bound(method, scores, included, delta=float(delta), confidence=float(confidence))
+    methods: Mapping[str, Callable[..., Bound]] = {
+        "one-run": one_run,
+        "f-dp": one_run_f_dp,
+        "anytime": anytime,
+        "many-runs": many_runs,
+    }
+    at = {} if method == "anytime" else {"delta": float(delta)}
+    bound = methods[method](scores, included, confidence=float(confidence), **at)
     most = None if promised is None else float(promised)
     refuted = most is not None and bound.contradicts(most)
     if as_json:
@@ -92,21 +101,6 @@ def audit(
     else:
         _print(bound, most, refuted=refuted)
     return ExitCode.FAILED if refuted else None
-
-
-def _bound(
-    method: str, scores: list[float], included: list[bool], *, delta: float, confidence: float
-) -> Bound:
-    from unacorda.audit import anytime, many_runs, one_run, one_run_f_dp
-
-    if method == "anytime":
-        return anytime(scores, included, confidence=confidence)
-    methods: Mapping[str, Callable[..., Bound]] = {
-        "one-run": one_run,
-        "f-dp": one_run_f_dp,
-        "many-runs": many_runs,
-    }
-    return methods[method](scores, included, delta=delta, confidence=confidence)
 
 
 def _print(bound: Bound, promised: float | None, *, refuted: bool) -> None:
@@ -131,34 +125,25 @@ def read_scores(text: str) -> tuple[list[float], list[bool]]:
     >>> read_scores("score,included\n1.5,1\n-2,no\n")
     ([1.5, -2.0], [True, False])
     """
+    lines = csv.DictReader(io.StringIO(text), restval="")
+    try:
+        names = list(lines.fieldnames or ())
+        rows = [(lines.line_num, line) for line in lines]
+    except csv.Error:
+        names, rows = ["text that is no CSV"], []
+    expected = f"the columns score and included, each once, not {', '.join(names) or 'none'}"
+    fits = names.count("score") == names.count("included") == 1
+    demand(fits, "FILE", text, expected=expected)
+    demand(rows, "FILE", text, expected="a line for each canary below its header")
     scores: list[float] = []
     included: list[bool] = []
-    for place, score, said in _lines(text):
-        value, coin = _number(score), said.strip().lower()
+    for place, line in rows:
+        score, said = line["score"], line["included"]
+        value, coin = math.nan, said.strip().lower()
+        with contextlib.suppress(ValueError):
+            value = float(score)
         demand(not math.isnan(value), f"score in line {place}", score, expected="a number")
         demand(coin in _TRUE | _FALSE, f"included in line {place}", said, expected="1 or 0")
         scores.append(value)
         included.append(coin in _TRUE)
-    demand(scores, "FILE", text, expected="a line for each canary below its header")
     return scores, included
-
-
-def _lines(text: str) -> list[tuple[int, str, str]]:
-    """The number of each line and its two fields, empty where it has none."""
-    lines = csv.DictReader(io.StringIO(text), restval="")
-    try:
-        names = list(lines.fieldnames or ())
-        if names.count("score") == names.count("included") == 1:
-            return [(lines.line_num, line["score"], line["included"]) for line in lines]
-    except csv.Error:
-        names = ["text that is no CSV"]
-    expected = f"the columns score and included, each once, not {', '.join(names) or 'none'}"
-    raise InvalidParameter("FILE", text, expected=expected)
-
-
-def _number(text: str) -> float:
-    """A number; NaN for what is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -81,17 +81,8 @@ _CODES: dict[type[Exception], ExitCode] = {
 }
 
 _OPTIONS = {
-    name: f"--{name.replace('_', '-')}"
-    for name in (
-        "delimiter",
-        "error",
-        "ledger",
-        "level_weights",
-        "max_groups",
-        "max_rows",
-        "max_rows_per_group",
-        "unit",
-    )
+    *("delimiter", "error", "ledger", "level_weights", "max_groups", "max_rows"),
+    *("max_rows_per_group", "unit"),
 }
 """Arguments in Python that are options under the same name."""
 
@@ -153,35 +144,29 @@ def silence() -> None:
 
 
 def _message(error: Exception) -> str:
+    """What is wrong, in the words of a shell, and below it the drawing of the place in a text."""
     drawing = error.drawing if isinstance(error, InvalidParameter) else ""
-    text = _said(error, str(error).removesuffix(drawing))
-    text = escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
-    # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
-    return "\n".join([text, *map(escape, drawing.splitlines()[1:])])
-
-
-def _said(error: Exception, message: str) -> str:
-    """One line in the words of a shell; message: the error's own."""
     match error:
         case BudgetExceeded(asked=asked, left=left, account=account):
-            return (
+            text = (
                 f"This question costs {asked}; {left} is left in account {account!r}. Nothing was "
                 "read and nothing was spent. Ask for less."
             )
-        case UnsafeExpression() | UnsupportedConstruct():
-            return message
-        case InvalidParameter():
-            return _refused(error)
         case WrongUnit(left=left, right=right):
-            return f"{left} cannot be counted in {right}. {unit_hint(left, right)}"
+            text = f"{left} cannot be counted in {right}. {unit_hint(left, right)}"
+        case InvalidParameter() if not isinstance(error, UnsafeExpression | UnsupportedConstruct):
+            text = _refused(error)
         case UnacordaError():
-            return message
+            text = str(error).removesuffix(drawing)
         case _:
             # The text of an exception that is not ours may hold a row.
-            return (
+            text = (
                 f"The command failed ({type(error).__name__}). No more is shown, because it may "
                 "depend on the data. What a question that had begun costs stays spent."
             )
+    text = escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
+    return "\n".join([text, *map(escape, drawing.splitlines()[1:])])
 
 
 def _refused(error: InvalidParameter) -> str:
@@ -196,9 +181,11 @@ def _refused(error: InvalidParameter) -> str:
             return "Missing: --delta, such as --delta 1e-6, which --private-keys spends."
         case None:
             pass
-    argument = _OPTIONS.get(error.argument, error.argument)
-    plain = InvalidParameter(argument, error.value, expected=error.expected)
-    said = f"Missing: {error.expected}." if error.value is None else str(plain)
+    said = f"Missing: {error.expected}."
+    if error.value is not None:
+        name = error.argument
+        name = f"--{name.replace('_', '-')}" if name in _OPTIONS else name
+        said = str(InvalidParameter(name, error.value, expected=error.expected))
     return said if hint is None else f"{said} {hint}"
 
 
