@@ -258,7 +258,7 @@ def test_an_answer_that_cannot_be_stored_is_printed(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storing, "write_release", full)
+    monkeypatch.setattr(storing, "write", full)
     ran = run(
         "query", visits, *PERSON, "--epsilon", CHEAP, "--output", str(tmp_path / "a.csv"),
         "SELECT COUNT(*) AS n FROM visits",

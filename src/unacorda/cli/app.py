@@ -30,15 +30,9 @@ Begin with:
 
 
 _VERBS = (
-    "demo",
-    "query",
-    "describe",
-    "account",
-    "calibrate",
-    "audit",
-    "plot",
-    "verify",
-    "ledger",
+    *("demo", "query", "describe"),
+    *("account", "calibrate", "audit", "plot"),
+    *("verify", "ledger"),
 )
 """The verbs in the order of their use; each is what its module of that name calls so."""
 
@@ -61,27 +55,13 @@ class _Verbs(click.Group):
         return verb
 
 
-def _print_version(context: click.Context, _option: click.Parameter, said: bool) -> None:  # noqa: FBT001  # click hands it over by place
-    if said:
-        click.echo(f"unacorda {__version__}")
-        context.exit()
-
-
-app = _Verbs(
-    "unacorda",
-    help=_HELP,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    params=[
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Print the version.",
-        )
-    ],
+app = click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version.")(
+    _Verbs(
+        "unacorda",
+        help=_HELP,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 )
 
 

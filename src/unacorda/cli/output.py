@@ -8,7 +8,7 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from unacorda.checks import demand
 from unacorda.cli.params import FILE, Decorator, flag, option
@@ -24,7 +24,7 @@ __all__ = [
     "check_target",
     "output",
     "stored",
-    "write_release",
+    "write",
 ]
 
 _ENDINGS = {
@@ -65,11 +65,7 @@ def stored(answer: Release | Description, path: Path) -> bool:
     from unacorda.query.results.description import Description
 
     try:
-        if isinstance(answer, Description):
-            page = path.suffix.lower() != ".json"
-            _write((answer.to_html() if page else f"{answer.to_json()}\n").encode(), path)
-        else:
-            write_release(answer, path)
+        write(_content(answer, path.suffix.lower()), path)
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         notice(escape(f"{str(path)!r} could not be written: {why}."), kind="error")
@@ -79,15 +75,11 @@ def stored(answer: Release | Description, path: Path) -> bool:
     return True
 
 
-def write_release(release: Release, path: Path) -> None:
+def write(content: bytes, path: Path) -> None:
     """Write next to the target, then rename: a reader sees the old file or the whole new one.
 
     Raises OSError; the target is then as it was.
     """
-    _write(_content(release, path.suffix.lower()), path)
-
-
-def _write(content: bytes, path: Path) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with partial.open("xb") as stream:
@@ -100,15 +92,17 @@ def _write(content: bytes, path: Path) -> None:
         raise
 
 
-def _content(release: Release, ending: str) -> bytes:
+def _content(answer: Any, ending: str) -> bytes:
     if ending == ".json":
-        return f"{release.to_json()}\n".encode()
+        return f"{answer.to_json()}\n".encode()
+    if ending in _ENDINGS["page"]:
+        return str(answer.to_html()).encode()
     if ending == ".parquet":
         sink = io.BytesIO()
-        require("pyarrow.parquet", extra="frames").write_table(release.to_arrow(), sink)
+        require("pyarrow.parquet", extra="frames").write_table(answer.to_arrow(), sink)
         return sink.getvalue()
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=release.columns, lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=answer.columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(release.to_dicts())
+    writer.writerows(answer.to_dicts())
     return text.getvalue().encode()
