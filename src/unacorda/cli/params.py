@@ -365,24 +365,19 @@ def assignment(name: str, text: str, *, form: str) -> tuple[str, str]:
     return left.strip(), right
 
 
-def _bounds(name: str, text: str) -> tuple[str, str, Fact]:
-    """A column, the text, and its bounds."""
+def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
+    """The public facts by column; InvalidParameter for a column with two."""
     from unacorda.query.schema.facts import Bounds
 
-    form = "COLUMN=LOWER:UPPER, such as age=0:120"
-    column, ends = assignment(name, text, form=form)
-    lower, colon, upper = ends.partition(":")
-    demand(colon and lower.strip() and upper.strip(), name, text, expected=form)
-    with _of_option(name, text, form):
-        return column, text, Bounds(lower.strip(), upper.strip())
-
-
-def _facts(bounds: Sequence[tuple[str, str, Fact]], columns: Path | None) -> dict[str, Fact]:
-    """The public facts by column; InvalidParameter for a column with two."""
+    option, form = "--bounds", "COLUMN=LOWER:UPPER, such as age=0:120"
     found = {} if columns is None else _facts_in(columns)
-    for column, text, fact in bounds:
-        demand(column not in found, "--bounds", text, expected="each column to be declared once")
-        found[column] = fact
+    for text in bounds:
+        column, ends = assignment(option, text, form=form)
+        lower, colon, upper = (end.strip() for end in ends.partition(":"))
+        demand(colon and lower and upper, option, text, expected=form)
+        demand(column not in found, option, text, expected="each column to be declared once")
+        with _of_option(option, text, form):
+            found[column] = Bounds(lower, upper)
     return found
 
 
@@ -436,7 +431,7 @@ facts = gathered(
     _facts,
     option(
         "--bounds",
-        Read(_bounds, "COLUMN=LOW:HIGH"),
+        "COLUMN=LOW:HIGH",
         "Public bounds of a number column; values beyond count as the nearest bound. May be "
         "repeated.",
         multiple=True,

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +14,6 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import dataset_option, ledger_option, opened
 from unacorda.query.expressions.quoting import escape
-
-if TYPE_CHECKING:
-    from unacorda.query.results.record import Verification
 
 __all__ = ["verify"]
 
@@ -54,36 +51,24 @@ The code is 1 if anything differs, 2 if FILE is no release, 5 if the ledger cann
 @params.json_option
 def verify(*, file: Path, ledger: str | None, dataset: str | None, as_json: bool) -> int | None:
     """The verb; its help is `HELP`."""
+    from unacorda.query.results.record import NOT_SHOWN, verify_record
+
     expected = "--ledger with it, which keeps the account"
     demand(dataset is None or ledger is not None, "--dataset", dataset, expected=expected)
     small = not file.is_file() or file.stat().st_size <= _MOST_BYTES
     demand(small, "FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
-    with params.of_file(file):
-        found = _verified(params.read_text("FILE", file), ledger, dataset)
+    with params.of_file(file), contextlib.ExitStack() as stack:
+        text = params.read_text("FILE", file)
+        book = None if ledger is None else stack.enter_context(opened(ledger, must_exist=True))
+        found = verify_record(text, ledger=book, dataset=dataset)
     if as_json:
         render.as_json(found.to_dict())
     else:
-        _print(found)
+        rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
+        heads = ("check", "outcome", "")
+        render.print_table(render.TextTable(heads=heads, rows=rows, left=3, repeated=2))
+        render.line("\nNothing differs." if found.holds else "\nIt is not what it says.")
+        render.line("No file can show")
+        for said in NOT_SHOWN:
+            render.line(render.wrapped(f"  {said}"))
     return None if found.holds else ExitCode.FAILED
-
-
-def _verified(text: str, ledger: str | None, dataset: str | None) -> Verification:
-    from unacorda.query.results.record import verify_record
-
-    if ledger is None:
-        return verify_record(text)
-    with opened(ledger, must_exist=True) as book:
-        return verify_record(text, ledger=book, dataset=dataset)
-
-
-def _print(found: Verification) -> None:
-    from unacorda.query.results.record import NOT_SHOWN
-
-    rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
-    heads = ("check", "outcome", "")
-    render.print_table(render.TextTable(heads=heads, rows=rows, left=3, repeated=2))
-    render.line()
-    render.line("Nothing differs." if found.holds else "It is not what it says.")
-    render.line("No file can show")
-    for text in NOT_SHOWN:
-        render.line(render.wrapped(f"  {text}"))
