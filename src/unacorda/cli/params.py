@@ -32,7 +32,6 @@ __all__ = [
     "EPSILON",
     "FILE",
     "KEYS_ONCE",
-    "RELATION",
     "SEARCH_SHARE",
     "Decorator",
     "GivenKeys",
@@ -66,6 +65,8 @@ AUTO = "auto"
 SEARCH_SHARE = Fraction(1, 10)
 """How much of a request finds how many rows of a person to keep."""
 
+KEYS_ONCE = "each column once, and in one option alone"
+"""What the keys of groups must be."""
 
 _LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _LONGEST_COUNT = 30
@@ -74,7 +75,6 @@ _BUDGETS = (
     "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
     "(Gaussian DP), each with delta where one is wanted"
 )
-KEYS_ONCE = "each column once, and in one option alone"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
@@ -210,12 +210,9 @@ def _relation(name: str, text: str) -> Neighbors:
     raise InvalidParameter(name, text, expected=f"one of {names}")
 
 
-RELATION = Read(_relation, "RELATION")
-"""How neighboring tables differ."""
-
 neighbors = option(
     "--neighbors",
-    RELATION,
+    Read(_relation, "RELATION"),
     "How neighboring tables differ: add-remove, replace-one or zero-out.",
     default="add-remove",
     show_default=True,
