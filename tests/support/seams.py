@@ -24,9 +24,9 @@ from unacorda.query import (
     aggregates,
     execution,
 )
-from unacorda.query.aggregates import grid_counts as counted
-from unacorda.query.aggregates import grid_counts as ranks
-from unacorda.query.aggregates import grid_counts as trials
+from unacorda.query.aggregates import grid as counted
+from unacorda.query.aggregates import grid as ranks
+from unacorda.query.aggregates import grid as trials
 from unacorda.query.aggregates import joint_quantiles as chain_draws
 from unacorda.query.aggregates import joint_quantiles as chains
 from unacorda.query.aggregates import linear as distinct
@@ -39,9 +39,9 @@ from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, Row
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.grid import PublicGrid
-from unacorda.query.aggregates.grid_counts import (
+from unacorda.query.aggregates.grid import (
     GridCounts,
+    PublicGrid,
     Ranking,
     accepts,
     below_each,

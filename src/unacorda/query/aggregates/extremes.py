@@ -6,7 +6,7 @@ counts once in each cell, by their own greatest point of a public grid; a candid
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
-the loss of the rank n - t, and is drawn as in `grid_counts`. With N points and f = epsilon /
+the loss of the rank n - t, and is drawn as in `grid`. With N points and f = epsilon /
 (2 Delta), t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is
 below t, so that fewer than 2 t people exceed the answer and at least one reaches it: it lies
 between the value that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere
@@ -36,7 +36,6 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
-from unacorda.query.aggregates.grid_counts import draw_places
 from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
@@ -80,16 +79,8 @@ class Extreme(GridAggregate, Single):
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell."""
-        (counted,) = exact.rankings
-        greatest, beyond = self.side == "max", self.beyond(noise.point)
-        places = draw_places(
-            counted,
-            self.grid.slots,
-            q=Fraction(int(greatest)),
-            shift=-beyond if greatest else beyond,
-            mechanism=noise.point,
-            bits=bits,
-        )
+        q, beyond = Fraction(self.side == "max"), self.beyond(noise.point)
+        places = self.draw(exact, q, noise.point, bits, shift=-beyond if q else beyond)
         return drawn(self.grid.values(places).tolist(), limits=self.limits)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:

@@ -50,6 +50,7 @@ release can be checked anywhere.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import itertools
@@ -172,10 +173,9 @@ class Margins:
         """The exact integers of each level."""
         found = []
         for nodes, places in zip(self.nodes, self.node_of, strict=True):
-            totals = [0] * len(nodes)
-            for cell, place in zip(cells, places.tolist(), strict=True):
-                totals[place] += cell
-            found.append(totals)
+            totals = np.zeros(len(nodes), dtype=object)
+            np.add.at(totals, places, np.array(cells, dtype=object))
+            found.append(totals.tolist())
         return found
 
     def fit(
@@ -224,45 +224,39 @@ class Margins:
             spreads[level + 1] = spread - part**2 * (whole - spreads[level])[parents]
         return means, spreads
 
-    @cached_property
-    def _sizes(self) -> tuple[int, ...]:
-        return tuple(len(dict.fromkeys(column)) for column in zip(*self.keys, strict=True))
-
     def _interactions(
         self, measured: Sequence[Floats], variances: Sequence[float]
     ) -> tuple[list[Floats], list[Floats]]:
-        sizes = self._sizes
+        # Tables keep all axes, of length 1 for the columns that they sum over.
+        lengths = [len(dict.fromkeys(column)) for column in zip(*self.keys, strict=True)]
         tables = {
-            level: np.asarray(values, dtype=np.float64).reshape([sizes[i] for i in level])
+            level: np.asarray(values, dtype=np.float64).reshape(
+                [length if i in level else 1 for i, length in enumerate(lengths)]
+            )
             for level, values in zip(self.levels, measured, strict=True)
         }
         noise = dict(zip(self.levels, variances, strict=True))
-        size = {level: math.prod(sizes[i] for i in level) for level in self.levels}
         parts: dict[Places, Floats] = {}
         spread: dict[Places, float] = {}
         for inner in self.levels:
-            over = [level for level in self.levels if set(inner) <= set(level)]
-            weights = np.array([size[inner] / (noise[level] * size[level]) for level in over])
+            size = tables[inner].size
+            over = [level for level in self.levels if {*inner} <= {*level}]
+            weights = np.array([size / (noise[level] * tables[level].size) for level in over])
             whole = float(weights.sum())
-            parts[inner] = sum(
-                (
-                    w / whole * _centred(tables[level], level, inner)
-                    for w, level in zip(weights, over, strict=True)
-                ),
-                np.zeros([sizes[i] for i in inner]),
-            )
-            spread[inner] = math.prod(1 - 1 / sizes[i] for i in inner) / whole
+            parts[inner] = np.zeros_like(tables[inner])
+            for weight, level in zip(weights, over, strict=True):
+                parts[inner] += weight / whole * _centred(tables[level], inner)
+            spread[inner] = math.prod(1 - 1 / lengths[i] for i in inner) / whole
         fitted, found = [], []
-        for level in self.levels:
-            inside = [inner for inner in self.levels if set(inner) <= set(level)]
-            table, variance = np.zeros([sizes[i] for i in level]), 0.0
-            for inner in inside:
-                beyond = size[level] // size[inner]
-                shape = [sizes[i] if i in inner else 1 for i in level]
-                table = table + parts[inner].reshape(shape) / beyond
-                variance += spread[inner] / beyond**2
+        for level, given in tables.items():
+            table, variance = np.zeros_like(given), 0.0
+            for inner, part in parts.items():
+                if {*inner} <= {*level}:
+                    beyond = given.size // part.size
+                    table += part / beyond
+                    variance += spread[inner] / beyond**2
             fitted.append(table.reshape(-1))
-            found.append(np.full(size[level], variance))
+            found.append(np.full(given.size, variance))
         return fitted, found
 
 
@@ -303,10 +297,9 @@ def check_level_weights(
         return None
     if kind is None:
         raise InvalidParameter("level_weights", weights, expected="it beside margins=")
-    if weights == "overall" and found:
-        expected = "a list: how many keys are found is not known"
-        raise InvalidParameter("level_weights", weights, expected=expected)
     if weights == "overall":
+        expected = "a list: how many keys are found is not known"
+        checks.demand(not found, "level_weights", weights, expected=expected)
         return "overall"
     count = len(_levels(kind, columns))
     if isinstance(weights, list | tuple) and len(weights) == count:
@@ -329,12 +322,13 @@ def _parts(level: Places, keys: Sequence[tuple[Key, ...]]) -> Iterator[tuple[Key
     return (tuple(key[place] for place in level) for key in keys)
 
 
-def _centred(table: Floats, level: Places, inner: Places) -> Floats:
+def _centred(table: Floats, inner: Places) -> Floats:
     """The interaction of some of a table's columns."""
-    found = table.sum(axis=tuple(axis for axis, i in enumerate(level) if i not in inner))
-    for axis in range(len(inner)):
+    others = tuple(axis for axis in range(table.ndim) if axis not in inner)
+    found: Floats = table.sum(axis=others, keepdims=True)
+    for axis in inner:
         found = found - found.mean(axis=axis, keepdims=True)
-    return np.asarray(found, dtype=np.float64)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -539,18 +533,21 @@ class Consistent(Single):
         if weights == "overall":
             return self._made(share, reaches, shares)
         limits = [_square(level) * _ROUNDING for level in apart.levels]
-        best, low, high = apart, 0, _STEPS + 1
-        while high - low > 1:
-            # All the way, but where nodes have unlike numbers of parts or noise is rounded.
-            at = _STEPS if high > _STEPS else (low + high) // 2
-            part = Fraction(at, _STEPS)
-            mixed = [part * one + (1 - part) * even for one in shares]
-            found = self._made(share, reaches, mixed)
-            if all(error <= limit for error, limit in zip(found.means, limits, strict=True)):
-                best, low = found, at
-            else:
-                high = at
-        return best
+
+        @functools.cache
+        def mixed(step: int) -> LevelNoise:
+            part = Fraction(step, _STEPS)
+            return self._made(share, reaches, [part * one + (1 - part) * even for one in shares])
+
+        def beyond(step: int) -> bool:
+            means = mixed(step).means
+            return not all(mean <= limit for mean, limit in zip(means, limits, strict=True))
+
+        # All the way, but where nodes have unlike numbers of parts or noise is rounded.
+        if not beyond(_STEPS):
+            return mixed(_STEPS)
+        found = bisect.bisect_left(range(1, _STEPS), 1, key=beyond)
+        return mixed(found) if found else apart
 
     def _reaches(self, reach: Reach) -> list[Reach]:
         """How far a unit reaches into each level: into no more nodes than it reaches into cells.
@@ -671,8 +668,11 @@ def _units(levels: Sequence[AdditiveNoise]) -> tuple[float, ...]:
     scales = []
     for level in levels:
         match level.mechanism:
-            case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
+            case (
+                Laplace(scale=scale)
+                | DiscreteLaplace(scale=scale)
+                | Gaussian(sigma=scale)
+                | DiscreteGaussian(sigma=scale)
+            ):
                 scales.append(Fraction(scale))
-            case Gaussian(sigma=sigma) | DiscreteGaussian(sigma=sigma):
-                scales.append(Fraction(sigma))
     return tuple(round(float((scale / max(scales)) ** 2), 9) for scale in scales)

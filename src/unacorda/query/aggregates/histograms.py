@@ -47,8 +47,7 @@ from unacorda.query.aggregates.base import (
     expression_of,
     weight_of,
 )
-from unacorda.query.aggregates.grid import bisection
-from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.aggregates.grid import Ranking, bisection
 from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
 from unacorda.query.aggregates.quantiles import GridAggregate, finding, given
@@ -257,9 +256,7 @@ class Top(Single):
 
     def bound_to(self, scope: TableSchema) -> Top:
         """The same, its column looked up and its values known."""
-        listed = self.listed
-        if listed is None:
-            listed = self._declared(scope)
+        listed = self._declared(scope) if self.listed is None else self.listed
         kind = key_kinds(listed)[-1]
         expression = expression_of(self.column, scope, kind=kind)
         return dataclasses.replace(self, expressions=(expression,), listed=listed)
@@ -267,8 +264,8 @@ class Top(Single):
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """The rows by the number of their value in the list."""
         listed = self._values()
-        numbers = {value: number for number, value in enumerate(listed)}
-        numbered = [(literal(value), numbers[value]) for value in sorted(listed)]  # type: ignore[type-var]
+        order = sorted(range(len(listed)), key=listed.__getitem__)  # type: ignore[arg-type]
+        numbered = [(literal(listed[number]), number) for number in order]
         return (Ranking(place=place_among(values[0], numbered), steps=max(len(listed) - 1, 1)),)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
@@ -281,17 +278,15 @@ class Top(Single):
         (counted,) = exact.rankings
         listed = self._values()
         counts = counted.counts[:, : len(listed)]
-        noisy = noise.release(counts.ravel().tolist(), bits=bits)
-        width = self._half_width(noise)
+        noisy, width = noise.release(counts.ravel().tolist(), bits=bits), self._half_width(noise)
         values: list[int | float] = []
         names: list[Key] = []
         for start in range(0, len(noisy), len(listed)):
             own = noisy[start : start + len(listed)]
             # Of equal numbers the one that is listed first.
-            for number in sorted(range(len(own)), key=lambda at: (-own[at], at))[: self.size]:
-                count = own[number]
-                values.append(count if isinstance(count, int) else float(count))
-                names.append(listed[number])
+            for at in sorted(range(len(own)), key=own.__getitem__, reverse=True)[: self.size]:
+                values.append(count if isinstance(count := own[at], int) else float(count))
+                names.append(listed[at])
         return Answer(
             values=values,
             standard_errors=[None] * len(values),
@@ -369,17 +364,13 @@ def histogram(
     Fraction(1, 4)
     """
     if bins is None:
-        if edges is None:
-            raise InvalidParameter("edges", None, expected="public edges=[...], or bins=")
+        checks.demand(edges is not None, "edges", None, expected="public edges=[...], or bins=")
         for name, value in (("lower", lower), ("upper", upper), ("resolution", resolution)):
-            if value is not None:
-                raise InvalidParameter(name, value, expected="it only with bins=")
+            checks.demand(value is None, name, value, expected="it only with bins=")
         return Histogram(column=column, edges=_edges(edges), weight=weight_of(weight))
-    if edges is not None:
-        raise InvalidParameter("bins", bins, expected="either edges=[...] or bins=, not both")
+    checks.demand(edges is None, "bins", bins, expected="either edges=[...] or bins=, not both")
     count = checks.positive_integer(bins=bins)
-    if not 2 <= count <= _MOST_FOUND:
-        raise InvalidParameter("bins", bins, expected=f"2 to {_MOST_FOUND}")
+    checks.demand(2 <= count <= _MOST_FOUND, "bins", bins, expected=f"2 to {_MOST_FOUND}")
     return EqualBins(
         column=column,
         wanted=tuple(Fraction(number, count) for number in range(1, count)),
@@ -392,20 +383,15 @@ def _edges(edges: object) -> tuple[float, ...]:
     if isinstance(edges, str | bytes | Mapping) or not isinstance(edges, Iterable):
         raise InvalidParameter("edges", edges, expected=expected)
     listed = list(itertools.islice(edges, _MOST_EDGES + 1))
-    if not 2 <= len(listed) <= _MOST_EDGES:
-        raise InvalidParameter("edges", f"{len(listed):,} edges", expected=expected)
+    count = len(listed)
+    checks.demand(2 <= count <= _MOST_EDGES, "edges", f"{count:,} edges", expected=expected)
     exact = [checks.exact(f"edges[{index}]", edge) for index, edge in enumerate(listed)]
-    largest = Fraction(2) ** 1000
-    if any(abs(edge) > largest for edge in exact):
-        raise InvalidParameter("edges", edges, expected="numbers between -2^1000 and 2^1000")
+    fits = all(abs(edge) <= 2**1000 for edge in exact)
+    checks.demand(fits, "edges", edges, expected="numbers between -2^1000 and 2^1000")
     found = tuple(float(edge) + 0.0 for edge in exact)
     for index, (below, above) in enumerate(itertools.pairwise(found), start=1):
-        if not below < above:
-            raise InvalidParameter(
-                f"edges[{index}]",
-                listed[index],
-                expected=f"a number above {listed[index - 1]}, the edge before it",
-            )
+        expected = f"a number above {listed[index - 1]}, the edge before it"
+        checks.demand(below < above, f"edges[{index}]", listed[index], expected=expected)
     return found
 
 
@@ -428,16 +414,13 @@ def top(
     """
     size = checks.positive_integer(k=k)
     listed = None if values is None else _checked(check_keys("values", values), size)
-    if listed is not None and None in listed:
-        raise InvalidParameter("values", None, expected="values other than None, which is absent")
+    absent = listed is not None and None in listed
+    checks.demand(not absent, "values", None, expected="values other than None, which is absent")
     return Top(column=column, size=size, listed=listed, weight=weight_of(weight))
 
 
 def _checked(values: tuple[Key, ...], size: int) -> tuple[Key, ...]:
-    if not 1 <= len(values) <= _MOST_VALUES:
-        raise InvalidParameter(
-            "values", f"{len(values):,}", expected=f"1 to {_MOST_VALUES:,} values"
-        )
-    if size > len(values):
-        raise InvalidParameter("k", size, expected=f"at most {len(values):,}, as values are listed")
+    count, expected = len(values), f"1 to {_MOST_VALUES:,} values"
+    checks.demand(1 <= count <= _MOST_VALUES, "values", f"{count:,}", expected=expected)
+    checks.demand(size <= count, "k", size, expected=f"at most {count:,}, as values are listed")
     return values

@@ -1,7 +1,7 @@
 """Several quantiles drawn at once (Gillenwater, Joseph and Kulesza 2021).
 
 **Drawing** a chain, exactly, from few counts (what a chain is and costs stands below). By rejection
-from bins, as in `grid_counts`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
+from bins, as in `grid`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
 in them, and these are accepted with a probability that makes up for the difference. Let K_i be an
 upper bound on exp(-f |n_i - p_i N|) over the places of two bins that follow each other, from their
 counts, and b_j(B) one on what the rest of the chain weighs, from B_j = B on:
@@ -70,7 +70,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform
 from unacorda.privacy import events
-from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, is_below
+from unacorda.query.aggregates.grid import GridCounts, PlaceBins, is_below
 from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight, spread
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.selection import Draws, draws_for
@@ -417,7 +417,12 @@ class Chain(QuantileDraws):
     def deviations(self) -> dict[Fraction, float]:
         """By wanted quantile the root mean square of its rank error, where values hardly repeat."""
         spread, parts, f = self.count.standard_deviation, len(self.wanted) + 1, float(self.rate)
-        stretched = [math.hypot(1.0, f * spread * size / parts) for size in self._sizes]
+        # Sizes of the count's error, evenly likely, for a standard deviation of 1.
+        if self.count.laplace:
+            sizes = [-math.log(1 - chance) / math.sqrt(2) for chance in _CHANCES]
+        else:
+            sizes = [statistics.NormalDist().inv_cdf((1 + chance) / 2) for chance in _CHANCES]
+        stretched = [math.hypot(1.0, f * spread * size / parts) for size in sizes]
         own = math.fsum(s * (s + 1) for s in stretched) / len(stretched) / f**2 * (1 - 1 / parts)
         return {
             q: math.hypot(
@@ -426,13 +431,6 @@ class Chain(QuantileDraws):
             )
             for place, q in enumerate(self.wanted, start=1)
         }
-
-    @property
-    def _sizes(self) -> list[float]:
-        """Sizes of the count's error, evenly likely, for a standard deviation of 1."""
-        if self.count.laplace:
-            return [-math.log(1 - chance) / math.sqrt(2) for chance in _CHANCES]
-        return [statistics.NormalDist().inv_cdf((1 + chance) / 2) for chance in _CHANCES]
 
     def rank_error(self, *, slots: int) -> float:
         """A bound on the rank error of every wanted quantile, with 95% probability.

@@ -52,7 +52,7 @@ Levels one after the other compose, as mechanisms that see what was drawn before
 add up, in zCDP the squares of them over 8. (The range of all levels together may pass the sum of
 their epsilons, since the normaliser of a level depends on the earlier cuts.)
 
-**Drawing.** As in `grid_counts`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a
+**Drawing.** As in `grid`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a
 bin, l(B) the least loss within it. The law is that of the theorem, whatever the bins are.
 
 Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof above.
@@ -77,8 +77,13 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.grid import SLOTS_LOG2
-from unacorda.query.aggregates.grid_counts import GridCounts, PlaceBins, SpreadDraws, draw_spread
+from unacorda.query.aggregates.grid import (
+    SLOTS_LOG2,
+    GridCounts,
+    PlaceBins,
+    SpreadDraws,
+    draw_spread,
+)
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks

@@ -7,8 +7,8 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
 
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
 values equal it is the same at every candidate). Its sensitivity is worked out in
-`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. The points are those
-of `grid`; `grid_counts` says how one is drawn.
+`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. `grid` says what the
+points are, and how one is drawn.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
@@ -61,14 +61,19 @@ from unacorda.query.aggregates.base import (
     given_bounds,
     weight_of,
 )
-from unacorda.query.aggregates.grid import LEAST_RESOLUTION_LOG2, PublicGrid
-from unacorda.query.aggregates.grid_counts import GridCounts, Ranking, draw_places, rank_losses
+from unacorda.query.aggregates.grid import (
+    LEAST_RESOLUTION_LOG2,
+    PublicGrid,
+    Ranking,
+    draw_places,
+    rank_losses,
+)
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.measures import clamping_note
 from unacorda.query.aggregates.quantile_tree import Cutting, QuantileDraws
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
-from unacorda.query.noise.selection import draws_for
+from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import of_ranks
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
@@ -148,6 +153,18 @@ class GridAggregate(OfColumn):
         """The sentences that name the clamping, and what values there are."""
         return clamping_note(self.lower, self.upper), self.grid.words
 
+    def draw(
+        self, exact: Exact, q: Fraction, mechanism: Exponential, bits: RandomBits, *, shift: int = 0
+    ) -> NDArray[np.int64]:
+        """A place of the grid for every cell, aimed at the rank q n + shift.
+
+        mechanism: for losses times the denominator of q.
+        """
+        (counted,) = exact.rankings
+        return draw_places(
+            counted, self.grid.slots, q=q, shift=shift, mechanism=mechanism, bits=bits
+        )
+
     def assumed(
         self, assume: Assumption | None, error: Callable[[NDArray[np.float64], int], float]
     ) -> dict[str, Any]:
@@ -169,8 +186,8 @@ def given(
     unit = None if resolution is None else checks.exact("resolution", resolution)
     if unit is not None and low is not None and high is not None:
         _check_resolution(unit, low, high, given=resolution)
-    elif unit is not None and unit <= 0:
-        raise InvalidParameter("resolution", resolution, expected="a number above 0")
+    elif unit is not None:
+        checks.demand(unit > 0, "resolution", resolution, expected="a number above 0")
     return {"lower": low, "upper": high, "resolution": unit, "weight": weight_of(weight)}
 
 
@@ -178,20 +195,15 @@ def _check_resolution(
     resolution: Fraction, lower: Fraction, upper: Fraction, *, given: object
 ) -> None:
     least = max(abs(lower), abs(upper)) * Fraction(2) ** LEAST_RESOLUTION_LOG2
-    if not least <= resolution <= upper - lower or not resolution > 0:
-        raise InvalidParameter(
-            "resolution",
-            given,
-            expected=f"a number from {float(least):.3g} to {float(upper - lower):g}, the distance "
-            "of the bounds",
-        )
+    expected = f"a number from {float(least):.3g} to {float(upper - lower):g}, the distance "
+    fits = resolution > 0 and least <= resolution <= upper - lower
+    checks.demand(fits, "resolution", given, expected=f"{expected}of the bounds")
 
 
 def _interval_share(interval: Number) -> Fraction:
     """The share of an aggregate's budget that buys an interval, checked."""
     share = checks.exact("interval", interval)
-    if not 0 <= share < 1:
-        raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
+    checks.demand(0 <= share < 1, "interval", interval, expected="a share from 0 to below 1")
     return share
 
 
@@ -238,25 +250,19 @@ class Quantile(GridAggregate, Single):
 
     def noise(self, share: Share, reach: Reach) -> Selection:
         """The draws within the share."""
-        # Losses are kept times the denominator of q, so that they are whole numbers.
-        moves, unit = functools.partial(of_ranks, quantile=self.q), self.q.denominator
-        point = draws_for(share * (1 - self.interval), reach, moves, unit=unit)
+        point = _rank_draws(share * (1 - self.interval), reach, self.q)
         if not self.interval:
             return Selection(point=point.mechanism, event=point.event)
-        end = draws_for(share * (self.interval / 2), reach, moves, unit=unit)
+        end = _rank_draws(share * (self.interval / 2), reach, self.q)
         both = point.event + end.event * 2
         return Selection(point=point.mechanism, event=both, end=end.mechanism)
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
-        (counted,) = exact.rankings
-        places = draw_places(
-            counted, self.grid.slots, q=self.q, shift=0, mechanism=noise.point, bits=bits
-        )
-        values, ends = self.grid.values(places).tolist(), None
+        places, ends = self.draw(exact, self.q, noise.point, bits), None
         if noise.end is not None:
-            ends = _ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
-        return drawn(values, limits=self.limits, ends=ends)
+            ends = _ends_about(self, exact, self.q, noise.end, miss=_MISS, bits=bits)
+        return drawn(self.grid.values(places).tolist(), limits=self.limits, ends=ends)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
@@ -297,7 +303,7 @@ def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss
 
 def _ends_about(
     made: GridAggregate,
-    counted: GridCounts,
+    exact: Exact,
     q: Fraction,
     end: Exponential,
     *,
@@ -308,19 +314,21 @@ def _ends_about(
 
     end: the mechanism of each of the two draws, for losses times the denominator of q.
     """
-    (low, high), cells = made.limits, counted.cells
     error = rank_error(made, q, end, miss=miss)
     if error >= _MOST_RANKS:  # with so much noise nothing is known but the range
-        return np.full(cells, low), np.full(cells, high)
+        low, high = (np.full(exact.rankings[0].cells, limit) for limit in made.limits)
+        return low, high
     reach = math.floor(error) + 1
     # A point stands for all values that count as it.
     first, last = (
-        made.grid.ends(
-            draw_places(counted, made.grid.slots, q=q, shift=shift, mechanism=end, bits=bits)
-        )
-        for shift in (-reach, reach)
+        made.grid.ends(made.draw(exact, q, end, bits, shift=shift)) for shift in (-reach, reach)
     )
     return np.minimum(first[0], last[0]), np.maximum(first[1], last[1])
+
+
+def _rank_draws(share: Share, reach: Reach, q: Fraction) -> Draws:
+    """Draws of q-quantiles, for losses times the denominator of q, which are whole numbers."""
+    return draws_for(share, reach, functools.partial(of_ranks, quantile=q), unit=q.denominator)
 
 
 @functools.lru_cache(maxsize=256)
@@ -334,10 +342,7 @@ def finding(
     ends = {}
     if interval:
         each = share * (interval / (2 * len(wanted)))
-        ends = {
-            q: draws_for(each, reach, functools.partial(of_ranks, quantile=q), unit=q.denominator)
-            for q in wanted
-        }
+        ends = {q: _rank_draws(each, reach, q) for q in wanted}
     rest = share * (1 - interval)
     cutting = Cutting.within(rest, reach, wanted, ends)
     chains = Chain.options(rest, reach, wanted, ends)
@@ -372,9 +377,8 @@ class GridQuantiles(GridAggregate):
         self, exact: Exact, noise: QuantileDraws, bits: RandomBits, *, miss: float
     ) -> list[Ends]:
         """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
-        (counted,) = exact.rankings
         return [
-            _ends_about(self, counted, q, draws.mechanism, miss=miss, bits=bits)
+            _ends_about(self, exact, q, draws.mechanism, miss=miss, bits=bits)
             for q, draws in noise.ends.items()
         ]
 
@@ -485,10 +489,9 @@ def quantile(
     Fraction(9, 10)
     """
     part, share = checks.exact("q", q), _interval_share(interval)
-    if not 0 <= part <= 1:
-        raise InvalidParameter("q", q, expected="a number from 0 to 1")
-    if part.denominator > 10**6:
-        raise InvalidParameter("q", q, expected="a number with at most six decimals")
+    checks.demand(0 <= part <= 1, "q", q, expected="a number from 0 to 1")
+    fits = part.denominator <= 10**6
+    checks.demand(fits, "q", q, expected="a number with at most six decimals")
     return Quantile(
         column=column,
         q=part,
@@ -574,15 +577,14 @@ def iqr(
 def _wanted(q: object) -> tuple[Fraction, ...]:
     """The quantiles, rising, checked."""
     expected = f"a list of 1 to {_MOST} numbers from 0 to 1, such as [0.25, 0.5, 0.75]"
-    if isinstance(q, str | bytes | Mapping) or not isinstance(q, Sequence | np.ndarray):
+    if isinstance(q, str | bytes) or not isinstance(q, Sequence | np.ndarray):
         raise InvalidParameter("q", q, expected=expected)
     if not 1 <= len(q) <= _MOST:
         raise InvalidParameter("q", q, expected=expected)
     wanted = sorted(checks.exact(f"q[{index}]", value) for index, value in enumerate(q))
-    if not 0 <= wanted[0] <= wanted[-1] <= 1:
-        raise InvalidParameter("q", q, expected=expected)
-    if any(part.denominator > 10**6 for part in wanted):
-        raise InvalidParameter("q", q, expected="numbers with at most six decimals")
-    if any(b - a < _CLOSEST for a, b in itertools.pairwise(wanted)):
-        raise InvalidParameter("q", q, expected="quantiles at least a millionth apart")
+    checks.demand(0 <= wanted[0] <= wanted[-1] <= 1, "q", q, expected=expected)
+    fits = all(part.denominator <= 10**6 for part in wanted)
+    checks.demand(fits, "q", q, expected="numbers with at most six decimals")
+    fits = all(b - a >= _CLOSEST for a, b in itertools.pairwise(wanted))
+    checks.demand(fits, "q", q, expected="quantiles at least a millionth apart")
     return tuple(wanted)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter
-from unacorda.query.aggregates.grid_counts import Lines
+from unacorda.query.aggregates.grid import Lines
 from unacorda.query.engines.compile import (
     KeyCountSql,
     KeyTable,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.base import Answer, Exact
-from unacorda.query.aggregates.grid_counts import GridCounts, Ranking
+from unacorda.query.aggregates.grid import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.compile import KeyCountSql

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.aggregates.base import ENDINGS, Aggregate, weight_of
-from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.aggregates.grid import Ranking
 from unacorda.query.aggregates.hierarchy import (
     MARGIN,
     Consistent,
