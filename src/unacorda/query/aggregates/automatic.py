@@ -325,10 +325,8 @@ class FoundBounds(LadderSearch):
 def _range(rungs: Sequence[float], low: float, high: float) -> tuple[float, float]:
     """Two different bounds, in order."""
     if low == high:
-        place = bisect.bisect_left(rungs, high)
-        if place + 1 < len(rungs):
-            return low, rungs[place + 1]
-        return rungs[place - 1], high
+        place = min(bisect.bisect_left(rungs, high), len(rungs) - 2)
+        return rungs[place], rungs[place + 1]
     # The ends cross where both searches stopped at once, for want of people.
     return min(low, high), max(low, high)
 
@@ -357,14 +355,9 @@ class RowsPerPerson(LadderSearch):
 
     def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the number found."""
-        found = noise.find(exact.people[0].above(), bits)
+        found = [self.rungs[rung] for rung in noise.find(exact.people[0].above(), bits)]
         nothing: list[float | None] = [None] * len(found)
-        return Answer(
-            values=[self.rungs[rung] for rung in found],
-            standard_errors=nothing,
-            lower=nothing,
-            upper=nothing,
-        )
+        return Answer(values=found, standard_errors=nothing, lower=nothing, upper=nothing)
 
 
 def find_bounds(column: str, *, weight: Number = 1) -> FoundBounds:

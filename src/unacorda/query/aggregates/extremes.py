@@ -26,7 +26,9 @@ together is worked out in `noise.selection`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -36,6 +38,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
+from unacorda.query.aggregates.grid import Ranking
 from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
@@ -55,10 +58,10 @@ class Extreme(GridAggregate, Single):
 
     side: Literal["min", "max"]
 
-    @property
-    def of_people(self) -> Literal["min", "max"]:
-        """People are ranked by their own extreme."""
-        return self.side
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
+        """People by their own extreme, each once in a cell."""
+        (rows,) = GridAggregate.rankings(self, values)
+        return (dataclasses.replace(rows, people=self.side),)
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -205,9 +205,19 @@ class PublicGrid:
         )
 
     @property
+    @functools.lru_cache(maxsize=16)  # noqa: B019  # grids are small values, few are kept
     def slots(self) -> Integers:
         """The first slot of each point, and how many there are in all."""
-        return _slots(self)
+        found = np.arange(self.steps + 2, dtype=np.int64)
+        if not self.alike:
+            size = np.abs(found[:-1] + self.first)
+            digits = size - (np.maximum((size >> self.fraction) - 1, 0) << self.fraction)
+            zeros = np.log2((digits & -digits).clip(1)).astype(np.int64)
+            own = 1 << np.minimum(np.where(digits == 0, self.fraction, zeros) // 2, SLOTS_LOG2)
+            np.cumsum(own, out=found[1:])
+            found[0] = 0
+        found.setflags(write=False)
+        return found
 
     @property
     def words(self) -> str:
@@ -304,20 +314,6 @@ def _grid(lower: float, upper: float, resolution: Fraction | None, fraction: int
     first -= int(whole.points(np.array(first)) > lower)
     last += int(whole.points(np.array(last)) < upper)
     return dataclasses.replace(whole, first=first, steps=max(last - first, 1))
-
-
-@functools.lru_cache(maxsize=16)
-def _slots(grid: PublicGrid) -> Integers:
-    found = np.arange(grid.steps + 2, dtype=np.int64)
-    if not grid.alike:
-        size = np.abs(found[:-1] + grid.first)
-        digits = size - (np.maximum((size >> grid.fraction) - 1, 0) << grid.fraction)
-        zeros = np.log2((digits & -digits).clip(1)).astype(np.int64)
-        own = 1 << np.minimum(np.where(digits == 0, grid.fraction, zeros) // 2, SLOTS_LOG2)
-        np.cumsum(own, out=found[1:])
-        found[0] = 0
-    found.setflags(write=False)
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

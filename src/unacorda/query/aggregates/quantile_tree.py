@@ -208,30 +208,17 @@ def _planned(
     moves = tuple(moves_of(level, reach.split(len(level))).l1 for level in levels)
     inherited = _inherited(levels)
     errors = {q: inherited[q] for q in wanted}
-    weights = _weights(levels, moves, errors)
+    weights = []  # by level the sum of the variances of what is wanted, for epsilon 1 there
+    for level, moved in zip(levels, moves, strict=True):
+        own = {split.at: 8 * float(split.steepness * moved) ** 2 for split in level}
+        weights.append(0.0)
+        for shares in errors.values():
+            for at, coefficient in shares.items():
+                weights[-1] += own.get(at, 0.0) * coefficient**2
     parts = _parts(weights, power=1 / 2 if squares else 1 / 3)
     spent = [float(part) if squares else float(part) ** 2 for part in parts]
     variance = math.fsum(weight / part for weight, part in zip(weights, spent, strict=True))
     return QuantileTree(levels=levels, parts=parts, moves=moves, errors=errors, variance=variance)
-
-
-def _weights(
-    levels: Levels,
-    moves: Sequence[Fraction],
-    errors: Mapping[Fraction, Mapping[Fraction, float]],
-) -> list[float]:
-    """By level the sum of the variances of the wanted quantiles, for epsilon 1 in that level."""
-    draws = {
-        split.at: (number, 8 * float(split.steepness * moved) ** 2)
-        for number, (level, moved) in enumerate(zip(levels, moves, strict=True))
-        for split in level
-    }
-    weights = [0.0] * len(levels)
-    for shares in errors.values():
-        for at, coefficient in shares.items():
-            number, variance = draws[at]
-            weights[number] += variance * coefficient**2
-    return weights
 
 
 def _inherited(levels: Levels) -> dict[Fraction, dict[Fraction, float]]:

@@ -38,7 +38,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,15 +126,9 @@ class GridAggregate(OfColumn):
             self, expressions=(expression,), lower=lower, upper=upper, resolution=resolution
         )
 
-    @property
-    def of_people(self) -> Literal["min", "max"] | None:
-        """Whether people are ranked, each once in a cell, by their least or greatest value."""
-        return None
-
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """Rows, or people, by the grid point next to a nullable double."""
-        grid = self.grid
-        return (Ranking(place=grid.sql(values[0]), steps=grid.steps, people=self.of_people),)
+        """Rows by the grid point next to a nullable double."""
+        return (Ranking(place=self.grid.sql(values[0]), steps=self.grid.steps),)
 
     @property
     def grid(self) -> PublicGrid:
