@@ -170,7 +170,7 @@ def test_text_is_quoted_whatever_it_holds() -> None:
     assert spark_of(r"'it''s \ ${x}'") == r"SELECT 'it\'s \\ ${x}' AS `x` FROM `v` AS `data`"
     odd = {"data": Table(view="a`b", columns={"c`d": "TEXT"})}
     assert translate('SELECT "c`d" FROM data', tables=odd).sql == (
-        "SELECT `c``d` AS `c``d` FROM `a``b` AS `data`"
+        "SELECT `data`.`c``d` AS `c``d` FROM `a``b` AS `data`"
     )
 
 

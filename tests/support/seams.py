@@ -127,7 +127,7 @@ from unacorda.query.engines.dialects.postgres import translate as translate_to_p
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
 from unacorda.query.engines.dialects.statements import NamedTable as TranslatedTable
 from unacorda.query.engines.dialects.statements import Translated
-from unacorda.query.engines.dialects.typed import Untranslatable, Values
+from unacorda.query.engines.dialects.values import Untranslatable, Values
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.engine import (
     Admission,

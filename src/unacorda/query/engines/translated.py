@@ -11,7 +11,7 @@ from typing import ClassVar
 from unacorda.errors import UnsupportedConstruct
 from unacorda.query.engines.compile import KeyCountSql, Statement, compile_chosen
 from unacorda.query.engines.dialects.statements import NamedTable, Translated
-from unacorda.query.engines.dialects.typed import Untranslatable
+from unacorda.query.engines.dialects.values import Untranslatable
 from unacorda.query.engines.engine import Engine
 from unacorda.query.plan.query import Query
 
@@ -55,20 +55,18 @@ def check_statement(
 
     Raises Untranslatable.
     """
-    known = dict(tables)
-
-    def named(name: str, sql: str) -> None:
-        known[name] = NamedTable(view=name, columns=translate(sql, tables=known).columns)
-
-    if statement.keys is not None:
-        named("keys", statement.keys.sql)
+    others: tuple[str, ...] = ()
     if isinstance(statement, KeyCountSql):
-        named("held", statement.held)
-        named("found", statement.counted)
+        named = {"held": statement.held, "found": statement.counted}
+    else:
+        named = {"bounded": statement.bounded}
+        others = (statement.counts, *statement.ladders, *statement.rankings)
+    keys = {} if statement.keys is None else {"keys": statement.keys.sql}
+    known = dict(tables)
+    for name, sql in (keys | named).items():
+        known[name] = NamedTable(view=name, columns=translate(sql, tables=known).columns)
+    for sql in others:
+        translate(sql, tables=known)
+    if isinstance(statement, KeyCountSql):
         known.pop("keys", None)
-        return known
-    named("bounded", statement.bounded)
-    translate(statement.counts, tables=known)
-    for query in (*statement.ladders, *statement.rankings):
-        translate(query, tables=known)
     return known
