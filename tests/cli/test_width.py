@@ -89,13 +89,13 @@ def test_blocks_hold_every_column_once_and_fit_where_they_can(
     heads = tuple(f"c{place}" for place in range(len(cells)))
     repeated = min(repeated, len(cells) - 1)
     grid = TextTable(heads=heads, rows=(tuple(cells),), left=repeated, repeated=repeated)
-    blocks = grid.blocks(width)
-    assert sum((block.heads[repeated:] for block in blocks), ()) == heads[repeated:]
-    assert sum((block.rows[0][repeated:] for block in blocks), ()) == tuple(cells[repeated:])
+    blocks, widths = grid.blocks(width), grid.widths()
+    others = [place for block in blocks for place in block[repeated:]]
+    assert others == list(range(repeated, len(heads)))
     for block in blocks:
-        assert block.heads[:repeated] == heads[:repeated]
-        fits = sum(block.widths()) + 2 * (len(block.heads) - 1) <= width
-        assert fits or len(block.heads) == repeated + 1
+        assert block[:repeated] == list(range(repeated))
+        fits = sum(widths[place] for place in block) + 2 * (len(block) - 1) <= width
+        assert fits or len(block) == repeated + 1
 
 
 @pytest.mark.parametrize("value", [-0.0, -0.3, -0.04])

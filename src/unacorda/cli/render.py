@@ -59,10 +59,6 @@ class TextTable:
     repeated: int = 0
     words: int = 0
 
-    def is_left(self, place: int) -> bool:
-        """Whether a column is aligned to the left."""
-        return place < self.left or place >= len(self.heads) - self.words
-
     def widths(self) -> tuple[int, ...]:
         """The width of each column, in cells of a terminal."""
         from rich.cells import cell_len
@@ -70,8 +66,8 @@ class TextTable:
         columns = zip(self.heads, *self.rows, strict=True)
         return tuple(max(map(cell_len, column)) for column in columns)
 
-    def blocks(self, width: int) -> tuple[TextTable, ...]:
-        """The table in grids of at most this width, each with the repeated columns and some others.
+    def blocks(self, width: int) -> list[list[int]]:
+        """The columns of grids of at most this width, by number: the repeated and some others.
 
         A grid is wider only where one column in addition to the repeated ones is.
         """
@@ -79,21 +75,11 @@ class TextTable:
         same = list(range(self.repeated))
         blocks: list[list[int]] = []
         for place in range(self.repeated, len(self.heads)):
-            if blocks and _across([widths[n] for n in (*same, *blocks[-1], place)]) <= width:
+            if blocks and _across(widths, [*blocks[-1], place]) <= width:
                 blocks[-1].append(place)
             else:
-                blocks.append([place])
-        return tuple(self._of([*same, *block]) for block in blocks) or (self,)
-
-    def _of(self, places: list[int]) -> TextTable:
-        """Some of the columns."""
-        return TextTable(
-            heads=tuple(self.heads[place] for place in places),
-            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
-            left=sum(place < self.left for place in places),
-            repeated=self.repeated,
-            words=sum(place >= len(self.heads) - self.words for place in places),
-        )
+                blocks.append([*same, place])
+        return blocks or [same]
 
 
 def print_table(table: TextTable) -> None:
@@ -104,24 +90,26 @@ def print_table(table: TextTable) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    width = _columns(sys.stdout)
-    plain = not _terminal(sys.stdout)
-    for place, block in enumerate([table] if plain else table.blocks(width)):
-        if place:
+    width, widths = _columns(sys.stdout), table.widths()
+    terminal = _terminal(sys.stdout)
+    blocks = table.blocks(width) if terminal else [list(range(len(widths)))]
+    for block in blocks:
+        if block is not blocks[0]:
             line()
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column, head in enumerate(block.heads):
+        for place in block:
+            words = place < table.left or place >= len(widths) - table.words
             drawn.add_column(
-                Text(head),
-                justify="left" if block.is_left(column) else "right",
-                style="cyan" if column < block.left else "",
+                Text(table.heads[place]),
+                justify="left" if words else "right",
+                style="cyan" if place < table.left else "",
                 no_wrap=True,
             )
-        for row in block.rows:
-            drawn.add_row(*map(Text, row))
+        for row in table.rows:
+            drawn.add_row(*(Text(row[place]) for place in block))
         # Where a column is wider than the terminal, its lines go on below.
-        across = max(width, _across(block.widths()) + 2)
-        if not plain:
+        across = max(width, _across(widths, block) + 2)
+        if terminal:
             _console(width=across).print(drawn, soft_wrap=True)
             continue
         text = io.StringIO()
@@ -324,6 +312,6 @@ def _columns(stream: Any) -> int:
     return 80
 
 
-def _across(widths: Sequence[int]) -> int:
-    """The width of a row with two blanks between its columns."""
-    return sum(widths) + 2 * (len(widths) - 1)
+def _across(widths: Sequence[int], places: Sequence[int]) -> int:
+    """The width of a row of some columns, with two blanks between them."""
+    return sum(widths[place] for place in places) + 2 * (len(places) - 1)
