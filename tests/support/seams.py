@@ -133,11 +133,13 @@ from unacorda.query.engines.engine import (
     Admission,
     Admitted,
     Engine,
+    Given,
     Tallies,
+    admitted,
     interrupted_after,
+    select_keys,
     sql_of,
 )
-from unacorda.query.engines.exact_counts import Given, admitted, select_keys
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.postgres import _PostgresQuery as PostgresAsking
 from unacorda.query.engines.spark import SETTINGS, WHY

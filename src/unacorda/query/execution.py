@@ -35,13 +35,14 @@ from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.engines.engine import Admission, Admitted, Engine
-from unacorda.query.engines.exact_counts import (
+from unacorda.query.engines.engine import (
+    Admission,
+    Admitted,
+    Engine,
     Given,
     ScanResult,
     admitted,
     answers_of,
-    run,
     select_keys,
 )
 from unacorda.query.error_targets import split_for, targets_of
@@ -150,7 +151,7 @@ def execute(
         search=search,
     )
     with ExitStack() as kept:
-        counted = [run(one, kept) for one in asked]
+        counted = [one.run(kept) for one in asked]
         engine.check_sources()
         if search is None:
             ledger.commit(reservation)

@@ -30,9 +30,8 @@ from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.compile import SqlContext, relation
-from unacorda.query.engines.engine import Admission, Engine, check_timeout
-from unacorda.query.engines.opening import open_engine
-from unacorda.query.engines.public import read_public_table
+from unacorda.query.engines.duckdb import read_public_table
+from unacorda.query.engines.engine import Admission, Engine, check_timeout, open_engine
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, execute, find_rows, read_request
 from unacorda.query.expressions.quoting import folded, twin

@@ -336,12 +336,14 @@ class KeyTable:
 class KeyCountSql:
     """SQL that finds private keys: the bounded rows, and how many people have each key.
 
-    keys: the cells of public keys, as `keys`, where there are any. held: a SELECT of the bounded
+    names: of the private keys, k0, ...; keys: the cells of public ones, as `keys`, where there are
+    any. held: a SELECT of the bounded
     rows (u0, ..., cell, k0, ..., v0, ...), with cells of public keys alone. counted: a SELECT of
     (place, people, k0, ...) over `held`, with the places 0, 1, ... in an order that is a function
     of the keys.
     """
 
+    names: tuple[str, ...]
     keys: KeyTable | None
     held: str
     counted: str
@@ -388,6 +390,7 @@ def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
     listed = ", ".join(names)
     people = PeopleCount().sql(context.unit)
     return KeyCountSql(
+        names=tuple(names),
         keys=_public_keys(query),
         held=_bounded(query, ["cell", *names], context),
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "

@@ -1,4 +1,4 @@
-"""The embedded engine: DuckDB, closed to the outside before the first question.
+"""The embedded engine: DuckDB, closed to the outside before the first question; public tables.
 
 Everything the engine raises while it answers leaves as one `EngineFailed` of constant text, since
 its own text may show a row. Counts and sums leave as integers; rows never do.
@@ -8,14 +8,16 @@ its own text may show a row. Counts and sums leave as integers; rows never do.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import glob
 import os
 import re
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -23,7 +25,15 @@ import duckdb
 from unacorda import checks
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.engines.compile import KeyCountSql, Statement
-from unacorda.query.engines.engine import Engine, EngineQuery
+from unacorda.query.engines.engine import (
+    Engine,
+    EngineQuery,
+    KeyedRows,
+    Tallies,
+    find_keys,
+    list_keys,
+    tallied,
+)
 from unacorda.query.engines.frames import (
     PARQUET_OPTIONS,
     columns_of,
@@ -32,6 +42,7 @@ from unacorda.query.engines.frames import (
     scanned,
 )
 from unacorda.query.expressions.quoting import identifier, literal, twin
+from unacorda.query.expressions.types import Column, Expression
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import (
     CsvFile,
@@ -43,7 +54,7 @@ from unacorda.query.schema.sources import (
     locate,
 )
 
-__all__ = ["DuckDB", "csv_scan"]
+__all__ = ["DuckDB", "PublicTables", "csv_scan", "evaluated", "read_public_table"]
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
@@ -75,15 +86,11 @@ class _DuckDBQuery(EngineQuery):
         ).fetchnumpy()
         return found
 
-    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, lists: Sequence[Sequence[object]] = (), *, public: bool = False
+    ) -> list[tuple[Any, ...]]:
+        del public
         return self._cursor.execute(self._before + sql, list(lists)).fetchall()
-
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.rows(sql, ())
-
-    def columns(self, name: str) -> Mapping[str, str]:
-        described = self._cursor.execute(f"SELECT * FROM {name} LIMIT 0").description or ()
-        return {str(column): str(kind) for column, kind, *_ in described}
 
     def forget(self, name: str) -> None:
         if self._named.pop(name, None) is None:
@@ -343,3 +350,91 @@ def csv_scan(source: CsvFile) -> str:
         f"columns={{{columns}}}, delim={literal(source.delimiter)}, quote={quote}, "
         f"escape={quote}, ignore_errors=true, strict_mode=false)"
     )
+
+
+class PublicTables(DuckDB):
+    """Tables of which everything is known to everybody: an engine that runs what it is given.
+
+    sources: by name, as a session takes them. Raises InvalidParameter and SourceUnreadable, as
+    opening a session does. Close it.
+    """
+
+    def tallies(self, statement: Statement) -> Tallies:
+        """The exact integers of a question, begun wherever it was; as `run`."""
+        return self._asked(lambda asking: tallied(asking, statement))
+
+    def keyed(self, found: KeyCountSql) -> KeyedRows:
+        """Rows and the people behind each key; as `find`."""
+        return self._asked(lambda asking: find_keys(asking, found, engine=self), stay=True)
+
+    def rows(self, select: str, *, statement: Statement | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT over what `scan` gives; EngineFailed where none are to be had.
+
+        statement: whose bounded rows it may read as `held`.
+        """
+
+        def read(asking: EngineQuery) -> list[tuple[Any, ...]]:
+            if statement is not None:
+                list_keys(asking, statement.keys)
+                asking.name("held", statement.bounded)
+            return asking.rows(select)
+
+        return self._asked(read)
+
+
+def read_public_table(
+    source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
+) -> list[tuple[Any, ...]]:
+    """Read the first rows of a public table; a `PublicTableReader`."""
+    with contextlib.closing(PublicTables({"keys": source})) as tables:
+        listed = ", ".join(map(identifier, choose(list(tables.schema["keys"]))))
+        return tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {most}")
+
+
+def evaluated(
+    columns: Mapping[str, tuple[Column, Sequence[Any]]], expressions: Sequence[Expression]
+) -> list[list[Any]]:
+    """The values of expressions over columns of equal length, one list for each expression."""
+    if not expressions:
+        return []
+    rows = max((len(values) for _, values in columns.values()), default=0)
+    line = "line" + "_" * max((len(column.name) for column, _ in columns.values()), default=0)
+    lists = {"lines": list(range(rows))}
+    parts = [f"unnest($lines::BIGINT[]) AS {line}"]  # longer than the name of any column
+    for number, (column, values) in enumerate(columns.values()):
+        lists[f"c{number}"] = list(values)
+        parts.append(f"unnest($c{number}::{column.kind.sql_type}[]) AS {identifier(column.name)}")
+    asked = ", ".join(expression.sql for expression in expressions)
+    with _cursor() as cursor:
+        found = cursor.execute(
+            f"SELECT {asked} FROM (SELECT {', '.join(parts)}) ORDER BY {line}", lists
+        ).fetchall()
+    return [list(column) for column in zip(*found, strict=True)] or [[] for _ in expressions]
+
+
+_opened: list[duckdb.DuckDBPyConnection] = []
+_opening = threading.Lock()
+
+
+def _cursor() -> duckdb.DuckDBPyConnection:
+    """One of an empty database of the process, which takes longer to open than to ask."""
+    with _opening:
+        if not _opened:
+            _opened.append(duckdb.connect(":memory:", config={"threads": 1}))
+        return _opened[0].cursor()
+
+
+def _close() -> None:
+    while _opened:
+        _opened.pop().close()
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+    _close()  # a child that inherits an open database ends in an abort
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_opening.release, after_in_child=_opening.release
+)
+atexit.register(_close)

@@ -1,5 +1,7 @@
 """What an engine runs, which questions are let in, how it is asked, and what leaves it.
 
+**Opening.** DuckDB is in this process; others are imported only where they are used.
+
 **Admission.** An engine runs `Admitted` alone, which `Admission.admit` alone makes. What is charged
 for a question is right for the tables, the unit, the neighboring relation and the part of the
 people that it was begun with, and for no others: where any of them is another session's, it is
@@ -7,6 +9,11 @@ refused, before anything is reserved. So is a question one side of which comes f
 
 **Asking.** A relation may be read twice, so that all that is read of a question must be of the same
 rows: a bounded row is a function of the table and the salt alone.
+
+**Counting.** Where all keys are public, the engine is asked once. Where some are private, it bounds
+the rows and counts the people behind every key that anyone has; a rule names keys by these counts
+alone; then the named ones are read, and counted by cell over the same bounded rows. Of the others
+nothing leaves the engine but how many people they have, which goes into the rule and no further.
 
 An engine is interrupted where one call takes longer than its time. Expiry leaves as any failure
 does: as `EngineFailed`, of constant text. That it came depends on the data, as the running time
@@ -18,18 +25,24 @@ does: see docs/promise.md.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unacorda import checks
+from unacorda.addresses import shown
+from unacorda.bits import RandomBits
 from unacorda.errors import EngineFailed, InvalidParameter
-from unacorda.query.aggregates.grid import Lines
+from unacorda.query.aggregates.base import Answer, Exact
+from unacorda.query.aggregates.grid import GridCounts, Lines, Ranking
+from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
+from unacorda.query.allocation import Allocation
 from unacorda.query.engines.compile import (
     KeyCountSql,
     KeyTable,
@@ -39,29 +52,37 @@ from unacorda.query.engines.compile import (
     compile_found,
     compile_query,
 )
-from unacorda.query.expressions.quoting import identifier
-from unacorda.query.plan.public_tables import Public, PublicSelect, public_sql
-from unacorda.query.plan.query import Query
+from unacorda.query.noise.key_selection import KeyRule
+from unacorda.query.plan.public_tables import PublicSelect, public_sql
+from unacorda.query.plan.query import Query, Reads
 from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTable
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.sources import Fingerprint
 from unacorda.query.schema.units import Unit
 
 __all__ = [
+    "ENGINES",
     "Admission",
     "Admitted",
-    "Climbed",
     "Engine",
     "EngineQuery",
+    "Given",
     "HeldRows",
     "KeyedRows",
+    "ScanResult",
     "Tallies",
+    "admitted",
+    "answers_of",
     "check_timeout",
     "find_keys",
     "guarded",
     "interrupted_after",
+    "list_keys",
+    "open_engine",
+    "select_keys",
     "sql_of",
     "tallied",
+    "with_found_keys",
 ]
 
 T = TypeVar("T")
@@ -117,16 +138,10 @@ class EngineQuery(ABC):
         """What a statement of numbers selects, by column."""
 
     @abstractmethod
-    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        """What a statement selects, line by line."""
-
-    @abstractmethod
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone."""
-
-    @abstractmethod
-    def columns(self, name: str) -> Mapping[str, str]:
-        """The columns of a named relation, with their types."""
+    def rows(
+        self, sql: str, lists: Sequence[Sequence[object]] = (), *, public: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """What a statement selects, line by line; public: it reads public tables alone."""
 
     @abstractmethod
     def forget(self, name: str) -> None:
@@ -183,9 +198,9 @@ class Engine(ABC):
     def check(self, query: Query, first: Statement | KeyCountSql) -> None:
         """Raise UnsupportedConstruct for a question that this engine cannot answer alike."""
 
-    @abstractmethod
     def close(self) -> None:
         """Release everything; a second call does nothing."""
+        self._closed = True
 
     @abstractmethod
     def _begin(self) -> EngineQuery:
@@ -205,7 +220,7 @@ class Engine(ABC):
         The caller closes it.
         """
         found = sql_of(asked, self, KeyCountSql)
-        return self._asked(lambda asking: find_keys(asking, found, engine=self))
+        return self._asked(lambda asking: find_keys(asking, found, engine=self), stay=True)
 
     def hold(self, asked: Admitted, *, keep: bool) -> HeldRows:
         """The bounded rows of a question for several scans; EngineFailed, as `run`.
@@ -219,31 +234,26 @@ class Engine(ABC):
             asking.name("bounded", bounded, keep=keep)
             return HeldRows(asking)
 
-        return self._asked(held)
+        return self._asked(held, stay=True)
 
     def look(self, asked: PublicSelect) -> Sequence[tuple[Any, ...]]:
         """The lines of a SELECT over a public table; EngineFailed, and TypeError, as `run`."""
         sql = public_sql(asked)
+        return self._asked(lambda asking: asking.rows(sql, public=True))
 
-        def looked(asking: EngineQuery) -> list[tuple[Any, ...]]:
-            with contextlib.closing(asking):
-                return asking.look(sql)
-
-        return self._asked(looked)
-
-    def _asked(self, work: Callable[[EngineQuery], T]) -> T:
-        """What the work gives with relations of its own, of which a failure leaves none behind.
+    def _asked(self, work: Callable[[EngineQuery], T], *, stay: bool = False) -> T:
+        """What the work gives with relations of its own; stay: unless it fails, they do.
 
         Raises EngineFailed, of constant text.
         """
 
         def asked() -> T:
-            asking = self._begin()
-            try:
-                return asking.limited(lambda: work(asking))
-            except BaseException:
-                asking.close()
-                raise
+            with contextlib.ExitStack() as stack:
+                asking = stack.enter_context(contextlib.closing(self._begin()))
+                found = asking.limited(lambda: work(asking))
+                if stay:
+                    stack.pop_all()
+                return found
 
         return guarded(asked)
 
@@ -271,6 +281,12 @@ class Admitted:
         query = self.query
         sql = compile_chosen(query, unit=query.limited, places=places, parts=parts)
         return Admitted(query=query, engine=self.engine, sql=sql, key=_KEY)
+
+    def run(self, kept: contextlib.ExitStack) -> ScanResult:
+        """Read the table; rows that are still asked for are kept as long as the stack is open."""
+        if isinstance(self.sql, KeyCountSql):
+            return kept.enter_context(contextlib.closing(self.engine.find(self)))
+        return self.engine.run(self)
 
 
 def sql_of(asked: object, engine: object, kind: type[_SQL]) -> _SQL:
@@ -354,26 +370,24 @@ class Admission:
             if steps[: len(start.steps)] != start.steps:
                 return False
             steps = steps[len(start.steps) :]
+        public = next(iter(self.starts.values())).public
         return all(map(self._owns, rows.sides)) and not any(
             isinstance(step, PeoplePart)
-            or (isinstance(step, Lookup) and step.public is not self._public.get(step.table))
+            or (isinstance(step, Lookup) and step.public is not public.get(step.table))
             for step in steps
         )
 
-    @property
-    def _public(self) -> Mapping[str, Public]:
-        return next(iter(self.starts.values())).public
+
+def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
+    """A question that its engine has all constructs of; UnsupportedConstruct for another."""
+    asked = admission.admit(query, salt=salt)
+    asked.engine.check(query, asked.sql)
+    return asked
 
 
 def tallied(asking: EngineQuery, statement: Statement) -> Tallies:
-    """The exact integers of a statement; all is forgotten."""
-    with contextlib.closing(asking):
-        return _tally(asking, statement)
-
-
-def _tally(asking: EngineQuery, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
-    _list_keys(asking, statement.keys)
+    list_keys(asking, statement.keys)
     asking.name("bounded", statement.bounded, keep=statement.scans > 1)
     counted = Tallies(cells=np.zeros(0, np.int64), sums=())
     if statement.counted:
@@ -397,33 +411,34 @@ def _counted(asking: EngineQuery, counts: str, measures: int) -> Tallies:
     return Tallies(cells=_integers(columns["cell"]), sums=sums)
 
 
-def _list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
+def list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
     """Hold the listed keys of a question as the relation `keys`."""
     if keys is not None:
         asking.name("keys", keys.sql, lists=keys.columns)
 
 
 class HeldRows:
-    """The bounded rows of a fit."""
+    """The bounded rows of a fit. Each call raises EngineFailed, of constant text, as `run` does."""
 
     def __init__(self, asking: EngineQuery) -> None:
         self._asking = asking
 
     def keep(self, name: str, sql: str) -> None:
-        """Hold what is selected under a name; EngineFailed, of constant text, if anything fails."""
-        self._asking.guarded(lambda: self._kept(name, sql))
+        """Hold what is selected under a name."""
 
-    def _kept(self, name: str, sql: str) -> None:
-        self._asking.name(name, sql, keep=True)
-        # Computed now, so that what it is made of can be forgotten.
-        self._asking.fetch(f"SELECT count(*) AS n FROM {name}")
+        def kept() -> None:
+            self._asking.name(name, sql, keep=True)
+            # Computed now, so that what it is made of can be forgotten.
+            self._asking.fetch(f"SELECT count(*) AS n FROM {name}")
+
+        self._asking.guarded(kept)
 
     def forget(self, name: str) -> None:
-        """Hold these rows no longer; EngineFailed, of constant text, if anything fails."""
+        """Hold these rows no longer."""
         self._asking.guarded(lambda: self._asking.forget(name))
 
     def run(self, counts: str, *, measures: int) -> Tallies:
-        """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
+        """The exact integers of one scan."""
         return self._asking.guarded(lambda: _counted(self._asking, counts, measures))
 
     def close(self) -> None:
@@ -432,43 +447,54 @@ class HeldRows:
 
 
 class KeyedRows:
-    """The bounded rows of a question with private keys, and the people behind each key."""
+    """The bounded rows of a question with private keys, and the people behind each key.
 
-    def __init__(self, asking: EngineQuery, people: NDArray[np.int64], *, engine: object) -> None:
-        self._asking, self.people, self._engine = asking, people, engine
+    names: the columns of the keys.
+    """
+
+    def __init__(
+        self,
+        asking: EngineQuery,
+        people: NDArray[np.int64],
+        *,
+        names: Sequence[str],
+        engine: object,
+    ) -> None:
+        self._asking, self.people, self._names, self._engine = asking, people, names, engine
 
     def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
         """The keys at rising places, in their order; EngineFailed, as `run`."""
-        return self._asking.guarded(lambda: self._listed(places))
-
-    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
-        names = [n for n in self._asking.columns("found") if n not in ("place", "people")]
-        listed = "".join(f", found.{identifier(name)}" for name in names)
+        listed = "".join(f", found.{name}" for name in self._names)
         query = (
             f"SELECT found.place AS place{listed} FROM found "
             "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked ON found.place = asked.place"
         )
-        rows = self._asking.rows(query, [list(places)])
+        rows = self._asking.guarded(lambda: self._asking.rows(query, [list(places)]))
         return [tuple(key) for _, *key in sorted(rows, key=lambda row: row[0])]
 
     def run(self, asked: Admitted) -> Tallies:
         """The exact integers of the question; EngineFailed, as `Engine.run`."""
         statement = sql_of(asked, self._engine, Statement)
-        return self._asking.guarded(lambda: _tally(self._asking, statement))
+        return self._asking.guarded(lambda: tallied(self._asking, statement))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._asking.close()
 
 
+ScanResult = Tallies | KeyedRows
+"""What came of what is asked of the table itself."""
+
+
 def find_keys(asking: EngineQuery, found: KeyCountSql, *, engine: object) -> KeyedRows:
     """Bind the rows and count the people behind each key."""
-    _list_keys(asking, found.keys)
+    list_keys(asking, found.keys)
     asking.name("held", found.held, keep=True)
     asking.name("found", found.counted, keep=True)
     counted = asking.fetch("SELECT place, people FROM found")
     order = np.argsort(_integers(counted["place"]))
-    return KeyedRows(asking, _integers(counted["people"])[order], engine=engine)
+    people = _integers(counted["people"])[order]
+    return KeyedRows(asking, people, names=found.names, engine=engine)
 
 
 def _integers(column: Any) -> NDArray[np.int64]:
@@ -480,6 +506,124 @@ def _integers(column: Any) -> NDArray[np.int64]:
 def _wholes(column: Any) -> list[int]:
     """Integers of any size; NULL, the sum of nothing, is 0."""
     return [0 if value is None or value is np.ma.masked else int(value) for value in column]
+
+
+def answers_of(
+    query: Query, allocation: Allocation, exact: Callable[[str], Exact], bits: RandomBits
+) -> dict[str, Answer]:
+    """The noisy answers, by the names of their columns; exact: what an aggregate is given."""
+    answers: dict[str, Answer] = {}
+    for name, aggregate in query.aggregates.items():
+        found = aggregate.answers(exact(name), allocation.noises[name], bits)
+        answers |= {f"{name}{part}": answer for part, answer in found.items()}
+    return answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Given:
+    """The engine's integers by what is counted, and what each aggregate reads of them. Private.
+
+    By cell, in the order of the public keys; no rows count as 0.
+    """
+
+    reads: Mapping[str, Reads]
+    sums: Mapping[Measure, list[int]]
+    rankings: Mapping[Ranking, GridCounts]
+    people: Mapping[Thresholds, Climbers]
+
+    @staticmethod
+    def of(query: Query, tallies: Tallies) -> Given:
+        """Of all aggregates of a question."""
+        cells = len(query.keys)
+        sums = [_by_cell(tallies.cells, column, cells) for column in tallies.sums]
+        rankings = zip(query.rankings, tallies.rankings, strict=True)
+        ladders = zip(query.ladders, tallies.ladders, strict=True)
+        return Given(
+            reads=query.reads,
+            sums=dict(zip(query.measures, sums, strict=True)),
+            rankings={one: GridCounts.of(one.steps, cells, lines) for one, lines in rankings},
+            people={one: _climbers(one, cells, climbed) for one, climbed in ladders},
+        )
+
+    def exact(self, name: str) -> Exact:
+        """What one aggregate is given."""
+        reads = self.reads[name]
+        return Exact(
+            sums=tuple(self.sums[measure] for measure in reads.measures),
+            rankings=tuple(self.rankings[ranking] for ranking in reads.rankings),
+            people=tuple(self.people[ladder] for ladder in reads.ladders),
+        )
+
+    def __repr__(self) -> str:
+        return "Given(...)"
+
+
+def _by_cell(cells: NDArray[np.int64], numbers: Sequence[int], size: int) -> list[int]:
+    column = [0] * size
+    for cell, value in zip(cells.tolist(), numbers, strict=True):
+        column[cell] = value
+    return column
+
+
+def _climbers(ladder: Thresholds, cells: int, tally: Climbed) -> Climbers:
+    """The people of every cell by rungs passed; no people count as 0."""
+    people = np.zeros((cells, len(ladder.rungs) + 1), dtype=np.int64)
+    totals: list[dict[int, int]] = [{} for _ in range(cells)]
+    at, passed, count, sums = tally
+    people[at, passed] = count
+    for cell, rung, total in zip(at.tolist(), passed.tolist(), sums, strict=True):
+        totals[cell][rung] = total
+    return Climbers(people=people, totals=totals)
+
+
+def select_keys(
+    asked: Admitted, result: ScanResult, *, rule: KeyRule | None, bits: RandomBits
+) -> tuple[Query, Tallies]:
+    """The question with all its keys, and the exact integers of its cells.
+
+    rule: how private keys are found; this is where they are, so that a charge has been committed.
+    """
+    if isinstance(result, Tallies):
+        return asked.query, result
+    assert rule is not None
+    answered, places, parts = with_found_keys(asked.query, result, rule=rule, bits=bits)
+    return answered, result.run(asked.chosen(places=places, parts=parts))
+
+
+def with_found_keys(
+    query: Query, keyed: KeyedRows, *, rule: KeyRule, bits: RandomBits
+) -> tuple[Query, list[int], list[int]]:
+    """The question with the keys that a rule finds; of each cell the place and the public cell.
+
+    Cells are sorted column by column: public keys as they were listed, private ones by value (text
+    by code point), NULL last.
+    """
+    # Places are in the order of the keys: which are left out is a function of the chosen ones.
+    kept = np.flatnonzero(rule.kept(keyed.people, bits=bits))[: query.most_found].tolist()
+    listed = map(dict.fromkeys, zip(*query.keys, strict=True))
+    ranks = [
+        None if group.private else {key: rank for rank, key in enumerate(next(listed))}
+        for group in query.groups
+    ]
+    cells = []
+    for place, found in zip(kept, keyed.keys(kept), strict=True):
+        for part, public in enumerate(query.keys):
+            private, given = iter(found), iter(public)
+            key = tuple(next(private if group.private else given) for group in query.groups)
+            cells.append((tuple(map(_turn, key, ranks)), key, place, part))
+    cells.sort(key=lambda cell: cell[0])
+    return (
+        query.with_keys(tuple(key for _, key, _, _ in cells)),
+        [place for _, _, place, _ in cells],
+        [part for _, _, _, part in cells],
+    )
+
+
+def _turn(key: Key, ranks: Mapping[Key, int] | None) -> tuple[bool, Key]:
+    """Where a key stands among those of its column; ranks: those of the listed ones."""
+    if ranks is not None:
+        return False, ranks[key]
+    return key is None, 0 if key is None else key
 
 
 _AGAIN = 0.05  # seconds; an interrupt between two statements stops neither
@@ -544,3 +688,81 @@ def guarded(work: Callable[[], T]) -> T:
         raise KeyboardInterrupt
     assert failed
     raise EngineFailed
+
+
+class KnownEngine(NamedTuple):
+    """One engine: how a session is given it, and where it is.
+
+    given: in words; takes: whether it is what was given; module, kind: of the class; argument: what
+    its constructor calls what was given, None where that says no more than the name; options: of a
+    session that are its own.
+    """
+
+    given: str
+    takes: Callable[[object], bool]
+    module: str
+    kind: str
+    argument: str | None = None
+    options: frozenset[str] = frozenset()
+
+
+def _made_by(engine: object, package: str) -> bool:
+    return type(engine).__module__.partition(".")[0] == package
+
+
+def _is_postgres(engine: object) -> bool:
+    scheme, there, _ = (engine if isinstance(engine, str) else "").partition("://")
+    known = ("postgresql", "postgres", "postgresql+psycopg")
+    return (bool(there) and scheme in known) or _made_by(engine, "sqlalchemy")
+
+
+ENGINES = (
+    KnownEngine(
+        "'duckdb'",
+        lambda engine: isinstance(engine, str) and engine == "duckdb",
+        module="duckdb",
+        kind="DuckDB",
+        options=frozenset({"memory_limit", "threads"}),
+    ),
+    KnownEngine(
+        "a SparkSession",
+        lambda engine: _made_by(engine, "pyspark"),
+        module="spark",
+        kind="Spark",
+        argument="spark",
+    ),
+    KnownEngine(
+        "'postgresql://user@host/database' or a SQLAlchemy Engine of such a database",
+        _is_postgres,
+        module="postgres",
+        kind="Postgres",
+        argument="server",
+    ),
+)
+"""All engines there are."""
+
+
+def open_engine(
+    engine: object, tables: Mapping[str, Any], *, timeout: float | None, **options: object
+) -> Engine:
+    """The opened engine.
+
+    engine: one of those that `ENGINES` take. timeout: after how many seconds a call of it is
+    interrupted. options: others, None where they are left out. Raises InvalidParameter, also for an
+    option that the engine has not, SourceUnreadable, and MissingExtra for one that is not
+    installed.
+    """
+    known = next((one for one in ENGINES if one.takes(engine)), None)
+    if known is None:
+        expected = ", ".join(one.given for one in ENGINES)
+        raise InvalidParameter("engine", shown(engine), expected=expected)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        if name not in known.options:
+            having = " or ".join(one.given for one in ENGINES if name in one.options)
+            raise InvalidParameter(name, value, expected=f"it with engine={having} alone")
+    if known.argument is not None:
+        given[known.argument] = engine
+    module = importlib.import_module(f"unacorda.query.engines.{known.module}")
+    opened: Engine = getattr(module, known.kind)(tables, timeout=timeout, **given)
+    return opened

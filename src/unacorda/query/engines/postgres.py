@@ -33,7 +33,7 @@ from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
 from unacorda.query.engines.dialects.postgres import quoted, text, translate
-from unacorda.query.engines.dialects.statements import NamedTable
+from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.engine import EngineQuery
 from unacorda.query.engines.translated import TranslatedEngine
 
@@ -427,27 +427,22 @@ class _PostgresQuery(EngineQuery):
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
         del keep
-        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
+        translated = self._translated(sql)
         view = f"{name} {len(self._named)}"
         self._named.append(f"{quoted(view)} AS MATERIALIZED ({translated.sql})")
         self._values += [list(values) for values in lists]
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
-        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
+        translated = self._translated(sql)
         rows = self._fetched(translated.sql, lists)
         columns = zip(*rows, strict=True) if rows else ((),) * len(translated.columns)
         return dict(zip(translated.columns, map(list, columns), strict=True))
 
-    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        translated = translate(sql, tables=self._tables, parameters=str(len(self._values)))
-        return self._fetched(translated.sql, lists)
-
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._fetched(translate(sql, tables=self._tables, public=True).sql, ())
-
-    def columns(self, name: str) -> Mapping[str, str]:
-        return self._tables[name].columns
+    def rows(
+        self, sql: str, lists: Sequence[Sequence[object]] = (), *, public: bool = False
+    ) -> list[tuple[Any, ...]]:
+        return self._fetched(self._translated(sql, public=public).sql, lists)
 
     def forget(self, name: str) -> None:
         view = self._tables.pop(name).view
@@ -455,6 +450,10 @@ class _PostgresQuery(EngineQuery):
 
     def close(self) -> None:
         self._stack.close()
+
+    def _translated(self, sql: str, *, public: bool = False) -> Translated:
+        number = str(len(self._values))
+        return translate(sql, tables=self._tables, parameters=number, public=public)
 
     def _fetched(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
         with_ = f"WITH {', '.join(self._named)} " if self._named else ""
@@ -512,10 +511,6 @@ class Postgres(TranslatedEngine):
                 f"The table {which} of the server is no longer what the session opened: {why}. "
                 "Open a new session."
             )
-
-    def close(self) -> None:
-        """Nothing stays open between questions; a second call does nothing."""
-        self._closed = True
 
     @property
     def _tables(self) -> dict[str, NamedTable]:

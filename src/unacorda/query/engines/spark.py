@@ -187,16 +187,13 @@ class _SparkQuery(EngineQuery):
             found: dict[str, list[Any]] = frame.toArrow().to_pydict()
         return found
 
-    def rows(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        return list(zip(*self.fetch(sql, lists).values(), strict=True))
-
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, lists: Sequence[Sequence[object]] = (), *, public: bool = False
+    ) -> list[tuple[Any, ...]]:
+        _, frame = self._select(sql, lists, public=public)
         with quietly():
-            found = self._spark.sql(translate(sql, tables=self._tables, public=True).sql).toArrow()
+            found = frame.toArrow()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-
-    def columns(self, name: str) -> Mapping[str, str]:
-        return self._tables[name].columns
 
     def forget(self, name: str) -> None:
         view, frame = self._own.pop(name, (None, None))
@@ -215,9 +212,11 @@ class _SparkQuery(EngineQuery):
                 self._spark.catalog.dropTempView(view)
         self._views = []
 
-    def _select(self, sql: str, lists: Sequence[Sequence[object]]) -> tuple[Translated, Any]:
+    def _select(
+        self, sql: str, lists: Sequence[Sequence[object]], *, public: bool = False
+    ) -> tuple[Translated, Any]:
         view = f"lists{len(self._views)}_{self._number}"
-        translated = translate(sql, tables=self._tables, parameters=view)
+        translated = translate(sql, tables=self._tables, parameters=view, public=public)
         with quietly():
             if lists:
                 self._hold(view, lists, translated.parameters)

@@ -22,8 +22,8 @@ from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.base import Assumed, Assumption
 from unacorda.query.allocation import Allocation, allocate
 from unacorda.query.engines.compile import SqlContext, compile_found, compile_query
-from unacorda.query.engines.exact_counts import Given, answers_of, with_found_keys
-from unacorda.query.engines.public import PublicTables
+from unacorda.query.engines.duckdb import PublicTables
+from unacorda.query.engines.engine import Given, answers_of, with_found_keys
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.public_tables import Looked
@@ -320,7 +320,7 @@ def _with_rows(unit: Person, most: int) -> Person:
 def _bounded(query: Query, unit: Unit, tables: PublicTables) -> Callable[[str], list[Any]]:
     """What a SELECT gives over `held`, the rows of a question with the limits of a unit."""
     statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
-    return partial(tables.rows, keys=statement.keys, held=statement.bounded)
+    return partial(tables.rows, statement=statement)
 
 
 def _assumed(query: Query, unit: Unit, tables: PublicTables) -> Assumed:

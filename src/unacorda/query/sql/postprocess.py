@@ -199,7 +199,7 @@ def _evaluated(
     values: _Values,
 ) -> list[list[Any]]:
     """Expressions over the group columns and these values, which may repeat the lines."""
-    from unacorda.query.engines.public import evaluated
+    from unacorda.query.engines.duckdb import evaluated
 
     keys = release.keys
     times = max(len(column) for column in values.values()) // max(len(keys), 1)
