@@ -23,8 +23,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import sqlalchemy
 
@@ -37,16 +38,7 @@ from unacorda.query.engines.dialects.statements import NamedTable, Translated
 from unacorda.query.engines.engine import EngineQuery
 from unacorda.query.engines.translated import TranslatedEngine
 
-__all__ = [
-    "PARTS",
-    "Connect",
-    "Named",
-    "Postgres",
-    "PostgresTable",
-    "named",
-    "opened",
-    "reading",
-]
+__all__ = ["Postgres"]
 
 
 _PART = r'"((?:[^"]|"")+)"|([^\W\d][\w$]*)'
@@ -113,85 +105,80 @@ SELECT k.place, k.name::text, k.oid::bigint, format_type(k.oid, k.mod), t.typtyp
 FROM kind k JOIN pg_type t ON t.oid = k.oid WHERE t.typtype <> 'd' ORDER BY k.place, k.number
 """
 """Of each column its type, or what a domain is made of; and whether reading computes it."""
-PARTS = """
+_PARTS = """
 SELECT a.place, array_agg(p.relid::oid::bigint ORDER BY p.relid::oid)
 FROM unnest($1::bigint[]) WITH ORDINALITY AS a(oid, place), pg_partition_tree(a.oid::oid) AS p
 GROUP BY a.place ORDER BY a.place
 """
 """The numbers of all parts that partitioned tables have now, whatever was at the snapshot."""
 
-Catalogue = Callable[[str, Sequence[object]], Sequence[tuple[Any, ...]]]
-"""Asks the server's catalogue."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class _Named:
     """A table by its names. title: what the session calls it."""
 
     title: str
     schema: str
     name: str
 
+    @classmethod
+    def of(cls, title: str, source: object) -> _Named:
+        """The schema and the name that a text says, as PostgreSQL reads them."""
+        found = _NAME.fullmatch(source) if isinstance(source, str) else None
+        if found is None:
+            raise InvalidParameter(
+                f"tables[{title!r}]",
+                source if isinstance(source, str) else type(source),
+                expected="'schema.table' of the server, such as 'public.visits'; other tables: "
+                "engine='duckdb'",
+            )
+        schema, name = (
+            whole.replace('""', '"') if whole else plain.lower()
+            for whole, plain in (found.group(1, 2), found.group(3, 4))
+        )
+        return cls(title=title, schema=schema, name=name)
+
     @property
     def sql(self) -> str:
         """Its name in SQL."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
+    def refused(self, expected: str) -> InvalidParameter:
+        """Why it cannot be a table of a session."""
+        value = f"{self.schema}.{self.name}"
+        return InvalidParameter(f"tables[{self.title!r}]", value, expected=expected)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresTable:
-    """A table of the server. found: what its catalogue says; schema: DuckDB's types.
+class _Table:
+    """A table of the server; two are equal where they are the same one, and have the same columns.
 
-    number: the server's own of it, which no other one has. kind: as the catalogue has it. parts:
-    the numbers of the table and of all its partitions. rewritten: after the snapshot, of which its
-    rows may be none.
+    number: the server's own of it, which no other one has. kind, columns: as the catalogue has
+    them. schema: DuckDB's types. parts: the numbers of the table and of all its partitions.
+    rewritten: after the snapshot, of which its rows may be none.
     """
 
-    named: Named
-    found: tuple[object, ...]
-    table: NamedTable
-    schema: dict[str, str]
     number: int
     kind: str
-    parts: tuple[int, ...]
-    rewritten: bool
+    columns: tuple[tuple[Any, ...], ...]
+    named: _Named = field(compare=False)
+    table: NamedTable = field(compare=False)
+    schema: dict[str, str] = field(compare=False)
+    parts: tuple[int, ...] = field(compare=False)
+    rewritten: bool = field(compare=False)
 
 
-def named(title: str, source: object) -> Named:
-    """The schema and the name that a text says, as PostgreSQL reads them; else InvalidParameter.
-
-    >>> named("t", 'clinic."Visits"').sql
-    '"clinic"."Visits"'
-    """
-    found = _NAME.fullmatch(source) if isinstance(source, str) else None
-    if found is None:
-        raise InvalidParameter(
-            f"tables[{title!r}]",
-            source if isinstance(source, str) else type(source),
-            expected="'schema.table' of the server, such as 'public.visits'; other tables: "
-            "engine='duckdb'",
-        )
-    parts = [
-        whole.replace('""', '"') if whole else plain.lower()
-        for whole, plain in (found.group(1, 2), found.group(3, 4))
-    ]
-    return Named(title=title, schema=parts[0], name=parts[1])
-
-
-def opened(names: Sequence[Named], catalogue: Catalogue) -> list[PostgresTable]:
+def _opened(names: Sequence[_Named], cursor: Any) -> list[_Table]:
     """What the catalogue says of tables; InvalidParameter where one is none that can be read."""
     asked = [one.schema for one in names], [one.name for one in names]
-    lines = {line[0]: line[1:] for line in catalogue(_RELATIONS, asked)}
+    lines = {line[0]: line[1:] for line in cursor.execute(_RELATIONS, asked).fetchall()}
     for place, name in enumerate(names, start=1):
         problem = _problem(lines.get(place))
         if problem is not None:
-            raise InvalidParameter(
-                f"tables[{name.title!r}]",
-                f"{name.schema}.{name.name}",
-                expected=f"a stored table of the server. This is {problem}",
-            )
+            raise name.refused(f"a stored table of the server. This is {problem}")
     columns: dict[int, list[tuple[Any, ...]]] = {place: [] for place in lines}
-    for place, *column in catalogue(_COLUMNS, [[lines[at][0] for at in sorted(lines)]]):
+    numbers = [lines[place][0] for place in sorted(lines)]
+    for place, *column in cursor.execute(_COLUMNS, [numbers]).fetchall():
         columns[place].append(tuple(column))
     return [
         _table(name, lines[place], columns[place], view=f"source{place - 1}")
@@ -200,16 +187,11 @@ def opened(names: Sequence[Named], catalogue: Catalogue) -> list[PostgresTable]:
 
 
 def _table(
-    named: Named, line: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], *, view: str
-) -> PostgresTable:
+    named: _Named, line: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], *, view: str
+) -> _Table:
     number, kind, *_, parts, _, _, rewritten = line
-    folded = [name.casefold() for name, *_ in columns]
-    if len(set(folded)) < len(folded):
-        raise InvalidParameter(
-            f"tables[{named.title!r}]",
-            f"{named.schema}.{named.name}",
-            expected="columns whose names differ in more than capitals",
-        )
+    if len({name.casefold() for name, *_ in columns}) < len(columns):
+        raise named.refused("columns whose names differ in more than capitals")
     schema, types, read = {}, {}, []
     for name, of, said, sort, made in columns:
         held: str | None
@@ -223,13 +205,13 @@ def _table(
     # Rows of tables that inherit are not this one's; those of a partitioned one are its parts'.
     only = "" if kind == "p" else "ONLY "
     body = f"SELECT {', '.join(read) or '1 AS nothing'} FROM {only}{named.sql}"
-    return PostgresTable(
+    return _Table(
         named=named,
-        found=(number, kind, tuple(columns)),
         table=NamedTable(view=view, columns=types, body=body),
         schema=schema,
         number=number,
         kind=kind,
+        columns=tuple(columns),
         parts=tuple(parts),
         rewritten=rewritten,
     )
@@ -328,8 +310,6 @@ def _number(kind: str, column: str) -> tuple[str, str, str]:
     return "DOUBLE", "DOUBLE", made
 
 
-T = TypeVar("T")
-
 Connect = Callable[[], Any]
 """Makes a connection of psycopg that commits by itself, in which nothing has been asked."""
 
@@ -337,50 +317,40 @@ _MODE = "ISOLATION LEVEL REPEATABLE READ, READ ONLY, NOT DEFERRABLE"
 _ATTEMPTS = 5
 
 
-def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
-    """Begin to read one state of the tables; gives what asks for it."""
-    cursor = _cursor(connection)
-    cursor.execute(beginning(_MODE, pinned(connection.info.server_version, *READING)))
+def _reading(connection: Any) -> Any:
+    """A cursor that reads one state of the tables.
 
-    def ask(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = cursor.execute(sql, parameters).fetchall()
-        return found
-
-    return ask
-
-
-def _cursor(connection: Any) -> Any:
-    """Its lines are tuples, whatever the caller's own connections give."""
+    Its lines are tuples, whatever the caller's own connections give.
+    """
     from psycopg import RawCursor
     from psycopg.rows import tuple_row
 
-    return RawCursor(connection, row_factory=tuple_row)
+    cursor = RawCursor(connection, row_factory=tuple_row)
+    return cursor.execute(beginning(_MODE, pinned(connection.info.server_version, *READING)))
 
 
 class _PostgresQuery(EngineQuery):
     """The relations of one question. tables: those of the session, which are checked again."""
 
     def __init__(
-        self, connect: Connect, tables: Sequence[PostgresTable], *, timeout: float | None = None
+        self, connect: Connect, tables: Sequence[_Table], *, timeout: float | None = None
     ) -> None:
         super().__init__(timeout=timeout, interrupt=self._cancel)
         self._stack = contextlib.ExitStack()
         self._tables = {one.table.view: one.table for one in tables}
-        self._named: list[str] = []
+        self._named: dict[str, str] = {}
         self._values: list[object] = []
-        self._partitioned = [one for one in tables if one.kind == "p"]
         try:
             self._begin(connect, tables)
         except BaseException:
             self._stack.close()
             raise
 
-    def _begin(self, connect: Connect, tables: Sequence[PostgresTable]) -> None:
+    def _begin(self, connect: Connect, tables: Sequence[_Table]) -> None:
         """Connect, and begin to read one state of the tables."""
         for _ in range(_ATTEMPTS):
             self._connection = self._stack.enter_context(contextlib.closing(connect()))
-            self._ask = reading(self._connection)
-            self._cursor = _cursor(self._connection)
+            self._cursor = _reading(self._connection)
             self._lock(tables)
             if self._check(tables):
                 return
@@ -390,26 +360,25 @@ class _PostgresQuery(EngineQuery):
     def _cancel(self) -> None:
         self._connection.cancel_safe()
 
-    def _lock(self, tables: Sequence[PostgresTable]) -> None:
+    def _lock(self, tables: Sequence[_Table]) -> None:
         """Keep others from putting another relation in the place of a table, until the end.
 
         LOCK takes no snapshot, so that rows are seen as they stand once all is locked; reading a
         materialised view, which cannot be locked, takes one.
         """
-        for views in (False, True):
-            names = [one.named.sql for one in tables if (one.kind == "m") is views]
-            if names and not views:
-                self._cursor.execute(f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE")
-            elif names:
-                self._cursor.execute("; ".join(f"SELECT FROM {name} LIMIT 0" for name in names))
+        lockable = [one.named.sql for one in tables if one.kind != "m"]
+        if lockable:
+            self._cursor.execute(f"LOCK TABLE {', '.join(lockable)} IN ACCESS SHARE MODE")
+        views = [f"SELECT FROM {one.named.sql} LIMIT 0" for one in tables if one.kind == "m"]
+        if views:
+            self._cursor.execute("; ".join(views))
 
-    def _check(self, tables: Sequence[PostgresTable]) -> bool:
+    def _check(self, tables: Sequence[_Table]) -> bool:
         """Whether rows can be read; LookupError where a table is no longer what was opened."""
-        found = opened([one.named for one in tables], self._ask)
-        for now, before in zip(found, tables, strict=True):
-            if now.found != before.found:
-                raise LookupError(before.named.name)
-        self._parts = [one.parts for one in found if one.kind == "p"]
+        found = _opened([one.named for one in tables], self._cursor)
+        if found != list(tables):
+            raise LookupError("a table that is another one, or has other columns")
+        self._parts = {one.number: list(one.parts) for one in found if one.kind == "p"}
         return not any(one.rewritten for one in found)
 
     def _check_parts(self) -> None:
@@ -417,10 +386,9 @@ class _PostgresQuery(EngineQuery):
 
         Planning sees it at once, whatever the snapshot; taken away it cannot be before the end.
         """
-        if self._partitioned:
-            numbers = [one.number for one in self._partitioned]
-            now = [tuple(parts) for _, parts in self._ask(PARTS, [numbers])]
-            if now != self._parts:
+        if self._parts:
+            now = self._cursor.execute(_PARTS, [list(self._parts)]).fetchall()
+            if [parts for _, parts in now] != list(self._parts.values()):
                 raise LookupError("a partition that was attached meanwhile")
 
     def name(
@@ -429,7 +397,7 @@ class _PostgresQuery(EngineQuery):
         del keep
         translated = self._translated(sql)
         view = f"{name} {len(self._named)}"
-        self._named.append(f"{quoted(view)} AS MATERIALIZED ({translated.sql})")
+        self._named[view] = f"{quoted(view)} AS MATERIALIZED ({translated.sql})"
         self._values += [list(values) for values in lists]
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
@@ -445,8 +413,7 @@ class _PostgresQuery(EngineQuery):
         return self._fetched(self._translated(sql, public=public).sql, lists)
 
     def forget(self, name: str) -> None:
-        view = self._tables.pop(name).view
-        self._named = [one for one in self._named if not one.startswith(f"{quoted(view)} AS ")]
+        del self._named[self._tables.pop(name).view]
 
     def close(self) -> None:
         self._stack.close()
@@ -456,10 +423,10 @@ class _PostgresQuery(EngineQuery):
         return translate(sql, tables=self._tables, parameters=number, public=public)
 
     def _fetched(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
-        with_ = f"WITH {', '.join(self._named)} " if self._named else ""
-        inner = f"SELECT * FROM ({sql}) AS asked" if with_ else sql
+        named = ", ".join(self._named.values())
+        asked = f"WITH {named} SELECT * FROM ({sql}) AS asked" if named else sql
         values = [*self._values, *(list(values) for values in lists)]
-        found: list[tuple[Any, ...]] = self._cursor.execute(with_ + inner, values).fetchall()
+        found: list[tuple[Any, ...]] = self._cursor.execute(asked, values).fetchall()
         self._check_parts()
         return found
 
@@ -488,25 +455,24 @@ class Postgres(TranslatedEngine):
         require("psycopg", extra="postgres")
         super().__init__(timeout=timeout)
         self._connect, self._place = _door(server)
-        names = [named(title, source) for title, source in tables.items()]
-        self._opened = {one.named.title: one for one in self._read(names)}
-        numbers = [f"{one.named.sql} {one.number}" for one in self._opened.values()]
+        named = [_Named.of(title, source) for title, source in tables.items()]
+        self._opened = self._read(named)
+        numbers = [f"{one.named.sql} {one.number}" for one in self._opened]
         self.identity = self._server, *numbers
-        for title, one in self._opened.items():
-            self.schema[title], self._scans[title] = one.schema, one.table.view
+        for one in self._opened:
+            self.schema[one.named.title] = one.schema
+            self._scans[one.named.title] = one.table.view
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
-        why = "it was replaced, or its columns were"
-        now: list[PostgresTable] = []
+        names, why = [one.named for one in self._opened], "it was replaced, or its columns were"
+        which = ""
         try:
-            now = self._read([one.named for one in self._opened.values()])
+            now = zip(names, self._read(names), self._opened, strict=True)
+            which = next((name.sql for name, one, before in now if one != before), "")
         except InvalidParameter as error:
-            why = str(error)
-        same = [a.found == b.found for a, b in zip(now, self._opened.values(), strict=False)]
-        if not now or not all(same):
-            names = [one.named.sql for one in self._opened.values()]
-            which = names[same.index(False)] if now else ", ".join(names)
+            which, why = ", ".join(name.sql for name in names), str(error)
+        if which:
             raise SourceChanged(
                 f"The table {which} of the server is no longer what the session opened: {why}. "
                 "Open a new session."
@@ -514,21 +480,19 @@ class Postgres(TranslatedEngine):
 
     @property
     def _tables(self) -> dict[str, NamedTable]:
-        return {one.table.view: one.table for one in self._opened.values()}
+        return {one.table.view: one.table for one in self._opened}
 
     def _begin(self) -> _PostgresQuery:
-        return _PostgresQuery(self._connect, list(self._opened.values()), timeout=self._timeout)
+        return _PostgresQuery(self._connect, self._opened, timeout=self._timeout)
 
-    def _read(self, names: list[Any]) -> list[PostgresTable]:
+    def _read(self, names: Sequence[_Named]) -> list[_Table]:
         """What the catalogue says of tables."""
         from psycopg import Error
 
-        reason = None
         try:
             with contextlib.closing(self._connect()) as connection:
                 self._server = _server(connection)
-                ask = reading(connection)
-                return opened(names, ask)
+                return _opened(names, _reading(connection))
         except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
             reason = self._place.reason(error)  # of a catalogue, not of a table
         raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
@@ -550,29 +514,21 @@ def _server(connection: Any) -> str:
 def _door(server: object) -> tuple[Connect, Server]:
     """What connects to a server, and what may be shown of it; InvalidParameter for none."""
     if isinstance(server, str):
-        address, place = _plain(server)
-        return lambda: _from_address(address), place
+        return _address(server)
     if not isinstance(server, sqlalchemy.Engine):
         expected = f"{_ADDRESS}, or a SQLAlchemy Engine"
         raise InvalidParameter("engine", shown(server), expected=expected)
-    known: sqlalchemy.Engine = server
-    if (known.dialect.name, known.dialect.driver) != ("postgresql", "psycopg"):
+    if (server.dialect.name, server.dialect.driver) != ("postgresql", "psycopg"):
         raise InvalidParameter(
             "engine",
-            f"an Engine of {known.dialect.name}+{known.dialect.driver}",
+            f"an Engine of {server.dialect.name}+{server.dialect.driver}",
             expected="one made with sqlalchemy.create_engine('postgresql+psycopg://...')",
         )
-    parts = {"host": known.url.host, "password": known.url.password, **known.url.query}
-    found = Server.of("", parts)
+    url = server.url
+    found = Server.of("", {"host": url.host, "password": url.password, **url.query})
     if found is None:
         raise InvalidParameter("engine", "an Engine", expected=f"one of an address {ESCAPED}")
-    return lambda: _from_engine(known), found
-
-
-def _from_address(address: str) -> Any:
-    import psycopg
-
-    return psycopg.connect(address, autocommit=True)
+    return partial(_from_engine, server), found
 
 
 def _from_engine(engine: sqlalchemy.Engine) -> Any:
@@ -585,16 +541,16 @@ def _from_engine(engine: sqlalchemy.Engine) -> Any:
     return connection
 
 
-def _plain(address: str) -> tuple[str, Server]:
-    """The address as libpq reads it, and its server; InvalidParameter for another text."""
-    from psycopg import ProgrammingError
+def _address(address: str) -> tuple[Connect, Server]:
+    """The same of an address, as libpq reads it."""
+    import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
     scheme, _, rest = address.partition("://")
     plain = f"{scheme.removesuffix('+psycopg')}://{rest}"
     place = None
-    with contextlib.suppress(ProgrammingError, UnicodeError):
+    with contextlib.suppress(psycopg.ProgrammingError, UnicodeError):
         place = Server.of(plain, conninfo_to_dict(plain))
     if place is None:
         raise InvalidParameter("engine", shown(address), expected=f"{_ADDRESS}, {ESCAPED}")
-    return plain, place
+    return partial(psycopg.connect, plain, autocommit=True), place

@@ -22,11 +22,11 @@ import secrets
 import threading
 import urllib.parse
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.engines.dialects.spark import quoted
@@ -107,54 +107,56 @@ _INT_DIGITS, _LONG_DIGITS = 9, 18
 _WORD = 18_446_744_073_709_551_616  # 2^64
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER"}
 _TEXTS = {"STRING", "ENUM", "JSON"}
+
+
+class _Reading(NamedTuple):
+    """How a column is read.
+
+    sql_type: DuckDB's name of its type, public. kind: the type that is computed with, None where
+    there is none. sql: the value, where {0} stands for the column. parquet: the type in which Spark
+    reads that of a file, in the words of its JSON.
+    """
+
+    sql_type: str
+    kind: str | None = None
+    sql: str = "{0}"
+    parquet: str = ""
+
+
+_Columns = dict[str, _Reading]
+
 _PLAIN = {
-    "BOOLEAN": ("BOOLEAN", "boolean", "BOOLEAN", "{0}"),
-    "FLOAT": ("FLOAT", "float", "DOUBLE", "CAST({0} AS DOUBLE)"),
-    "DOUBLE": ("DOUBLE", "double", "DOUBLE", "{0}"),
-    "INT32": ("INTEGER", "integer", "BIGINT", "CAST({0} AS BIGINT)"),
-    "INT64": ("BIGINT", "long", "BIGINT", "{0}"),
-    "INT96": ("TIMESTAMP", "timestamp", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
+    "BOOLEAN": _Reading("BOOLEAN", "BOOLEAN", parquet="boolean"),
+    "FLOAT": _Reading("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)", "float"),
+    "DOUBLE": _Reading("DOUBLE", "DOUBLE", parquet="double"),
+    "INT32": _Reading("INTEGER", "BIGINT", "CAST({0} AS BIGINT)", "integer"),
+    "INT64": _Reading("BIGINT", "BIGINT", parquet="long"),
+    "INT96": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)", "timestamp"),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SourceColumn:
-    """How a column is read.
-
-    name: of the column. sql_type: DuckDB's name of its type, public. read: the type in which Spark
-    reads it, in the words of its JSON. kind: the type that is computed with, None where there is
-    none. sql: the value, in terms of what is read.
-    """
-
-    name: str
-    sql_type: str
-    read: str = ""
-    kind: str | None = None
-    sql: str = ""
-
-
-def _stored_columns(spark: Any, table: str, uris: Sequence[str]) -> tuple[_SourceColumn, ...]:
+def _stored_columns(spark: Any, table: str, uris: Sequence[str]) -> _Columns:
     """The columns of Parquet files, by their footers.
 
     Raises SourceUnreadable where the files do not have the same columns in the same physical and
     logical types, or a name twice.
     """
-    found: tuple[_SourceColumn, ...] | None = None
-    known: dict[str, tuple[_SourceColumn, ...]] = {}
+    known = {}
     for uri in uris:
         schema = _footer(spark, uri)
         written = str(schema.toString()).partition("{")[2]
         if written not in known:
-            known[written] = tuple(_column(field) for field in schema.getFields())
-        if found is not None and known[written] != found:
-            raise SourceUnreadable(
-                f"The Parquet files of table {table!r} differ in their columns or types."
-            )
-        found = known[written]
-    columns = found or ()
-    if len({column.name for column in columns}) < len(columns):
+            known[written] = [
+                (str(field.getName()), _stored(field)) for field in schema.getFields()
+            ]
+    columns, *others = known.values()
+    if any(other != columns for other in others):
+        raise SourceUnreadable(
+            f"The Parquet files of table {table!r} differ in their columns or types."
+        )
+    if len(dict(columns)) < len(columns):
         raise SourceUnreadable(f"A Parquet file of table {table!r} has two columns of one name.")
-    return columns
+    return dict(columns)
 
 
 def _footer(spark: Any, uri: str) -> Any:
@@ -173,22 +175,17 @@ def _path(spark: Any, uri: str) -> Any:
     return spark._jvm.org.apache.hadoop.fs.Path(spark._jvm.java.net.URI(uri))  # noqa: SLF001
 
 
-def _column(field: Any) -> _SourceColumn:
-    name = str(field.getName())
+def _stored(field: Any) -> _Reading:
+    """How a column of a Parquet file is read."""
     if not field.isPrimitive() or field.getRepetition().name() == "REPEATED":
-        return _SourceColumn(name=name, sql_type="STRUCT[]")
+        return _Reading("STRUCT[]")
     stored = field.asPrimitiveType()
-    physical = str(stored.getPrimitiveTypeName().name())
     annotation = stored.getLogicalTypeAnnotation()
     logical = "" if annotation is None else str(annotation.toString())
-    sql_type, read, kind, sql = _reading(physical, logical)
-    return _SourceColumn(
-        name=name, sql_type=sql_type, read=read, kind=kind, sql=sql.format(quoted(name))
-    )
+    return _parquet(str(stored.getPrimitiveTypeName().name()), logical)
 
 
-def _reading(physical: str, logical: str) -> tuple[str, str, str | None, str]:
-    """DuckDB's type, what Spark reads, the type that is computed with, and SQL for a value."""
+def _parquet(physical: str, logical: str) -> _Reading:
     label, facts = logical.partition("(")[0], re.findall(r"\w+", logical.partition("(")[2])
     match physical, label:
         case _, "" if physical in _PLAIN:
@@ -197,26 +194,26 @@ def _reading(physical: str, logical: str) -> tuple[str, str, str | None, str]:
             bits, signed = int(facts[0]), facts[1] == "true"
             return _integer(physical, bits, signed=signed)
         case "INT32", "DATE":
-            return "DATE", "integer", "DATE", _days("{0}")
+            return _Reading("DATE", "DATE", _days("{0}"), "integer")
         case "INT64", "TIMESTAMP":
-            return "TIMESTAMP", "long", "TIMESTAMP", _instants("{0}", unit=facts[0])
+            return _Reading("TIMESTAMP", "TIMESTAMP", _instants("{0}", unit=facts[0]), "long")
         case "INT32" | "INT64" | "BINARY" | "FIXED_LEN_BYTE_ARRAY", "DECIMAL":
             return _decimal(physical, int(facts[0]), int(facts[1]))
         case "BINARY", _ if label in _TEXTS:
-            return "VARCHAR", "string", "TEXT", "try_validate_utf8({0})"
+            return _Reading("VARCHAR", "TEXT", "try_validate_utf8({0})", "string")
         case _:
-            return f"{label or physical}[]", "", None, ""
+            return _Reading(f"{label or physical}[]")
 
 
-def _integer(physical: str, bits: int, *, signed: bool) -> tuple[str, str, str | None, str]:
+def _integer(physical: str, bits: int, *, signed: bool) -> _Reading:
     if physical == "INT64":
         if bits != 64:  # no such type
-            return f"INTEGER({bits})[]", "", None, ""
-        return _PLAIN["INT64"] if signed else ("UBIGINT", "decimal(20,0)", "WIDE", "{0}")
+            return _Reading(f"INTEGER({bits})[]")
+        return _PLAIN["INT64"] if signed else _Reading("UBIGINT", "WIDE", parquet="decimal(20,0)")
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     read = "integer" if signed or bits < 32 else "long"
     within = f"(CASE WHEN {{0}} BETWEEN {least} AND {most} THEN CAST({{0}} AS BIGINT) END)"
-    return ("" if signed else "U") + _INTEGERS[bits], read, "BIGINT", within
+    return _Reading(("" if signed else "U") + _INTEGERS[bits], "BIGINT", within, read)
 
 
 def _instants(ticks: str, *, unit: str) -> str:
@@ -238,31 +235,22 @@ def _days(counted: str) -> str:
     return f"date_from_unix_date(CASE WHEN {counted} >= {_FIRST_DAY} THEN {counted} END)"
 
 
-def _decimal_within(column: str, digits: int, scale: int) -> str:
-    """SQL of a decimal in which a value of more digits than its type has is NULL."""
-    most = f"{10**digits - 1}E-{scale}BD"
-    return f"(CASE WHEN {column} BETWEEN -{most} AND {most} THEN {column} END)"
-
-
-def _decimal(physical: str, digits: int, scale: int) -> tuple[str, str, str | None, str]:
+def _decimal(physical: str, digits: int, scale: int) -> _Reading:
     named = f"DECIMAL({digits},{scale})"
     kind = "WIDE" if scale == 0 and digits > _LONG_DIGITS else "DECIMAL"
-    if digits > 38:  # beyond what either engine has
-        return f"{named}[]", "", None, ""
-    if physical.startswith("INT"):
-        if digits > _LONG_DIGITS:
-            return f"{named}[]", "", None, ""
-        if physical == "INT64" and digits <= _INT_DIGITS:
-            # Spark holds these in 32 bits, and fails at its own dictionary for a longer number.
-            return named, f"decimal(38,{scale})", kind, f"try_cast({{0}} AS {named})"
-        read = "integer" if physical == "INT32" else "long"
-        unit = "1BD" if scale == 0 else f"1E-{scale}BD"
-        return named, read, kind, f"try_cast(CAST({{0}} AS DECIMAL(19,0)) * {unit} AS {named})"
-    whole = _of_bytes("{0}")
-    if scale == 0:
-        return named, "binary", kind, f"try_cast({whole} AS {named})"
-    text = f"concat(CAST({whole} AS STRING), 'E-{scale}')"
-    return named, "binary", kind, f"try_cast({text} AS {named})"
+    in_bytes = not physical.startswith("INT")
+    if digits > (38 if in_bytes else _LONG_DIGITS):  # beyond what either engine has
+        return _Reading(f"{named}[]")
+    if in_bytes:
+        whole, read = _of_bytes("{0}"), "binary"
+        value = f"concat(CAST({whole} AS STRING), 'E-{scale}')" if scale else whole
+    elif physical == "INT64" and digits <= _INT_DIGITS:
+        # Spark holds these in 32 bits, and fails at its own dictionary for a longer number.
+        value, read = "{0}", f"decimal(38,{scale})"
+    else:
+        unit = f"1E-{scale}BD" if scale else "1BD"
+        value, read = f"CAST({{0}} AS DECIMAL(19,0)) * {unit}", _PLAIN[physical].parquet
+    return _Reading(named, kind, f"try_cast({value} AS {named})", read)
 
 
 def _of_bytes(column: str) -> str:
@@ -287,9 +275,7 @@ def _of_bytes(column: str) -> str:
     return f"transform(array({split}), s -> {parts})[0]"
 
 
-def _relation(
-    spark: Any, uris: Sequence[str], columns: Sequence[_SourceColumn], *, partitions: Any = None
-) -> Any:
+def _relation(spark: Any, uris: Sequence[str], columns: _Columns, *, partitions: Any = None) -> Any:
     """Files as a frame of what is read of them, which nothing that is cached stands for.
 
     partitions: the partitions of Spark's own file index, None where there are none.
@@ -297,10 +283,10 @@ def _relation(
     jvm = spark._jvm  # noqa: SLF001
     sources = jvm.org.apache.spark.sql.execution.datasources
     utilities, none = jvm.PythonUtils, jvm.scala.Option.empty()
-    read = [column for column in columns if column.kind is not None]
     fields = [
-        {"name": column.name, "type": column.read, "nullable": True, "metadata": {}}
-        for column in read
+        {"name": name, "type": one.parquet, "nullable": True, "metadata": {}}
+        for name, one in columns.items()
+        if one.kind is not None
     ]
     schema = json.dumps({"type": "struct", "fields": fields})
     # A cached plan stands for another one that is equal to it, in every session: this one is not.
@@ -345,19 +331,19 @@ _REWRITE = (
     "files of Parquet: other readers stop at a value, or can be made to. Write them anew "
     "(frame.write.parquet(...)), or give the path of a single CSV file"
 )
-_STORED = {
-    "tinyint": ("TINYINT", "BIGINT", "CAST({} AS BIGINT)"),
-    "smallint": ("SMALLINT", "BIGINT", "CAST({} AS BIGINT)"),
-    "int": ("INTEGER", "BIGINT", "CAST({} AS BIGINT)"),
-    "bigint": ("BIGINT", "BIGINT", "CAST({} AS BIGINT)"),
-    "float": ("FLOAT", "DOUBLE", "CAST({} AS DOUBLE)"),
-    "double": ("DOUBLE", "DOUBLE", "CAST({} AS DOUBLE)"),
-    "boolean": ("BOOLEAN", "BOOLEAN", "{}"),
-    "date": ("DATE", "DATE", "{}"),
-    "timestamp": ("TIMESTAMP", "TIMESTAMP", "CAST({} AS TIMESTAMP_NTZ)"),
-    "timestamp_ntz": ("TIMESTAMP", "TIMESTAMP", "CAST({} AS TIMESTAMP_NTZ)"),
+_HELD = {
+    "tinyint": _Reading("TINYINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "smallint": _Reading("SMALLINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "int": _Reading("INTEGER", "BIGINT", "CAST({0} AS BIGINT)"),
+    "bigint": _Reading("BIGINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "float": _Reading("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)"),
+    "double": _Reading("DOUBLE", "DOUBLE", "CAST({0} AS DOUBLE)"),
+    "boolean": _Reading("BOOLEAN", "BOOLEAN"),
+    "date": _Reading("DATE", "DATE"),
+    "timestamp": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
+    "timestamp_ntz": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
 }
-"""By Spark's name of a type: DuckDB's, what is computed with, and SQL that makes it."""
+"""By Spark's name of a type."""
 _ARROW_UNITS = {"s": "SECONDS", "ms": "MILLIS", "us": "MICROS", "ns": "NANOS"}
 _ARROW_TYPES = {
     "bool": "boolean",
@@ -390,8 +376,7 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Spa
     failed: str | None = None
     try:
         with quietly(), unlogged():
-            frame, columns, files = _frame(spark, name, source, caller)
-            return _registered(frame, columns, view, files=files)
+            return _registered(*_frame(spark, name, source, caller), view)
     except UnacordaError:
         raise
     except Exception:  # noqa: BLE001  # its text may show a value
@@ -399,7 +384,7 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Spa
     raise SourceUnreadable(failed)
 
 
-_Found = tuple[Any, Sequence[_SourceColumn], tuple[Fingerprint, ...]]
+_Found = tuple[Any, _Columns, tuple[Fingerprint, ...]]
 
 
 def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
@@ -451,7 +436,7 @@ def _own_frame(spark: Any, name: str, frame: Any) -> _Found:
         )
     if base.getClass().getSimpleName() != "LogicalRelation":
         moved = _moved(spark, plan, base)
-        return moved, [_held(field) for field in moved.schema.fields], ()
+        return moved, _held_columns(moved), ()
     return _files(spark, name, frame, base.relation())
 
 
@@ -470,21 +455,21 @@ def _files(spark: Any, name: str, frame: Any, stored: Any) -> _Found:
     uris = sorted({str(uri) for uri in index.inputFiles()})
     if not uris:
         empty = spark.createDataFrame([], frame.schema)
-        return empty, [_held(field) for field in empty.schema.fields], ()
+        return empty, _held_columns(empty), ()
     local = [url for url in map(urllib.parse.urlparse, uris) if url.scheme in ("", "file")]
     files = tuple(Fingerprint.of(urllib.parse.unquote(url.path)) for url in local)
-    columns = {column.name: column for column in _stored_columns(spark, name, uris)}
+    columns = _stored_columns(spark, name, uris)
     partitions = index.partitionSpec()
-    read = _relation(spark, uris, tuple(columns.values()), partitions=partitions)
-    placed = partitions.partitionColumns().size()
-    columns |= {field.name: _held(field) for field in read.schema.fields[-placed:] if placed}
+    read = _relation(spark, uris, columns, partitions=partitions)
+    if placed := partitions.partitionColumns().size():
+        columns |= dict(list(_held_columns(read).items())[-placed:])
     missing = [column for column in frame.columns if column not in columns]
     if missing:
         raise SourceUnreadable(
             f"The Parquet files of table {name!r} lack columns that the table has: "
             f"{', '.join(map(repr, missing))}."
         )
-    return read, [columns[column] for column in frame.columns], files
+    return read, {column: columns[column] for column in frame.columns}, files
 
 
 def _moved(spark: Any, plan: Any, base: Any) -> Any:
@@ -547,78 +532,68 @@ def _parsed(source: CsvFile) -> Any:
         return connection.sql(f"SELECT * FROM {csv_scan(source)}").to_arrow_table()
 
 
-def _copied(spark: Any, table: Any) -> tuple[Any, list[_SourceColumn]]:
+def _copied(spark: Any, table: Any) -> tuple[Any, _Columns]:
     """An Arrow table, copied: instants and dates as the numbers that count them."""
     import pyarrow as pa
 
-    sent, columns = {}, []
+    sent, columns = {}, {}
     for name in table.column_names:
-        values, column = _sent(table.column(name), name)
-        columns.append(column)
-        if column.kind is not None:
+        values, columns[name] = _sent(table.column(name))
+        if columns[name].kind is not None:
             sent[name] = values
     if not sent:
         sent = {"nothing": pa.nulls(table.num_rows, pa.int8())}
     return spark.createDataFrame(pa.table(sent)), columns
 
 
-def _sent(values: Any, name: str) -> tuple[Any, _SourceColumn]:
+def _sent(values: Any) -> tuple[Any, _Reading]:
     """An Arrow column in a type that Spark has, and how it is read."""
     import pyarrow as pa
 
-    kind, types, column = values.type, pa.types, quoted(name)
+    kind, types = values.type, pa.types
     if types.is_null(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return values.cast(pa.string()), _typed(name, "string")
+        return values.cast(pa.string()), _held("string")
     if types.is_timestamp(kind):
-        sql = _instants(column, unit=_ARROW_UNITS[kind.unit])
-        read = _SourceColumn(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
-        return values.cast(pa.int64()), read
+        sql = _instants("{0}", unit=_ARROW_UNITS[kind.unit])
+        return values.cast(pa.int64()), _Reading("TIMESTAMP", "TIMESTAMP", sql)
     if types.is_date32(kind):
-        read = _SourceColumn(name=name, sql_type="DATE", kind="DATE", sql=_days(column))
-        return values.cast(pa.int32()), read
+        return values.cast(pa.int32()), _Reading("DATE", "DATE", _days("{0}"))
     if types.is_decimal128(kind):
-        return values, _typed(name, f"decimal({kind.precision},{kind.scale})")
+        return values, _held(f"decimal({kind.precision},{kind.scale})")
     if types.is_uint64(kind):
-        return values.cast(pa.decimal128(20, 0)), _typed(name, "decimal(20,0)")
+        return values.cast(pa.decimal128(20, 0)), _held("decimal(20,0)")
     if types.is_unsigned_integer(kind):
-        return values.cast(pa.int64()), _typed(name, "bigint")
-    return values, _typed(name, _ARROW_TYPES.get(str(kind), f"{kind}[]"))
+        return values.cast(pa.int64()), _held("bigint")
+    return values, _held(_ARROW_TYPES.get(str(kind), f"{kind}[]"))
 
 
 def _registered(
-    frame: Any, columns: Iterable[_SourceColumn], view: str, *, files: tuple[Fingerprint, ...]
+    frame: Any, columns: _Columns, files: tuple[Fingerprint, ...], view: str
 ) -> SparkTable:
     """A view in which every column has one of the few types that questions are asked in."""
-    schema, kinds, parts = {}, {}, []
-    for column in columns:
-        schema[column.name] = column.sql_type
-        if column.kind is not None:
-            kinds[column.name] = column.kind
-            parts.append(f"{column.sql} AS {quoted(column.name)}")
+    kinds = {name: one.kind for name, one in columns.items() if one.kind is not None}
+    parts = [f"{columns[name].sql.format(quoted(name))} AS {quoted(name)}" for name in kinds]
     frame.selectExpr(*(parts or ["1 AS nothing"])).createOrReplaceTempView(view)
+    schema = {name: one.sql_type for name, one in columns.items()}
     return SparkTable(table=NamedTable(view=view, columns=kinds), schema=schema, files=files)
 
 
-def _held(field: Any) -> _SourceColumn:
-    """How a column is read that Spark holds in one of its own types."""
-    return _typed(field.name, field.dataType.simpleString())
+def _held_columns(frame: Any) -> _Columns:
+    """How columns are read that Spark holds in types of its own."""
+    return {field.name: _held(field.dataType.simpleString()) for field in frame.schema.fields}
 
 
-def _typed(name: str, kind: str) -> _SourceColumn:
-    sql_type, computed, sql = _read(kind)
-    return _SourceColumn(name=name, sql_type=sql_type, kind=computed, sql=sql.format(quoted(name)))
-
-
-def _read(kind: str) -> tuple[str, str | None, str]:
-    """DuckDB's name of a type of Spark, the type that is computed with, and SQL that makes it."""
-    if kind in _STORED:
-        return _STORED[kind]
+def _held(kind: str) -> _Reading:
+    if kind in _HELD:
+        return _HELD[kind]
     if kind.startswith("decimal"):
         digits, scale = (int(part) for part in kind[8:-1].split(","))
+        most = f"{10**digits - 1}E-{scale}BD"
+        within = f"(CASE WHEN {{0}} BETWEEN -{most} AND {most} THEN {{0}} END)"
         wide = scale == 0 and digits > _LONG_DIGITS
-        return kind.upper(), "WIDE" if wide else "DECIMAL", _decimal_within("{0}", digits, scale)
+        return _Reading(kind.upper(), "WIDE" if wide else "DECIMAL", within)
     if kind.startswith(("string", "varchar", "char")):
         # By code point; what is not UTF-8 is NULL.
-        plain = "CAST({} AS STRING)" if kind == "string" else "collate({}, 'UTF8_BINARY')"
-        return "VARCHAR", "TEXT", f"try_validate_utf8({plain})"
-    return kind.upper().removesuffix("[]") + "[]", None, "{}"
+        plain = "CAST({0} AS STRING)" if kind == "string" else "collate({0}, 'UTF8_BINARY')"
+        return _Reading("VARCHAR", "TEXT", f"try_validate_utf8({plain})")
+    return _Reading(kind.upper().removesuffix("[]") + "[]")
