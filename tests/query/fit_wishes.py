@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tests.support.seams import Query, counts_of, rows_of
+from tests.support.seams import FitScan, Query, rows_of
 
 import unacorda
 from unacorda import GDP
@@ -57,9 +57,11 @@ def exact(
 ) -> list[int]:
     """The number of rows, then all numbers of all wishes in their units, without noise."""
     rows = rows_of(query, features=features, target=target, weight=weight)
-    counted = counts_of(rows.relation(), columns, wishes, number=True)
+    scan = FitScan(
+        relation=rows.relation(), columns=columns, wishes=wishes, counted=unacorda.GDP(1)
+    )
     integers: list[int] = []
     with closing(rows.held(session._admission.admit(rows.query, salt=7))) as held:
-        for select, measures in counted.selects:
+        for select, measures in scan.selects():
             integers += [one[0] if one else 0 for one in held.run(select, measures=measures).sums]
-    return [one for part in counted.parts(integers, wishes) for one in part]
+    return [one for part in scan.parts(integers) for one in part]

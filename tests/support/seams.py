@@ -140,7 +140,7 @@ from unacorda.query.engines.engine import (
     select_keys,
     sql_of,
 )
-from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
+from unacorda.query.engines.fit_sums import FitScan, noise_of, size_of
 from unacorda.query.engines.postgres import _PostgresQuery as PostgresAsking
 from unacorda.query.engines.spark import SETTINGS, WHY
 from unacorda.query.engines.spark import _SparkQuery as SparkAsking
@@ -251,6 +251,7 @@ __all__ = [
     "Expression",
     "Extreme",
     "Fact",
+    "FitScan",
     "FoundBins",
     "FoundBounds",
     "Given",
@@ -354,7 +355,6 @@ __all__ = [
     "condition",
     "correlation",
     "counted",
-    "counts_of",
     "covariance",
     "cuts",
     "cutting",

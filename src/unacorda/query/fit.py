@@ -42,14 +42,7 @@ from unacorda.query.aggregates.base import expression_of
 from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.engine import Admitted, Engine, HeldRows, sql_of
-from unacorda.query.engines.fit_sums import (
-    Counted,
-    FitRelation,
-    count_noise,
-    counts_of,
-    noise_of,
-    size_of,
-)
+from unacorda.query.engines.fit_sums import FitRelation, FitScan, noise_of, size_of
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression
@@ -279,7 +272,7 @@ class NoisyTable:
     def count(self, budget: GDP) -> tuple[float, float]:
         """How many rows have all numbers, features and target, and the deviation of the noise."""
         self.purse.pay(budget)
-        ((values, noise),) = self.asked.answers(self.relation, [], [], budget)
+        ((values, noise),) = self.asked.answers(FitScan(relation=self.relation, counted=budget))
         return values[0], noise
 
     def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]) -> Answers:
@@ -290,7 +283,8 @@ class NoisyTable:
         """
         for wish in wishes:
             self.purse.pay(wish.budget)
-        return self.asked.answers(self.relation, columns, wishes, None)
+        scan = FitScan(relation=self.relation, columns=columns, wishes=wishes)
+        return self.asked.answers(scan)
 
     def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> NoisyTable:
         """The same rows with other columns, which alone are asked about from here on.
@@ -365,20 +359,14 @@ class _Rehearsal:
     rows: FitRows
     asked: Admitted
 
-    def answers(
-        self,
-        relation: FitRelation,
-        columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[SumRequest],
-        counted: GDP | None,
-    ) -> Answers:
+    def answers(self, scan: FitScan) -> Answers:
         """Very many rows, and sums of nothing."""
         engine, asked = self.asked.engine, self.asked
         statement = sql_of(asked, engine, Statement)
-        for select, _ in counts_of(relation, columns, wishes, number=counted is not None).selects:
+        for select, _ in scan.selects():
             engine.check(self.rows.query, dataclasses.replace(statement, counts=select))
-        answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
-        for wish in wishes:
+        answers: Answers = [] if scan.counted is None else [([_MADE_UP], 0.0)]
+        for wish in scan.wishes:
             noise = noise_of(wish, self.rows.query.reach).standard_deviation
             answers.append(([0.0] * size_of(wish), noise))
         return answers
@@ -404,27 +392,15 @@ class _Scans:
     _kept: list[str] = field(default_factory=lambda: ["bounded"])
     _number: float = math.inf
 
-    def answers(
-        self,
-        relation: FitRelation,
-        columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[SumRequest],
-        counted: GDP | None,
-    ) -> Answers:
+    def answers(self, scan: FitScan) -> Answers:
         """The exact sums of a scan with noise."""
-        reach = self.rows.query.reach
-        noises = [noise_of(wish, reach) for wish in wishes]
-        asked = counts_of(relation, columns, wishes, number=counted is not None)
-        parts = asked.parts(self._read(asked), wishes)
+        noises = scan.noises(self.rows.query.reach)
         answers: Answers = []
-        if counted is not None:
-            noise = count_noise(counted, reach)
-            (number,) = noise.release(parts.pop(0), bits=self.bits)
-            self._number = float(number)
-            answers.append(([self._number], noise.standard_deviation))
-        for part, noise in zip(parts, noises, strict=True):
+        for part, noise in zip(scan.parts(self._read(scan)), noises, strict=True):
             noisy = noise.release(part, bits=self.bits)
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
+        if scan.counted is not None:
+            ((self._number,), _), *_ = answers
         return answers
 
     def kept(self, relation: FitRelation) -> FitRelation:
@@ -438,10 +414,10 @@ class _Scans:
         self.engine.check_sources()
         return relation.kept(name)
 
-    def _read(self, asked: Counted) -> list[int]:
+    def _read(self, scan: FitScan) -> list[int]:
         """All integers; the first scan commits the charge."""
         found: list[int] = []
-        for select, measures in asked.selects:
+        for select, measures in scan.selects():
             exact = self.held.run(select, measures=measures).sums
             self.engine.check_sources()
             if self.commit is not None:

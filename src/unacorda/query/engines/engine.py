@@ -635,12 +635,10 @@ def check_timeout(timeout: object) -> float | None:
     if timeout is None:
         return None
     expected = f"seconds, above 0 and at most {_LONGEST:,.0f}, or None"
-    try:
+    seconds = 2 * _LONGEST
+    with contextlib.suppress(InvalidParameter):
         seconds = checks.positive(timeout=timeout)  # type: ignore[arg-type]
-    except InvalidParameter:
-        seconds = 2 * _LONGEST
-    if seconds > _LONGEST:
-        raise InvalidParameter("timeout", timeout, expected=expected)
+    checks.demand(seconds <= _LONGEST, "timeout", timeout, expected=expected)
     return seconds
 
 
@@ -676,18 +674,14 @@ def interrupted_after(seconds: float | None, interrupt: Callable[[], object]) ->
 
 def guarded(work: Callable[[], T]) -> T:
     """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
-    interrupted = failed = False
+    failure: type[BaseException] = EngineFailed
     try:
         return work()
     except KeyboardInterrupt:
-        interrupted = True
-    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
-        failed = True
-    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
-    if interrupted:
-        raise KeyboardInterrupt
-    assert failed
-    raise EngineFailed
+        failure = KeyboardInterrupt
+    except Exception:  # noqa: BLE001, S110  # whatever it is, it may show a row
+        pass
+    raise failure  # out here, so that neither __cause__ nor __context__ holds the engine's error
 
 
 class KnownEngine(NamedTuple):

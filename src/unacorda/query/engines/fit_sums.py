@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.sums import SumRequest
@@ -32,14 +32,8 @@ from unacorda.query.noise.additive import AdditiveNoise, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Counted",
-    "FitRelation",
-    "count_noise",
-    "counts_of",
-    "noise_of",
-    "size_of",
-]
+__all__ = ["FitRelation", "FitScan", "noise_of", "size_of"]
+
 
 _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
@@ -50,29 +44,6 @@ _OWN_SIZES = 2.0**-232, 1e70
 _LEAST, _MOST = Fraction(1, 10**40), Fraction(10**70)
 """Lengths, and of matrices the square of the former."""
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """SQL of the exact integers of wishes: one SELECT for all sums, one for all histograms.
-
-    selects: each with the number of integers that it gives, on a line a cell; order: which wish
-    each part of them belongs to, in the order in which they come. The number of rows comes first.
-    """
-
-    selects: tuple[tuple[str, int], ...]
-    order: tuple[int, ...]
-    number: bool
-
-    def parts(self, integers: Sequence[int], wishes: Sequence[SumRequest]) -> list[list[int]]:
-        """The number of rows where it was asked for, then what belongs to each wish."""
-        start = int(self.number)
-        found: list[list[int]] = [[] for _ in wishes]
-        for place in self.order:
-            end = start + size_of(wishes[place])
-            found[place] = list(integers[start:end])
-            start = end
-        return [list(integers[:1])] * self.number + found
 
 
 def size_of(wish: SumRequest) -> int:
@@ -88,11 +59,6 @@ def noise_of(wish: SumRequest, reach: Reach) -> AdditiveNoise:
     return additive_noise(
         wish.budget, _sensitivity(wish, reach), unit_log2=_unit_log2(wish), counts=False
     )
-
-
-def count_noise(budget: GDP, reach: Reach) -> AdditiveNoise:
-    """The same of the number of rows."""
-    return additive_noise(budget, of_counts(reach), unit_log2=0, counts=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,38 +119,57 @@ class FitRelation:
         )
 
 
-def counts_of(
-    relation: FitRelation,
-    columns: Sequence[Mapping[str, str]],
-    wishes: Sequence[SumRequest],
-    *,
-    number: bool = False,
-) -> Counted:
-    """The SQL of wishes, and of the number of rows where it is asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitScan:
+    """What is asked of rows in one scan: their number, where a budget is given for it, then sums.
 
     columns: expressions by name, over those of the relation and the names of the mappings before.
-    Raises as `expressions.parse` does, and InvalidParameter for lengths out of reach.
     """
-    for wish in wishes:
-        _check_bound(wish)
-    for mapping in columns:
-        relation = relation.beside(mapping)
-    own = [_Own(wish=wish, place=place) for place, wish in enumerate(wishes)]
-    sums = [one for one in own if not one.wish.edges]
-    bins = [one for one in own if one.wish.edges]
-    selects = []
-    if sums or number:
-        selects.append(_sums(relation, sums, number=number))
-    if bins:
-        selects.append(_histograms(relation, bins))
-    order = tuple(one.place for one in (*sums, *bins))
-    return Counted(selects=tuple(selects), order=order, number=number)
+
+    relation: FitRelation
+    columns: Sequence[Mapping[str, str]] = ()
+    wishes: Sequence[SumRequest] = ()
+    counted: GDP | None = None
+
+    def noises(self, reach: Reach) -> list[AdditiveNoise]:
+        """The least noise within each budget, in the order of the answers."""
+        noises = [noise_of(wish, reach) for wish in self.wishes]
+        if self.counted is None:
+            return noises
+        return [additive_noise(self.counted, of_counts(reach), unit_log2=0, counts=True), *noises]
+
+    def selects(self) -> list[tuple[str, int]]:
+        """SQL of the exact integers: one SELECT for all sums, one for all histograms.
+
+        Each with the number of integers that it gives, on a line a cell. Raises as
+        `expressions.parse` does, and InvalidParameter for lengths out of reach.
+        """
+        for wish in self.wishes:
+            _check_bound(wish)
+        relation = self.relation
+        for mapping in self.columns:
+            relation = relation.beside(mapping)
+        own = [_Own(wish=wish, place=place) for place, wish in enumerate(self.wishes)]
+        sums = [one for one in own if not one.wish.edges]
+        bins = [one for one in own if one.wish.edges]
+        number = self.counted is not None
+        selects = [_sums(relation, sums, number=number)] if sums or number else []
+        return [*selects, _histograms(relation, bins)] if bins else selects
+
+    def parts(self, integers: Sequence[int]) -> list[list[int]]:
+        """What the SELECTs gave, in the order of the answers: sums come before histograms."""
+        left = iter(integers)
+        number = [] if self.counted is None else [[next(left)]]
+        found: list[list[int]] = [[] for _ in self.wishes]
+        for place in sorted(range(len(found)), key=lambda place: bool(self.wishes[place].edges)):
+            found[place] = list(itertools.islice(left, size_of(self.wishes[place])))
+        return number + found
 
 
 def _sums(relation: FitRelation, wishes: Sequence[_Own], *, number: bool) -> tuple[str, int]:
     """The number of rows, and the sums of numbers, each rounded to a whole one."""
-    text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
-    for layer in (_Own.cut, _Own.products):
+    text = relation.text
+    for layer in (partial(_Own.inputs, relation=relation), _Own.cut, _Own.products):
         text = _beside(text, {k: v for one in wishes for k, v in layer(one).items()})
     taken = ["count(*)"] * number
     taken += [f"sum(CAST({one} AS BIGINT))" for wish in wishes for one in wish.numbers()]
@@ -193,9 +178,14 @@ def _sums(relation: FitRelation, wishes: Sequence[_Own], *, number: bool) -> tup
 
 def _histograms(relation: FitRelation, wishes: Sequence[_Own]) -> tuple[str, int]:
     """Sums by bin of each number, side by side."""
-    text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
-    text = _beside(text, {k: v for one in wishes for k, v in one.counted().items()})
-    parts = [part for one in wishes for part in one.binned()]
+    text = relation.text
+    for layer in (partial(_Own.inputs, relation=relation), _Own.counted):
+        text = _beside(text, {k: v for one in wishes for k, v in layer(one).items()})
+    parts = [
+        (f"b{one.place}_{place}", f"f{one.place}", len(one.wish.edges) + 1)
+        for one in wishes
+        for place in range(len(one.wish.vector))
+    ]
     grouped = " UNION ALL ".join(
         f"SELECT cell, {part} AS part, {place} AS bin, sum({counted}) AS counted "
         f"FROM ({text}) AS {LAYER} GROUP BY cell, {place}"
@@ -286,11 +276,6 @@ class _Own:
             found[f"b{self.place}_{place}"] = missing
         return found
 
-    def binned(self) -> Iterator[tuple[str, str, int]]:
-        """Of each number, the columns of its bin and of what it counts, and the number of bins."""
-        for place in range(len(self._vector)):
-            yield f"b{self.place}_{place}", f"f{self.place}", len(self.wish.edges) + 1
-
     @property
     def _vector(self) -> list[str]:
         return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
@@ -344,10 +329,8 @@ def _check_bound(wish: SumRequest) -> None:
         return
     least = _LEAST**2 if wish.squared else _LEAST
     if not least <= wish.bound <= _MOST:
-        kind, far = (
-            "matrices" if wish.squared else "vectors",
-            "small" if wish.bound < 1 else "large",
-        )
+        kind = "matrices" if wish.squared else "vectors"
+        far = "small" if wish.bound < 1 else "large"
         raise InvalidParameter(
             "model",
             f"sums of {kind} of too {far} a norm",
