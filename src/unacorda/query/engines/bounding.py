@@ -92,18 +92,11 @@ def bound_rows(
     ):
         if most is not None:
             drawn = salt if purpose is None else salt_for(purpose, salt)
-            sample = _Sample(
-                most=most,
-                ids=ids,
-                cell=cell,
-                values=values,
-                of=of,
-                start=salted_hash(of, salt=drawn),
-            )
+            sample = _Sample(most=most, ids=ids, cell=cell, values=values, of=of, salt=drawn)
             if not once:
                 rows = sample.single(rows)
             elif narrow and len(values) >= WIDE:
-                rows = sample.narrow(rows, salt=drawn)
+                rows = sample.narrow(rows)
             else:
                 rows = sample.plain(rows)
     return rows
@@ -113,7 +106,7 @@ def bound_rows(
 class _Sample:
     """The systematic sample of at most so many rows of those that share the columns `of`.
 
-    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them.
+    of: the ids, and for a sample in each group its cell too. salt: of what is drawn.
     """
 
     most: int
@@ -121,7 +114,7 @@ class _Sample:
     cell: Sequence[str]
     values: Sequence[str]
     of: Sequence[str]
-    start: str
+    salt: int
 
     def plain(self, rows: str) -> str:
         """SQL of the rows that stay, ordered by all columns at once."""
@@ -141,11 +134,11 @@ class _Sample:
         drawn = f"SELECT *, {self._u} AS u FROM ({ranked})"
         return f"SELECT {content} FROM ({drawn}) WHERE n <= {self.most} OR {self._kept}"
 
-    def narrow(self, rows: str, *, salt: int) -> str:
+    def narrow(self, rows: str) -> str:
         """The same of wide rows, by the cell and a hash where that is enough."""
         order = [*self.cell, "h"]
         own = [*self.ids, *order]
-        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt))
+        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", self.salt))
         ranked = self._placed("everybody", own, order=order, beside="rank() OVER rows")
         level = f"SELECT DISTINCT {', '.join(self.of)} FROM ranked WHERE place > beside"
         of_level = f"SEMI JOIN level ON {_same('{0}', 'level', self.of)}"
@@ -207,7 +200,7 @@ class _Sample:
     @property
     def _u(self) -> str:
         """SQL of a number in (0, 1), of the first 20 bits of the hash."""
-        return uniform_of(self.start)
+        return uniform_of(salted_hash(self.of, salt=self.salt))
 
     @property
     def _kept(self) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 import duckdb
 
 from unacorda import checks
-from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.errors import InvalidParameter, SourceUnreadable
 from unacorda.query.engines.compile import KeyCountSql, Statement
 from unacorda.query.engines.engine import (
     Engine,
@@ -32,6 +32,7 @@ from unacorda.query.engines.engine import (
     Tallies,
     find_keys,
     list_keys,
+    opening,
     tallied,
 )
 from unacorda.query.engines.frames import (
@@ -252,12 +253,11 @@ class DuckDB(Engine):
 
     def _attach(self, name: str, path: str, table: str, number: int) -> None:
         catalog = f"file{number}"
-        opened = False
-        with contextlib.suppress(duckdb.Error):
-            self._connection.execute(f"ATTACH {literal(path)} AS {catalog} (READ_ONLY)")
-            opened = True
-        if not opened:
-            raise SourceUnreadable(f"The file {path!r} is no DuckDB database that can be opened.")
+        attach = f"ATTACH {literal(path)} AS {catalog} (READ_ONLY)"
+        opening(
+            lambda: self._connection.execute(attach),
+            otherwise=f"The file {path!r} is no DuckDB database that can be opened.",
+        )
         schema, _, bare = table.rpartition(".")
         wanted = (schema or "main", bare)
         views = self._connection.execute(
@@ -291,23 +291,20 @@ class DuckDB(Engine):
     def _copy(self, name: str, value: Any, number: int) -> None:
         """Copy a frame into the engine, so that what the caller changes later has no effect."""
         view, table = f"frame{number}", f"copy{number}"
-        try:
+
+        def copy() -> None:
             frame, read = columns_of(name, value)
             columns = ", ".join(f"{sql} AS {identifier(new)}" for new, sql in read.items())
             self._connection.register(view, frame)
             self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
             self._connection.unregister(view)
-            copied = True
-        except UnacordaError:
-            raise
-        except Exception:  # noqa: BLE001  # its text may show a value
-            copied = False
-        if not copied:
-            raise SourceUnreadable(
-                f"The frame given for table {name!r} could not be copied into the engine: it is "
-                "beyond memory_limit, or a column has a type that the engine does not know (cast "
-                "it, or leave the column out)."
-            )
+
+        opening(
+            copy,
+            otherwise=f"The frame given for table {name!r} could not be copied into the engine: it "
+            "is beyond memory_limit, or a column has a type that the engine does not know (cast "
+            "it, or leave the column out).",
+        )
         self._scans[name] = f"main.{table}"
         self.schema[name] = self._describe(self._scans[name])
 

@@ -30,7 +30,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.addresses import shown
 from unacorda.bits import RandomBits
-from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.grid import GridCounts, Lines, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
@@ -61,7 +61,6 @@ from unacorda.query.schema.sources import Fingerprint
 from unacorda.query.schema.units import Unit
 
 __all__ = [
-    "ENGINES",
     "Admission",
     "Admitted",
     "Engine",
@@ -79,6 +78,7 @@ __all__ = [
     "interrupted_after",
     "list_keys",
     "open_engine",
+    "opening",
     "select_keys",
     "sql_of",
     "tallied",
@@ -321,9 +321,9 @@ class Admission:
         """A question about a table of this name, or one that was begun here already."""
         if not isinstance(table, Query):
             return self.begin(table)  # type: ignore[arg-type]  # which it refuses
-        return self.check(table, argument="table")
+        return self._own(table, argument="table")
 
-    def check(self, query: Query, *, argument: str = "query") -> Query:
+    def _own(self, query: Query, *, argument: str) -> Query:
         """The question, if it was begun here, all sides of it; InvalidParameter otherwise."""
         first = query.rows.tables[0].name
         if not self._owns(query.rows) or query.unit != self.unit.in_table(first):
@@ -340,7 +340,7 @@ class Admission:
             raise InvalidParameter(
                 "query", query, expected="session.table(...)....agg(n=unacorda.count(), ...)"
             )
-        return self.check(query)
+        return self._own(query, argument="query")
 
     def admit(self, query: Query, *, salt: int) -> Admitted:
         """What the engine may run for a question that was asked here; raises as `asked`.
@@ -684,56 +684,21 @@ def guarded(work: Callable[[], T]) -> T:
     raise failure  # out here, so that neither __cause__ nor __context__ holds the engine's error
 
 
-class KnownEngine(NamedTuple):
-    """One engine: how a session is given it, and where it is.
+def opening(work: Callable[[], T], *, otherwise: str) -> T:
+    """What the work gives; SourceUnreadable of these words for what a library raises in it.
 
-    given: in words; takes: whether it is what was given; module, kind: of the class; argument: what
-    its constructor calls what was given, None where that says no more than the name; options: of a
-    session that are its own.
+    Its own text may show a value, so that nothing of it is held.
     """
-
-    given: str
-    takes: Callable[[object], bool]
-    module: str
-    kind: str
-    argument: str | None = None
-    options: frozenset[str] = frozenset()
-
-
-def _made_by(engine: object, package: str) -> bool:
-    return type(engine).__module__.partition(".")[0] == package
+    try:
+        return work()
+    except UnacordaError:
+        raise
+    except Exception:  # noqa: BLE001, S110  # see above
+        pass
+    raise SourceUnreadable(otherwise)
 
 
-def _is_postgres(engine: object) -> bool:
-    scheme, there, _ = (engine if isinstance(engine, str) else "").partition("://")
-    known = ("postgresql", "postgres", "postgresql+psycopg")
-    return (bool(there) and scheme in known) or _made_by(engine, "sqlalchemy")
-
-
-ENGINES = (
-    KnownEngine(
-        "'duckdb'",
-        lambda engine: isinstance(engine, str) and engine == "duckdb",
-        module="duckdb",
-        kind="DuckDB",
-        options=frozenset({"memory_limit", "threads"}),
-    ),
-    KnownEngine(
-        "a SparkSession",
-        lambda engine: _made_by(engine, "pyspark"),
-        module="spark",
-        kind="Spark",
-        argument="spark",
-    ),
-    KnownEngine(
-        "'postgresql://user@host/database' or a SQLAlchemy Engine of such a database",
-        _is_postgres,
-        module="postgres",
-        kind="Postgres",
-        argument="server",
-    ),
-)
-"""All engines there are."""
+_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def open_engine(
@@ -741,22 +706,28 @@ def open_engine(
 ) -> Engine:
     """The opened engine.
 
-    engine: one of those that `ENGINES` take. timeout: after how many seconds a call of it is
-    interrupted. options: others, None where they are left out. Raises InvalidParameter, also for an
-    option that the engine has not, SourceUnreadable, and MissingExtra for one that is not
-    installed.
+    timeout: after how many seconds a call of it is interrupted. options: of DuckDB, None where they
+    are left out. Raises InvalidParameter for what is no engine, and for an option of another one,
+    SourceUnreadable, and MissingExtra for one that is not installed.
     """
-    known = next((one for one in ENGINES if one.takes(engine)), None)
-    if known is None:
-        expected = ", ".join(one.given for one in ENGINES)
+    package = type(engine).__module__.partition(".")[0]
+    scheme, there, _ = (engine if isinstance(engine, str) else "").partition("://")
+    own: dict[str, object]
+    if scheme == "duckdb" and not there:
+        module, kind, own = "duckdb", "DuckDB", {k: v for k, v in options.items() if v is not None}
+    elif package == "pyspark":
+        module, kind, own = "spark", "Spark", {"spark": engine}
+    elif package == "sqlalchemy" or (there and scheme in _POSTGRES):
+        module, kind, own = "postgres", "Postgres", {"server": engine}
+    else:
+        expected = (
+            "'duckdb', a SparkSession, 'postgresql://user@host/database' or a SQLAlchemy Engine of "
+            "such a database"
+        )
         raise InvalidParameter("engine", shown(engine), expected=expected)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
-        if name not in known.options:
-            having = " or ".join(one.given for one in ENGINES if name in one.options)
-            raise InvalidParameter(name, value, expected=f"it with engine={having} alone")
-    if known.argument is not None:
-        given[known.argument] = engine
-    module = importlib.import_module(f"unacorda.query.engines.{known.module}")
-    opened: Engine = getattr(module, known.kind)(tables, timeout=timeout, **given)
+    for name, value in options.items():
+        fits = value is None or name in own
+        checks.demand(fits, name, value, expected="it with engine='duckdb' alone")
+    made = getattr(importlib.import_module(f"unacorda.query.engines.{module}"), kind)
+    opened: Engine = made(tables, timeout=timeout, **own)
     return opened

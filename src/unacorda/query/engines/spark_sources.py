@@ -24,14 +24,14 @@ import urllib.parse
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.errors import InvalidParameter, SourceUnreadable
 from unacorda.query.engines.dialects.spark import quoted
 from unacorda.query.engines.dialects.statements import NamedTable
 from unacorda.query.engines.duckdb import csv_scan
+from unacorda.query.engines.engine import opening
 from unacorda.query.engines.frames import copied
 from unacorda.query.schema.sources import (
     CsvFile,
@@ -357,8 +357,7 @@ _ARROW_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkTable:
+class SparkTable(NamedTuple):
     """A table as a view. schema: DuckDB's types by column; files: the local ones behind it."""
 
     table: NamedTable
@@ -373,15 +372,13 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Spa
 
     Raises InvalidParameter, SourceUnreadable, without the engine's own words.
     """
-    failed: str | None = None
-    try:
+
+    def register() -> SparkTable:
         with quietly(), unlogged():
             return _registered(*_frame(spark, name, source, caller), view)
-    except UnacordaError:
-        raise
-    except Exception:  # noqa: BLE001  # its text may show a value
-        failed = f"The source given for table {name!r} could not be opened by Spark."
-    raise SourceUnreadable(failed)
+
+    failed = f"The source given for table {name!r} could not be opened by Spark."
+    return opening(register, otherwise=failed)
 
 
 _Found = tuple[Any, _Columns, tuple[Fingerprint, ...]]
