@@ -38,8 +38,8 @@ from unacorda.query.engines.engine import (
 from unacorda.query.engines.frames import (
     PARQUET_OPTIONS,
     columns_of,
-    outermost,
-    parquet_types,
+    parquet_columns,
+    parquet_type,
     scanned,
 )
 from unacorda.query.expressions.quoting import identifier, literal, twin
@@ -194,8 +194,8 @@ class DuckDB(Engine):
 
     def _lock_down(self) -> None:
         # The engine asks about a pattern before it asks about the file that matches it.
-        names = dict.fromkeys(name for file in self._files for name in _names(file.path))
-        paths = ", ".join(map(literal, names))
+        names = [name for file in self._files for name in (file.path, glob.escape(file.path))]
+        paths = ", ".join(map(literal, dict.fromkeys(names)))
         for setting in (
             f"allowed_paths = [{paths}]",
             f"allowed_directories = [{literal(self._folder + os.sep)}]",
@@ -239,9 +239,11 @@ class DuckDB(Engine):
                 "SELECT name, type, CAST(type_length AS BIGINT), num_children, converted_type, "
                 f"logical_type FROM parquet_schema({_pattern(path)})"
             ).fetchall()
-            columns = outermost(elements)
+            columns = parquet_columns(elements)
             read = self._describe(f"read_parquet({_pattern(path)}, {PARQUET_OPTIONS})")
-            types = parquet_types(read, columns)
+            if len(read) == len(columns):
+                pairs = zip(read.items(), columns, strict=True)
+                types = {name: parquet_type(sql_type, of) for (name, sql_type), of in pairs}
         if twin([column for column, *_ in columns]) is not None:
             raise SourceUnreadable(
                 f"The Parquet file {path!r} of table {name!r} has columns of one name (capitals do "
@@ -293,8 +295,7 @@ class DuckDB(Engine):
         view, table = f"frame{number}", f"copy{number}"
 
         def copy() -> None:
-            frame, read = columns_of(name, value)
-            columns = ", ".join(f"{sql} AS {identifier(new)}" for new, sql in read.items())
+            frame, columns = columns_of(name, value)
             self._connection.register(view, frame)
             self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
             self._connection.unregister(view)
@@ -318,13 +319,9 @@ def _remove(folder: str, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _names(path: str) -> tuple[str, str]:
-    """A path, and the pattern that only this file matches."""
-    return path, glob.escape(path)
-
-
 def _pattern(path: str) -> str:
-    return literal(_names(path)[1])
+    """The pattern that only this file matches."""
+    return literal(glob.escape(path))
 
 
 def _memory(limit: object) -> tuple[str, float]:

@@ -321,9 +321,9 @@ class Admission:
         """A question about a table of this name, or one that was begun here already."""
         if not isinstance(table, Query):
             return self.begin(table)  # type: ignore[arg-type]  # which it refuses
-        return self._own(table, argument="table")
+        return self.check(table, argument="table")
 
-    def _own(self, query: Query, *, argument: str) -> Query:
+    def check(self, query: Query, *, argument: str = "query") -> Query:
         """The question, if it was begun here, all sides of it; InvalidParameter otherwise."""
         first = query.rows.tables[0].name
         if not self._owns(query.rows) or query.unit != self.unit.in_table(first):
@@ -340,7 +340,7 @@ class Admission:
             raise InvalidParameter(
                 "query", query, expected="session.table(...)....agg(n=unacorda.count(), ...)"
             )
-        return self._own(query, argument="query")
+        return self.check(query)
 
     def admit(self, query: Query, *, salt: int) -> Admitted:
         """What the engine may run for a question that was asked here; raises as `asked`.

@@ -23,7 +23,7 @@ from typing import Any
 
 import duckdb
 
-from unacorda.errors import InvalidParameter
+from unacorda import checks
 from unacorda.extras import require
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.schema.table import plain_type, readings
@@ -33,8 +33,8 @@ __all__ = [
     "canonical",
     "columns_of",
     "copied",
-    "outermost",
-    "parquet_types",
+    "parquet_columns",
+    "parquet_type",
     "scanned",
     "within",
 ]
@@ -101,40 +101,28 @@ def scanned(source: str, types: Mapping[str, str], *, parquet: bool = False) -> 
     return f"(SELECT {', '.join(listed)} FROM {source})" if changed else source
 
 
-def outermost(elements: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def parquet_columns(elements: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The columns themselves, out of a Parquet schema, which lists all fields within them.
 
     elements: the whole file first; of each the name, the physical type, its length, the number of
     fields that follow and are within it, the older and the newer annotation.
     """
     found = []
-    within = 0  # fields that are still to come of a column
+    inner = 0  # fields that are still to come of a column
     for element in elements[1:]:
-        if within == 0:
+        if inner == 0:
             found.append(element)
-            within = 1
-        within += (element[3] or 0) - 1
+            inner = 1
+        inner += (element[3] or 0) - 1
     return found
 
 
-def parquet_types(
-    described: Mapping[str, str], columns: Sequence[tuple[Any, ...]]
-) -> dict[str, str]:
-    """The types of a Parquet file's columns, those that it cannot be read in without reading.
+def parquet_type(sql_type: str, column: tuple[Any, ...]) -> str:
+    """The type of a Parquet file's column, or one that it cannot be read in without reading.
 
-    described: the engine's names and types. columns: as in `outermost`. Empty where the two are not
-    the same columns.
+    sql_type: the engine's; column: as in `parquet_columns`.
     """
-    if len(columns) != len(described):
-        return {}
-    return {
-        name: _readable(sql_type, column)
-        for (name, sql_type), column in zip(described.items(), columns, strict=True)
-    }
-
-
-def _readable(sql_type: str, element: tuple[Any, ...]) -> str:
-    _, physical, length, children, older, newer = element
+    _, physical, length, children, older, newer = column
     base = plain_type(sql_type)
     if children:
         return sql_type
@@ -158,35 +146,37 @@ _LAST_DAY = 2_147_483_646
 _LONGEST = 4_000  # digits of a whole number; a larger one is infinite
 
 
-def columns_of(table: str, value: Any) -> tuple[Any, dict[str, str]]:
-    """A table to register with the engine, and SQL over it for each of the frame's columns.
+def columns_of(table: str, value: Any) -> tuple[Any, str]:
+    """A table to register with the engine, and the SELECT list over it of the frame's columns.
 
     Raises InvalidParameter for column names that are no text, empty, or equal but for capitals, and
     MissingExtra without pyarrow.
     """
     kind = type(value).__module__.split(".")[0]
     names = list(value.column_names) if kind == "pyarrow" else list(value.columns)
-    if not all(isinstance(name, str) and name and "\x00" not in name for name in names):
-        raise InvalidParameter(f"tables[{table!r}]", names, expected="column names that are text")
-    if not names or len({name.casefold() for name in names}) < len(names):
-        raise InvalidParameter(
-            f"tables[{table!r}]", names, expected="column names that differ by more than capitals"
-        )
+    fits, expected = all(map(_is_name, names)), "column names that are text"
+    if fits:
+        fits = len(names) == len({name.casefold() for name in names}) > 0
+        expected = "column names that differ by more than capitals"
+    checks.demand(fits, f"tables[{table!r}]", names, expected=expected)
     pa = require("pyarrow", extra="frames")
     held: dict[str, Any] = {"rows": pa.nulls(len(value))}
-    read = {}
+    read = []
     for number, name in enumerate(names):
         found, sql = _column(value, name, number, kind)
         if found is not None:
             held[f"c{number}"] = found
-        read[name] = sql.format(f"c{number}")
-    return pa.table(held), read
+        read.append(f"{sql.format(f'c{number}')} AS {identifier(name)}")
+    return pa.table(held), ", ".join(read)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name != "" and "\x00" not in name
 
 
 def copied(table: str, value: Any) -> Any:
     """The frame as an Arrow table of plain types, by the same rules; raises as `columns_of`."""
-    frame, read = columns_of(table, value)
-    listed = ", ".join(f"{sql} AS {identifier(name)}" for name, sql in read.items())
+    frame, listed = columns_of(table, value)
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET temp_directory = ''")  # nothing of it is written to disk
         connection.register("frame", frame)

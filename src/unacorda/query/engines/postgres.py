@@ -114,7 +114,7 @@ GROUP BY a.place ORDER BY a.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _TableName:
     """A table by its names. title: what the session calls it."""
 
     title: str
@@ -122,7 +122,7 @@ class _Named:
     name: str
 
     @classmethod
-    def of(cls, title: str, source: object) -> _Named:
+    def of(cls, title: str, source: object) -> _TableName:
         """The schema and the name that a text says, as PostgreSQL reads them."""
         found = _NAME.fullmatch(source) if isinstance(source, str) else None
         if found is None:
@@ -150,7 +150,7 @@ class _Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
+class _ServerTable:
     """A table of the server; two are equal where they are the same one, and have the same columns.
 
     number: the server's own of it, which no other one has. kind, columns: as the catalogue has
@@ -161,14 +161,14 @@ class _Table:
     number: int
     kind: str
     columns: tuple[tuple[Any, ...], ...]
-    named: _Named = field(compare=False)
+    named: _TableName = field(compare=False)
     table: NamedTable = field(compare=False)
     schema: dict[str, str] = field(compare=False)
     parts: tuple[int, ...] = field(compare=False)
     rewritten: bool = field(compare=False)
 
 
-def _opened(names: Sequence[_Named], cursor: Any) -> list[_Table]:
+def _opened(names: Sequence[_TableName], cursor: Any) -> list[_ServerTable]:
     """What the catalogue says of tables; InvalidParameter where one is none that can be read."""
     asked = [one.schema for one in names], [one.name for one in names]
     lines = {line[0]: line[1:] for line in cursor.execute(_RELATIONS, asked).fetchall()}
@@ -187,8 +187,8 @@ def _opened(names: Sequence[_Named], cursor: Any) -> list[_Table]:
 
 
 def _table(
-    named: _Named, line: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], *, view: str
-) -> _Table:
+    named: _TableName, line: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], *, view: str
+) -> _ServerTable:
     number, kind, *_, parts, _, _, rewritten = line
     if len({name.casefold() for name, *_ in columns}) < len(columns):
         raise named.refused("columns whose names differ in more than capitals")
@@ -205,7 +205,7 @@ def _table(
     # Rows of tables that inherit are not this one's; those of a partitioned one are its parts'.
     only = "" if kind == "p" else "ONLY "
     body = f"SELECT {', '.join(read) or '1 AS nothing'} FROM {only}{named.sql}"
-    return _Table(
+    return _ServerTable(
         named=named,
         table=NamedTable(view=view, columns=types, body=body),
         schema=schema,
@@ -333,7 +333,7 @@ class _PostgresQuery(EngineQuery):
     """The relations of one question. tables: those of the session, which are checked again."""
 
     def __init__(
-        self, connect: Connect, tables: Sequence[_Table], *, timeout: float | None = None
+        self, connect: Connect, tables: Sequence[_ServerTable], *, timeout: float | None = None
     ) -> None:
         super().__init__(timeout=timeout, interrupt=self._cancel)
         self._stack = contextlib.ExitStack()
@@ -346,7 +346,7 @@ class _PostgresQuery(EngineQuery):
             self._stack.close()
             raise
 
-    def _begin(self, connect: Connect, tables: Sequence[_Table]) -> None:
+    def _begin(self, connect: Connect, tables: Sequence[_ServerTable]) -> None:
         """Connect, and begin to read one state of the tables."""
         for _ in range(_ATTEMPTS):
             self._connection = self._stack.enter_context(contextlib.closing(connect()))
@@ -360,7 +360,7 @@ class _PostgresQuery(EngineQuery):
     def _cancel(self) -> None:
         self._connection.cancel_safe()
 
-    def _lock(self, tables: Sequence[_Table]) -> None:
+    def _lock(self, tables: Sequence[_ServerTable]) -> None:
         """Keep others from putting another relation in the place of a table, until the end.
 
         LOCK takes no snapshot, so that rows are seen as they stand once all is locked; reading a
@@ -373,7 +373,7 @@ class _PostgresQuery(EngineQuery):
         if views:
             self._cursor.execute("; ".join(views))
 
-    def _check(self, tables: Sequence[_Table]) -> bool:
+    def _check(self, tables: Sequence[_ServerTable]) -> bool:
         """Whether rows can be read; LookupError where a table is no longer what was opened."""
         found = _opened([one.named for one in tables], self._cursor)
         if found != list(tables):
@@ -455,7 +455,7 @@ class Postgres(TranslatedEngine):
         require("psycopg", extra="postgres")
         super().__init__(timeout=timeout)
         self._connect, self._place = _door(server)
-        named = [_Named.of(title, source) for title, source in tables.items()]
+        named = [_TableName.of(title, source) for title, source in tables.items()]
         self._opened = self._read(named)
         numbers = [f"{one.named.sql} {one.number}" for one in self._opened]
         self.identity = self._server, *numbers
@@ -485,7 +485,7 @@ class Postgres(TranslatedEngine):
     def _begin(self) -> _PostgresQuery:
         return _PostgresQuery(self._connect, self._opened, timeout=self._timeout)
 
-    def _read(self, names: Sequence[_Named]) -> list[_Table]:
+    def _read(self, names: Sequence[_TableName]) -> list[_ServerTable]:
         """What the catalogue says of tables."""
         from psycopg import Error
 

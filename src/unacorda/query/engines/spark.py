@@ -157,7 +157,7 @@ class _SparkQuery(EngineQuery):
         super().__init__(timeout=timeout, interrupt=lambda: context.cancelJobsWithTag(self._tag))
         self._spark, self._number = spark, number
         self._tables = dict(tables)
-        self._own: dict[str, tuple[str, Any]] = {}
+        self._kept: dict[str, Any] = {}
         self._views: list[str] = []
 
     def limited(self, work: Callable[[], T]) -> T:
@@ -173,12 +173,11 @@ class _SparkQuery(EngineQuery):
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
     ) -> None:
         translated, frame = self._select(sql, lists)
-        if keep:
-            frame = frame.persist()
         view = f"{name}_{self._number}"
+        if keep:
+            self._kept[view] = frame = frame.persist()
         frame.createOrReplaceTempView(view)
         self._views.append(view)
-        self._own[name] = (view, frame if keep else None)
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
@@ -196,21 +195,20 @@ class _SparkQuery(EngineQuery):
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def forget(self, name: str) -> None:
-        view, frame = self._own.pop(name, (None, None))
-        with quietly():
-            if frame is not None:
-                frame.unpersist()
-            if view is not None:
-                self._spark.catalog.dropTempView(view)
-                self._views.remove(view)
+        view = self._tables.pop(name).view
+        self._views.remove(view)
+        self._drop(view)
 
     def close(self) -> None:
-        with unlogged(), quietly():
-            for name in list(self._own):
-                self.forget(name)
-            for view in self._views:
-                self._spark.catalog.dropTempView(view)
-        self._views = []
+        with unlogged():
+            while self._views:
+                self._drop(self._views.pop())
+
+    def _drop(self, view: str) -> None:
+        with quietly():
+            if view in self._kept:
+                self._kept.pop(view).unpersist()
+            self._spark.catalog.dropTempView(view)
 
     def _select(
         self, sql: str, lists: Sequence[Sequence[object]], *, public: bool = False

@@ -109,7 +109,7 @@ _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER"}
 _TEXTS = {"STRING", "ENUM", "JSON"}
 
 
-class _Reading(NamedTuple):
+class _Read(NamedTuple):
     """How a column is read.
 
     sql_type: DuckDB's name of its type, public. kind: the type that is computed with, None where
@@ -123,15 +123,15 @@ class _Reading(NamedTuple):
     parquet: str = ""
 
 
-_Columns = dict[str, _Reading]
+_Columns = dict[str, _Read]
 
 _PLAIN = {
-    "BOOLEAN": _Reading("BOOLEAN", "BOOLEAN", parquet="boolean"),
-    "FLOAT": _Reading("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)", "float"),
-    "DOUBLE": _Reading("DOUBLE", "DOUBLE", parquet="double"),
-    "INT32": _Reading("INTEGER", "BIGINT", "CAST({0} AS BIGINT)", "integer"),
-    "INT64": _Reading("BIGINT", "BIGINT", parquet="long"),
-    "INT96": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)", "timestamp"),
+    "BOOLEAN": _Read("BOOLEAN", "BOOLEAN", parquet="boolean"),
+    "FLOAT": _Read("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)", "float"),
+    "DOUBLE": _Read("DOUBLE", "DOUBLE", parquet="double"),
+    "INT32": _Read("INTEGER", "BIGINT", "CAST({0} AS BIGINT)", "integer"),
+    "INT64": _Read("BIGINT", "BIGINT", parquet="long"),
+    "INT96": _Read("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)", "timestamp"),
 }
 
 
@@ -175,17 +175,17 @@ def _path(spark: Any, uri: str) -> Any:
     return spark._jvm.org.apache.hadoop.fs.Path(spark._jvm.java.net.URI(uri))  # noqa: SLF001
 
 
-def _stored(field: Any) -> _Reading:
+def _stored(field: Any) -> _Read:
     """How a column of a Parquet file is read."""
     if not field.isPrimitive() or field.getRepetition().name() == "REPEATED":
-        return _Reading("STRUCT[]")
+        return _Read("STRUCT[]")
     stored = field.asPrimitiveType()
     annotation = stored.getLogicalTypeAnnotation()
     logical = "" if annotation is None else str(annotation.toString())
     return _parquet(str(stored.getPrimitiveTypeName().name()), logical)
 
 
-def _parquet(physical: str, logical: str) -> _Reading:
+def _parquet(physical: str, logical: str) -> _Read:
     label, facts = logical.partition("(")[0], re.findall(r"\w+", logical.partition("(")[2])
     match physical, label:
         case _, "" if physical in _PLAIN:
@@ -194,26 +194,26 @@ def _parquet(physical: str, logical: str) -> _Reading:
             bits, signed = int(facts[0]), facts[1] == "true"
             return _integer(physical, bits, signed=signed)
         case "INT32", "DATE":
-            return _Reading("DATE", "DATE", _days("{0}"), "integer")
+            return _Read("DATE", "DATE", _days("{0}"), "integer")
         case "INT64", "TIMESTAMP":
-            return _Reading("TIMESTAMP", "TIMESTAMP", _instants("{0}", unit=facts[0]), "long")
+            return _Read("TIMESTAMP", "TIMESTAMP", _instants("{0}", unit=facts[0]), "long")
         case "INT32" | "INT64" | "BINARY" | "FIXED_LEN_BYTE_ARRAY", "DECIMAL":
             return _decimal(physical, int(facts[0]), int(facts[1]))
         case "BINARY", _ if label in _TEXTS:
-            return _Reading("VARCHAR", "TEXT", "try_validate_utf8({0})", "string")
+            return _Read("VARCHAR", "TEXT", "try_validate_utf8({0})", "string")
         case _:
-            return _Reading(f"{label or physical}[]")
+            return _Read(f"{label or physical}[]")
 
 
-def _integer(physical: str, bits: int, *, signed: bool) -> _Reading:
+def _integer(physical: str, bits: int, *, signed: bool) -> _Read:
     if physical == "INT64":
         if bits != 64:  # no such type
-            return _Reading(f"INTEGER({bits})[]")
-        return _PLAIN["INT64"] if signed else _Reading("UBIGINT", "WIDE", parquet="decimal(20,0)")
+            return _Read(f"INTEGER({bits})[]")
+        return _PLAIN["INT64"] if signed else _Read("UBIGINT", "WIDE", parquet="decimal(20,0)")
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     read = "integer" if signed or bits < 32 else "long"
     within = f"(CASE WHEN {{0}} BETWEEN {least} AND {most} THEN CAST({{0}} AS BIGINT) END)"
-    return _Reading(("" if signed else "U") + _INTEGERS[bits], "BIGINT", within, read)
+    return _Read(("" if signed else "U") + _INTEGERS[bits], "BIGINT", within, read)
 
 
 def _instants(ticks: str, *, unit: str) -> str:
@@ -235,12 +235,12 @@ def _days(counted: str) -> str:
     return f"date_from_unix_date(CASE WHEN {counted} >= {_FIRST_DAY} THEN {counted} END)"
 
 
-def _decimal(physical: str, digits: int, scale: int) -> _Reading:
+def _decimal(physical: str, digits: int, scale: int) -> _Read:
     named = f"DECIMAL({digits},{scale})"
     kind = "WIDE" if scale == 0 and digits > _LONG_DIGITS else "DECIMAL"
     in_bytes = not physical.startswith("INT")
     if digits > (38 if in_bytes else _LONG_DIGITS):  # beyond what either engine has
-        return _Reading(f"{named}[]")
+        return _Read(f"{named}[]")
     if in_bytes:
         whole, read = _of_bytes("{0}"), "binary"
         value = f"concat(CAST({whole} AS STRING), 'E-{scale}')" if scale else whole
@@ -250,7 +250,7 @@ def _decimal(physical: str, digits: int, scale: int) -> _Reading:
     else:
         unit = f"1E-{scale}BD" if scale else "1BD"
         value, read = f"CAST({{0}} AS DECIMAL(19,0)) * {unit}", _PLAIN[physical].parquet
-    return _Reading(named, kind, f"try_cast({value} AS {named})", read)
+    return _Read(named, kind, f"try_cast({value} AS {named})", read)
 
 
 def _of_bytes(column: str) -> str:
@@ -332,16 +332,16 @@ _REWRITE = (
     "(frame.write.parquet(...)), or give the path of a single CSV file"
 )
 _HELD = {
-    "tinyint": _Reading("TINYINT", "BIGINT", "CAST({0} AS BIGINT)"),
-    "smallint": _Reading("SMALLINT", "BIGINT", "CAST({0} AS BIGINT)"),
-    "int": _Reading("INTEGER", "BIGINT", "CAST({0} AS BIGINT)"),
-    "bigint": _Reading("BIGINT", "BIGINT", "CAST({0} AS BIGINT)"),
-    "float": _Reading("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)"),
-    "double": _Reading("DOUBLE", "DOUBLE", "CAST({0} AS DOUBLE)"),
-    "boolean": _Reading("BOOLEAN", "BOOLEAN"),
-    "date": _Reading("DATE", "DATE"),
-    "timestamp": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
-    "timestamp_ntz": _Reading("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
+    "tinyint": _Read("TINYINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "smallint": _Read("SMALLINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "int": _Read("INTEGER", "BIGINT", "CAST({0} AS BIGINT)"),
+    "bigint": _Read("BIGINT", "BIGINT", "CAST({0} AS BIGINT)"),
+    "float": _Read("FLOAT", "DOUBLE", "CAST({0} AS DOUBLE)"),
+    "double": _Read("DOUBLE", "DOUBLE", "CAST({0} AS DOUBLE)"),
+    "boolean": _Read("BOOLEAN", "BOOLEAN"),
+    "date": _Read("DATE", "DATE"),
+    "timestamp": _Read("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
+    "timestamp_ntz": _Read("TIMESTAMP", "TIMESTAMP", "CAST({0} AS TIMESTAMP_NTZ)"),
 }
 """By Spark's name of a type."""
 _ARROW_UNITS = {"s": "SECONDS", "ms": "MILLIS", "us": "MICROS", "ns": "NANOS"}
@@ -543,7 +543,7 @@ def _copied(spark: Any, table: Any) -> tuple[Any, _Columns]:
     return spark.createDataFrame(pa.table(sent)), columns
 
 
-def _sent(values: Any) -> tuple[Any, _Reading]:
+def _sent(values: Any) -> tuple[Any, _Read]:
     """An Arrow column in a type that Spark has, and how it is read."""
     import pyarrow as pa
 
@@ -552,9 +552,9 @@ def _sent(values: Any) -> tuple[Any, _Reading]:
         return values.cast(pa.string()), _held("string")
     if types.is_timestamp(kind):
         sql = _instants("{0}", unit=_ARROW_UNITS[kind.unit])
-        return values.cast(pa.int64()), _Reading("TIMESTAMP", "TIMESTAMP", sql)
+        return values.cast(pa.int64()), _Read("TIMESTAMP", "TIMESTAMP", sql)
     if types.is_date32(kind):
-        return values.cast(pa.int32()), _Reading("DATE", "DATE", _days("{0}"))
+        return values.cast(pa.int32()), _Read("DATE", "DATE", _days("{0}"))
     if types.is_decimal128(kind):
         return values, _held(f"decimal({kind.precision},{kind.scale})")
     if types.is_uint64(kind):
@@ -580,7 +580,7 @@ def _held_columns(frame: Any) -> _Columns:
     return {field.name: _held(field.dataType.simpleString()) for field in frame.schema.fields}
 
 
-def _held(kind: str) -> _Reading:
+def _held(kind: str) -> _Read:
     if kind in _HELD:
         return _HELD[kind]
     if kind.startswith("decimal"):
@@ -588,9 +588,9 @@ def _held(kind: str) -> _Reading:
         most = f"{10**digits - 1}E-{scale}BD"
         within = f"(CASE WHEN {{0}} BETWEEN -{most} AND {most} THEN {{0}} END)"
         wide = scale == 0 and digits > _LONG_DIGITS
-        return _Reading(kind.upper(), "WIDE" if wide else "DECIMAL", within)
+        return _Read(kind.upper(), "WIDE" if wide else "DECIMAL", within)
     if kind.startswith(("string", "varchar", "char")):
         # By code point; what is not UTF-8 is NULL.
         plain = "CAST({0} AS STRING)" if kind == "string" else "collate({0}, 'UTF8_BINARY')"
-        return _Reading("VARCHAR", "TEXT", f"try_validate_utf8({plain})")
-    return _Reading(kind.upper().removesuffix("[]") + "[]")
+        return _Read("VARCHAR", "TEXT", f"try_validate_utf8({plain})")
+    return _Read(kind.upper().removesuffix("[]") + "[]")
