@@ -51,17 +51,7 @@ from unacorda.query.plan.relation import Derive, Explode, SourceTable
 from unacorda.query.plan.relation import Relation as TableRows
 from unacorda.query.schema.units import Person
 
-__all__ = [
-    "Answers",
-    "FitRows",
-    "Fits",
-    "M",
-    "NoisyTable",
-    "Purse",
-    "fitted",
-    "rows_of",
-    "stated",
-]
+__all__ = ["FitRows", "Fits", "M", "NoisyTable", "fitted", "rows_of", "stated"]
 
 _DEEPEST = 20
 
@@ -306,14 +296,11 @@ _FREE = GDP(10**12)
 
 
 class Fits(Protocol):
-    """A model that can be fit to a table.
-
-    budget: what a fit may cost, any guarantee that normal noise keeps.
-    """
+    """A model that can be fit to a table."""
 
     @property
     def budget(self) -> Guarantee:
-        """What a fit may cost."""
+        """What a fit may cost, any guarantee that normal noise keeps."""
         ...
 
     def fit_table(self, table: Any) -> object:

@@ -128,8 +128,13 @@ class Session:
         self._above: tuple[Session, ...] = ()  # those it came from
         self._bits = source_of(bits)
         public, every = public or {}, {**tables, **(public or {})}
-        limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads}
-        self._engine: Engine = open_engine(engine, every, timeout=check_timeout(timeout), **limits)
+        self._engine: Engine = open_engine(
+            engine,
+            every,
+            timeout=check_timeout(timeout),
+            memory_limit=memory_limit,
+            threads=threads,
+        )
         try:
             known = scopes_of(
                 self._engine.schema,

@@ -23,15 +23,7 @@ from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
 
-__all__ = [
-    "Bar",
-    "Bins",
-    "ColumnLook",
-    "Description",
-    "EstimateWithInterval",
-    "Kind",
-    "shown",
-]
+__all__ = ["Bar", "Bins", "ColumnLook", "Description", "EstimateWithInterval", "Kind", "shown"]
 
 _MOST = 20
 _WHOLE = 200  # up to so many whole numbers bars hold as many of them each

@@ -383,40 +383,34 @@ def _software(stated: ReleaseRecord) -> Iterator[RecordCheck]:
         yield RecordCheck(name="noise", outcome="noted", detail=said)
 
 
-def _again(stated: ReleaseRecord) -> list[RecordCheck]:
+def _again(stated: ReleaseRecord) -> Iterator[RecordCheck]:
     """Question, event and price computed again; what cannot be made differs, and ends the rest."""
-    checks: list[RecordCheck] = []
     step = "question"
     try:
         query = question_of(stated.query)
-        checks.append(_question_as_written(stated, query))
-        together, place = QueryBatch.alone(query), None
+        # The order of steps and aggregates is part of the question.
+        if json.dumps(query.to_dict()) == json.dumps(stated.query):
+            yield _ok(step, repr(query))
+        else:
+            yield _differs(step, f"put together again it is {query!r}, written in another way")
+        together, asked = QueryBatch.alone(query), "that question"
         if stated.batch is not None:
             step = "batch"
             place = _together_of(stated.batch)
-            together = place.together
-            checks.append(_batch(stated, place))
+            together, asked = place.together, "these questions"
+            yield _batch(stated, place)
         step = "digest"
-        asked = "that question" if place is None else "these questions"
-        checks.append(_same(step, stated.digest, together.digest(), f"the SHA-256 of {asked}"))
+        yield _same(step, stated.digest, together.digest(), f"the SHA-256 of {asked}")
         step = "event"
         allocations = allocate_together(together.queries, stated.request, weights=together.weights)
         event = event_of(allocations)
         said = f"the noise that {stated.request} buys for {asked}"
-        checks.append(_same(step, stated.event, json.loads(event.to_json()), said))
+        yield _same(step, stated.event, json.loads(event.to_json()), said)
         step = "charge"
         cost = charge(event, stated.request, stated.charge)
-        checks.append(_same(step, stated.charge, cost, f"{cost}, the price of that event"))
+        yield _same(step, stated.charge, cost, f"{cost}, the price of that event")
     except UnacordaError as error:
-        checks.append(_differs(step, f"it cannot be made again: {error}"))
-    return checks
-
-
-def _question_as_written(stated: ReleaseRecord, query: Query) -> RecordCheck:
-    # The order of steps and aggregates is part of the question.
-    if json.dumps(query.to_dict()) == json.dumps(stated.query):
-        return _ok("question", repr(query))
-    return _differs("question", f"put together again it is {query!r}, written in another way")
+        yield _differs(step, f"it cannot be made again: {error}")
 
 
 def _batch(stated: ReleaseRecord, place: BatchPosition) -> RecordCheck:

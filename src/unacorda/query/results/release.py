@@ -166,15 +166,15 @@ class Release:
 
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
-        table = self._table(errors=False)
-        heads = list(map(escape, table))
-        rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
-        cut = len(rows) - _SHOWN_ROWS
-        rows = rows[:_SHOWN_ROWS]
-        widths = [max(map(len, [head, *(row[i] for row in rows)])) for i, head in enumerate(heads)]
-        lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
-        lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
-        lines += [f"... and {cut} more rows"] if cut > 0 else []
+        table = self._groups()
+        for name, answer in self.answers.items():
+            table |= {**self.labels(name), name: _estimates(answer)}
+        rows = [list(map(_shown, row)) for row in zip(*table.values(), strict=True)]
+        cells = [list(map(escape, table)), *rows[:_SHOWN_ROWS]]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
+        if len(rows) > _SHOWN_ROWS:
+            lines.append(f"... and {len(rows) - _SHOWN_ROWS} more rows")
         if self.found is not None:
             lines.append(self.found.sentence)
         return "\n".join(lines)
@@ -182,20 +182,17 @@ class Release:
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
 
-    def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
-        table: dict[str, Sequence[Any]] = {
-            name: [key[index] for key in self.keys] for index, name in enumerate(self.groups)
-        }
+    def _groups(self) -> dict[str, Sequence[Any]]:
+        return {name: [key[place] for key in self.keys] for place, name in enumerate(self.groups)}
+
+    def _table(self) -> dict[str, Sequence[Any]]:
+        table = self._groups()
         for name, answer in self.answers.items():
-            if errors:
-                table[name] = list(answer.values)
-                table[f"{name}_se"] = list(answer.standard_errors)
-                table[f"{name}_low"] = list(answer.lower)
-                table[f"{name}_high"] = list(answer.upper)
-                table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
-            else:
-                table |= self.labels(name)
-                table[name] = _estimates(answer)
+            table[name] = list(answer.values)
+            table[f"{name}_se"] = list(answer.standard_errors)
+            table[f"{name}_low"] = list(answer.lower)
+            table[f"{name}_high"] = list(answer.upper)
+            table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
         return table
 
 

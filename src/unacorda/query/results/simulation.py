@@ -25,6 +25,7 @@ from unacorda.query.engines.compile import SqlContext, compile_found, compile_qu
 from unacorda.query.engines.duckdb import PublicTables
 from unacorda.query.engines.engine import Given, answers_of, with_found_keys
 from unacorda.query.expressions.quoting import identifier
+from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
@@ -32,7 +33,7 @@ from unacorda.query.plan.relation import Lookup, PeoplePart
 from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.sources import is_table
-from unacorda.query.schema.table import plain_type
+from unacorda.query.schema.table import plain_type, readings
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 
 __all__ = [
@@ -47,10 +48,6 @@ __all__ = [
 
 SAMPLE = 5_000
 """How many values of a public table stand for all of them."""
-
-_WHOLE = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
-_NUMBERS = {*_WHOLE, "INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"}
-"""Types of columns that may hold numbers: those of a CSV file are all texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -96,9 +93,11 @@ class Assume(Assumption):
             demand(rows, "table", "no rows", expected="a table with rows")
             values = {}
             for name, kind in tables.schema["table"].items():
-                if plain_type(kind) not in _NUMBERS:
+                read = readings(name, kind, None, sql=identifier(name))
+                numbers = [one.sql for one in read if one.column.kind.numeric]
+                if not numbers:
                     continue
-                value = f"TRY_CAST({identifier(name)} AS DOUBLE)"
+                value = f"TRY_CAST({numbers[0]} AS DOUBLE)"
                 found = tables.rows(
                     f"SELECT {value} FROM {scan} WHERE isfinite({value}) "
                     f"ORDER BY hash({identifier(name)}) LIMIT {SAMPLE}"
@@ -229,10 +228,9 @@ def assumed_of(query: Query, assuming: Assume | None, *, account: Guarantee) -> 
     """
     if assuming is None or assuming.table is None:
         return dict.fromkeys(query.aggregates, assuming)
-    allocation = None if query.private is None else allocate(query, account)
+    rule = None if query.private is None else allocate(query, account).rule
     with closing(PublicTables(_sources_of(query, assuming))) as tables:
-        asked, unit = _on_public(query, allocation, tables)
-        return _assumed(asked, unit, tables)
+        return _assumed(*_on_public(query, rule, tables), tables)
 
 
 def simulated(
@@ -246,7 +244,7 @@ def simulated(
     if assuming is None or assuming.table is None:
         return dict.fromkeys(query.aggregates, assuming), None
     with closing(PublicTables(_sources_of(query, assuming))) as tables:
-        asked, unit = _on_public(query, allocation, tables)
+        asked, unit = _on_public(query, allocation.rule, tables)
         assumed = _assumed(asked, unit, tables)
         if not isinstance(unit, Person):
             return assumed, None
@@ -267,9 +265,7 @@ def simulated(
     return assumed, SimulatedBias(keys=asked.released_keys, columns=columns)
 
 
-def _on_public(
-    query: Query, allocation: Allocation | None, tables: PublicTables
-) -> tuple[Query, Unit]:
+def _on_public(query: Query, rule: KeyRule | None, tables: PublicTables) -> tuple[Query, Unit]:
     """The same question of the public table, whatever its types, with all its keys and limits."""
     stated = query.to_dict()
     for table, columns in _columns_of(stated):
@@ -290,14 +286,12 @@ def _on_public(
                     fact = column["fact"]
                     fact |= {"lower": min(low, fact["lower"]), "upper": max(high, fact["upper"])}
     asked = question_of(stated)
-    if asked.private is None:
+    if rule is None:
         return asked, asked.limited
-    assert allocation is not None
-    assert allocation.rule is not None
     context = SqlContext(unit=asked.limited, scan=tables.scan, salt=0, narrow=True)
     found = compile_found(asked, context)
     with closing(tables.keyed(found)) as held:
-        answered, *_ = with_found_keys(asked, held, rule=allocation.rule, bits=SeededBits(0))
+        answered, *_ = with_found_keys(asked, held, rule=rule, bits=SeededBits(0))
     return answered, query.limited
 
 

@@ -262,25 +262,21 @@ def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
     ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
 many rows go is not known',)
     """
-    steps, person = steps_of(unit, cells=cells), f"of each person ({', '.join(unit.id)})"
-    unknown = "how many rows go is not known"
-    lines = []
+    steps, lines = steps_of(unit, cells=cells), []
     if unit.search is not None:
         lines.append(
             f"{unit.max_rows:,} rows of a person: a number that was found privately when the "
             f"session was opened, for {unit.search.budget}"
         )
-    if steps.groups is not None:
-        groups = _some(steps.groups, "group")
-        lines.append(f"keep at most {groups} {person}, chosen at random; {unknown}")
-    if steps.each is not None:
-        where = "" if cells == 1 else " in each group"
-        rows = _some(steps.each, "row")
-        lines.append(f"keep at most {rows} {person}{where}, chosen at random; {unknown}")
-    if steps.rows is not None:
-        rows = _some(steps.rows, "row")
-        everywhere = "chosen at random, over all groups together"
-        lines.append(f"keep at most {rows} {person}, {everywhere}; {unknown}")
+    limits = (
+        (steps.groups, "group", "", ""),
+        (steps.each, "row", "" if cells == 1 else " in each group", ""),
+        (steps.rows, "row", "", ", over all groups together"),
+    )
+    for most, what, where, over in limits:
+        if most is not None:
+            kept = f"keep at most {_some(most, what)} of each person ({', '.join(unit.id)}){where}"
+            lines.append(f"{kept}, chosen at random{over}; how many rows go is not known")
     return tuple(lines)
 
 
