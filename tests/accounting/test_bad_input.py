@@ -415,7 +415,7 @@ def test_the_largest_counts_have_answers(event: Event) -> None:
         (Gaussian(noise_multiplier=1e-9), 5e17 + 4.2e9, 5e17 + 4.3e9),
         (Gaussian(noise_multiplier=1e100), 0, 0),
         (Pure(epsilon=1e9), 1e9 - 1, 1e9),
-        (Pure(epsilon=1e-30), 0, 0),
+        (Pure(epsilon=1e-30), 0, 1e-30),
         (Laplace(noise_multiplier=1e-30), 1e30 - 1e15, 1e30),
         (ONE * 10**18, 5e17 + 4.2e9, 5e17 + 4.3e9),
         (Approximate(epsilon=0.1, delta=1e-4), math.inf, math.inf),

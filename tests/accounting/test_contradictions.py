@@ -39,7 +39,7 @@ EVENT = Gaussian(noise_multiplier=1.0)
 
 
 def _claims(*intervals: tuple[float, float]) -> Callable[..., Findings]:
-    def found(*_: object) -> Findings:
+    def found(*_: object, **__: object) -> Findings:
         for number, (lower, upper) in enumerate(intervals):
             yield Finding(engine=f"engine {number}", interval=Interval(lower, upper), source="none")
 
@@ -89,7 +89,7 @@ from unacorda.accounting.findings import Meeting
 from unacorda.errors import InternalError
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Pure
-meeting = Meeting(Pure(epsilon=1))
+meeting = Meeting(Pure(epsilon=1), "epsilon")
 meeting.add("one", Interval(0.0, 1.0))
 try:
     meeting.add("other", Interval(2.0, 3.0))

@@ -1,4 +1,4 @@
-"""Optimal homogeneous composition against literal sums and its edges."""
+"""The optimal composition of equal promises against literal sums and its edges."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,13 +16,24 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import epsilon_interval
-from unacorda.accounting.lattices.homogeneous import homogeneous_delta, homogeneous_epsilon
+from unacorda.accounting.lattices import compositions
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.errors import InvalidParameter
+from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Approximate, Gaussian
 
 mp = mpmath.MPContext()
 mp.dps = 120
+
+
+def equal_delta(pure: Any, delta: Any = 0, *, count: int, epsilon: Any) -> Interval:
+    promise = Approximate(epsilon=Fraction(pure), delta=Fraction(delta))
+    return compositions.delta_interval([(promise, count)], epsilon=epsilon)
+
+
+def equal_epsilon(pure: Any, delta: Any = 0, *, count: int, total: Any) -> Interval:
+    promise = Approximate(epsilon=Fraction(pure), delta=Fraction(delta))
+    return compositions.epsilon_interval([(promise, count)], delta=total)
 
 
 def literal(pure: Any, delta: Any, count: int, epsilon: Any) -> Any:
@@ -42,7 +53,7 @@ def literal(pure: Any, delta: Any, count: int, epsilon: Any) -> Any:
 @in_subtests("epsilon", ["0", "0.05", "1", "12.3"])
 def test_sums_are_enclosed(count: int, epsilon: str) -> None:
     for delta in ("0", "1e-9"):
-        found = homogeneous_delta("0.1", delta, count=count, epsilon=epsilon)
+        found = equal_delta("0.1", delta, count=count, epsilon=epsilon)
         truth = literal(mp.mpf("0.1"), mp.mpf(delta), count, mp.mpf(epsilon))
         assert found.lower <= truth + mp.mpf(10) ** -110
         assert truth - mp.mpf(10) ** -110 <= found.upper
@@ -50,33 +61,29 @@ def test_sums_are_enclosed(count: int, epsilon: str) -> None:
 
 
 def test_a_million_mechanisms_and_tiny_deltas() -> None:
-    found = homogeneous_delta("0.001", count=10**6, epsilon="36")
+    found = equal_delta("0.001", count=10**6, epsilon="36")
     assert 1e-305 < found.lower <= found.upper < 1e-250
     assert found.width <= 1e-9 * found.upper
 
 
 def test_the_transform_agrees() -> None:
     event = Approximate(epsilon=0.1, delta=1e-7) * 1000
-    by_sum = homogeneous_delta("0.1", "1e-7", count=1000, epsilon="20")
+    by_sum = equal_delta("0.1", "1e-7", count=1000, epsilon="20")
     found = PrivacyLossDistribution.from_event(event).delta_interval(20.0)
     assert found.lower <= by_sum.upper
     assert by_sum.lower <= found.upper
 
 
 def test_edges_and_refusals() -> None:
-    assert homogeneous_delta(0, count=5, epsilon=0) == (0.0, 0.0)
-    assert homogeneous_delta(1, 1, count=5, epsilon=0).upper == 1.0
-    with pytest.raises(InvalidParameter, match="delta"):
-        homogeneous_delta(1, 2, count=1, epsilon=0)
-    with pytest.raises(InvalidParameter, match="pure"):
-        homogeneous_delta(-1, count=1, epsilon=0)
+    assert equal_delta(0, count=5, epsilon=0) == (0.0, 0.0)
+    assert equal_delta(1, 1, count=5, epsilon=0).upper == 1.0
     with pytest.raises(InvalidParameter, match="epsilon"):
-        homogeneous_delta(1, count=1, epsilon=-1)
-    with pytest.raises(InvalidParameter, match="total"):
-        homogeneous_epsilon(1, count=1, total=1)
-    assert homogeneous_epsilon(0, count=5, total=0) == (0.0, 0.0)
-    assert homogeneous_epsilon(2, count=5, total=0) == (10.0, 10.0)
-    assert homogeneous_epsilon(2, "0.1", count=5, total="0.4").upper == math.inf
+        equal_delta(1, count=1, epsilon=-1)
+    with pytest.raises(InvalidParameter, match="delta"):
+        equal_epsilon(1, count=1, total=1)
+    assert equal_epsilon(0, count=5, total=0) == (0.0, 0.0)
+    assert equal_epsilon(2, count=5, total=0) == (10.0, 10.0)
+    assert equal_epsilon(2, "0.1", count=5, total="0.4").upper == math.inf
 
 
 @pytest.mark.parametrize("count", [1, 3, 16])
@@ -92,12 +99,12 @@ def test_the_published_vertices_of_the_region(count: int, pure: str) -> None:
         ]
         truth = mp.fsum(terms) / (1 + mp.exp(e)) ** count
         at = (count - 2 * i) * Fraction(pure)
-        found = homogeneous_delta(pure, count=count, epsilon=at)
+        found = equal_delta(pure, count=count, epsilon=at)
         assert found.lower <= truth <= found.upper
         assert found.width <= 1e-10 * found.upper
         if i:
             share = Fraction(str(mp.nstr(truth, 40)))
-            place = homogeneous_epsilon(pure, count=count, total=share)
+            place = equal_epsilon(pure, count=count, total=share)
             assert place.lower <= at * (1 + Fraction(1, 10**30))
             assert at * (1 - Fraction(1, 10**30)) <= place.upper
             if truth < 0.9:  # near 1, delta hardly tells epsilons apart
@@ -113,7 +120,7 @@ def test_the_published_vertices_of_the_region(count: int, pure: str) -> None:
     ),
 )
 def test_epsilon_is_where_the_literal_sum_meets_delta(pure: str, count: int, total: str) -> None:
-    found = homogeneous_epsilon(pure, "1e-15", count=count, total=total)
+    found = equal_epsilon(pure, "1e-15", count=count, total=total)
     assert found.width <= 1e-10 * found.upper
     low, high = (literal(mp.mpf(pure), mp.mpf("1e-15"), count, mp.mpf(end)) for end in found)
     assert high <= mp.mpf(total) <= low
@@ -123,7 +130,7 @@ def test_epsilon_is_where_the_literal_sum_meets_delta(pure: str, count: int, tot
 def test_ever_so_many_mechanisms(count: int) -> None:
     """Against the normal limit: the error of the central limit theorem is below 1/sqrt(count)."""
     pure = Fraction(1, math.isqrt(count))
-    found = homogeneous_epsilon(pure, count=count, total="1e-5")
+    found = equal_epsilon(pure, count=count, total="1e-5")
     assert found.width <= 1e-8 * found.upper
     limit = epsilon_interval([(Gaussian(noise_multiplier=1), 1)], delta="1e-5")
     assert found.upper == pytest.approx(limit.upper, rel=10 / math.sqrt(count))
@@ -138,11 +145,11 @@ def test_ever_so_many_mechanisms(count: int) -> None:
 def test_delta_rises_with_the_count_and_falls_with_epsilon(
     pure: Fraction, count: int, epsilon: Fraction
 ) -> None:
-    found = homogeneous_delta(pure, count=count, epsilon=epsilon)
+    found = equal_delta(pure, count=count, epsilon=epsilon)
     assert 0 <= found.lower <= found.upper <= 1
-    more = homogeneous_delta(pure, count=count + 1, epsilon=epsilon)
+    more = equal_delta(pure, count=count + 1, epsilon=epsilon)
     assert found.lower <= more.upper
-    less = homogeneous_delta(pure, count=count, epsilon=epsilon * Fraction(11, 10))
+    less = equal_delta(pure, count=count, epsilon=epsilon * Fraction(11, 10))
     assert less.lower <= found.upper
 
 
@@ -155,9 +162,9 @@ def test_delta_rises_with_the_count_and_falls_with_epsilon(
 def test_epsilon_rises_with_the_count_and_falls_with_delta(
     pure: Fraction, count: int, total: float
 ) -> None:
-    found = homogeneous_epsilon(pure, count=count, total=total)
+    found = equal_epsilon(pure, count=count, total=total)
     assert 0 <= found.lower <= found.upper <= count * pure * (1 + Fraction(1, 10**12))
-    more = homogeneous_epsilon(pure, count=count + 1, total=total)
+    more = equal_epsilon(pure, count=count + 1, total=total)
     assert found.lower <= more.upper
-    looser = homogeneous_epsilon(pure, count=count, total=total * 1.05)
+    looser = equal_epsilon(pure, count=count, total=total * 1.05)
     assert looser.lower <= found.upper

@@ -18,7 +18,7 @@ from scipy import stats
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.lattices.homogeneous import homogeneous_delta
+from unacorda.accounting.lattices import compositions
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -246,9 +246,10 @@ def test_the_lower_end_stays_below_the_truth_at_tiny_delta() -> None:
 
 def test_masses_at_infinity_add() -> None:
     """A union of deltas was taken as their maximum: two parts of mass d have 1 - (1-d)^2."""
-    loss = PrivacyLossDistribution.from_event(Approximate(epsilon=0.1, delta=0.01) * 2)
+    promise = Approximate(epsilon=0.1, delta=0.01)
+    loss = PrivacyLossDistribution.from_event(promise * 2)
     found = loss.delta_interval(0.1)
-    truth = homogeneous_delta("0.1", "0.01", count=2, epsilon="0.1")
+    truth = compositions.delta_interval([(promise, 2)], epsilon="0.1")
     assert found.lower <= truth.upper
     assert 1 - 0.99**2 < truth.lower <= found.upper
     assert found.width < 1e-12

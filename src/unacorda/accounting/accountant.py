@@ -15,14 +15,19 @@ from fractions import Fraction
 
 from unacorda.accounting import prices
 from unacorda.accounting.amplification.relations import check_relation
-from unacorda.accounting.arguments import Events, delta_argument, epsilon_argument, joined
+from unacorda.accounting.arguments import (
+    Events,
+    delta_argument,
+    epsilon_argument,
+    joined,
+    tolerance_argument,
+)
 from unacorda.accounting.divergences.events import renyi, rho
 from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.engines import Measure
 from unacorda.accounting.findings import (
-    CLOSE,
-    NARROW,
+    TOLERANCE,
     Finding,
-    Findings,
     Meeting,
     delta_findings,
     epsilon_findings,
@@ -59,13 +64,21 @@ __all__ = [
 ]
 
 
-def epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
+def epsilon(
+    events: Events,
+    *,
+    delta: Number,
+    neighbors: Neighbors = AddRemove,
+    tolerance: float = TOLERANCE,
+) -> float:
     """The epsilon of (epsilon, delta)-DP of all events together.
 
     delta: from 0, at most below 1; a float means the decimal it prints as. At delta = 0 the answer
     is the pure epsilon, inf where there is none; it is inf too where the events spend more delta
     of their own. neighbors: the relation that the guarantee speaks of, and that the sensitivities
-    of events outside samples speak of.
+    of events outside samples speak of. tolerance: engines are asked, from the quickest on, until
+    the answer is known so far: relative to it, or absolutely where it is below 1. Some events are
+    known less far: see `epsilon_interval`.
     Raises InvalidParameter for a sampling scheme that says nothing about the relation, and
     UnsupportedEvent where no theorem here prices an event.
 
@@ -79,11 +92,15 @@ def epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) 
     >>> epsilon([], delta=0)
     0.0
     """
-    return epsilon_interval(events, delta=delta, neighbors=neighbors).upper
+    return epsilon_interval(events, delta=delta, neighbors=neighbors, tolerance=tolerance).upper
 
 
 def epsilon_interval(
-    events: Events, *, delta: Number, neighbors: Neighbors = AddRemove
+    events: Events,
+    *,
+    delta: Number,
+    neighbors: Neighbors = AddRemove,
+    tolerance: float = TOLERANCE,
 ) -> Interval:
     """An interval that holds the least epsilon at which the events keep (epsilon, delta)-DP.
 
@@ -92,13 +109,19 @@ def epsilon_interval(
     Bound       both.
     Source      as epsilon.
     """
-    return _epsilon_interval(events, delta_argument(delta), neighbors, [])
+    return _met("epsilon", events, delta_argument(delta), neighbors, tolerance=tolerance)
 
 
-def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) -> float:
+def delta(
+    events: Events,
+    *,
+    epsilon: Number,
+    neighbors: Neighbors = AddRemove,
+    tolerance: float = TOLERANCE,
+) -> float:
     """The delta of (epsilon, delta)-DP of all events together.
 
-    epsilon: 0 or above. Errors as `epsilon`.
+    epsilon: 0 or above. tolerance: relative to the answer. Errors as `epsilon`.
 
     Bound       upper, at most 1.
     Source      as epsilon.
@@ -107,18 +130,22 @@ def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) 
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0), 6)
     0.126937
     """
-    return delta_interval(events, epsilon=epsilon, neighbors=neighbors).upper
+    return delta_interval(events, epsilon=epsilon, neighbors=neighbors, tolerance=tolerance).upper
 
 
 def delta_interval(
-    events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove
+    events: Events,
+    *,
+    epsilon: Number,
+    neighbors: Neighbors = AddRemove,
+    tolerance: float = TOLERANCE,
 ) -> Interval:
     """An interval that holds the least delta at which the events keep (epsilon, delta)-DP.
 
     Bound       both.
     Source      as epsilon.
     """
-    return _delta_interval(events, epsilon_argument(epsilon), neighbors, [])
+    return _met("delta", events, epsilon_argument(epsilon), neighbors, tolerance=tolerance)
 
 
 def priced(
@@ -127,6 +154,7 @@ def priced(
     delta: Number | None = None,
     epsilon: Number | None = None,
     neighbors: Neighbors = AddRemove,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Interval, tuple[Finding, ...]]:
     """`epsilon_interval` at a delta or `delta_interval` at an epsilon, and the findings it is from.
 
@@ -142,11 +170,15 @@ def priced(
     ['closed form']
     """
     seen: list[Finding] = []
+    measure: Measure
     if epsilon is None and delta is not None:
-        return _epsilon_interval(events, delta_argument(delta), neighbors, seen), tuple(seen)
-    if delta is None and epsilon is not None:
-        return _delta_interval(events, epsilon_argument(epsilon), neighbors, seen), tuple(seen)
-    raise InvalidParameter("delta", delta, expected="one of delta and epsilon, and not both")
+        measure, at = "epsilon", delta_argument(delta)
+    elif delta is None and epsilon is not None:
+        measure, at = "delta", epsilon_argument(epsilon)
+    else:
+        raise InvalidParameter("delta", delta, expected="one of delta and epsilon, and not both")
+    found = _met(measure, events, at, neighbors, tolerance=tolerance, seen=seen)
+    return found, tuple(seen)
 
 
 def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
@@ -164,14 +196,7 @@ def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRe
     True
     """
     limit = delta_argument(delta)
-    event = together(events, neighbors)
-    if event is None:
-        return 0.0
-    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
-        return math.inf
-    return _met(
-        _quick(epsilon_findings(event, limit, neighbors, _intervals)), event, worst=math.inf
-    ).upper
+    return _met("epsilon", events, limit, neighbors, tolerance=TOLERANCE, quick=True).upper
 
 
 def tradeoff(
@@ -225,52 +250,11 @@ def findings(
     event = together(events, neighbors)
     if event is None:
         return ()
-    found = epsilon_findings(event, limit, neighbors, _intervals)
+    found = epsilon_findings(event, limit, neighbors, _interval, tolerance=TOLERANCE)
     return tuple(one for one in found if one is not None)
 
 
-def _epsilon_interval(
-    events: Events, limit: Fraction, neighbors: Neighbors, seen: list[Finding]
-) -> Interval:
-    """The interval; what was found for it is put into `seen`."""
-    event = together(events, neighbors)
-    if event is None:
-        return Interval(0.0, 0.0)
-    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
-        return Interval(0.0, math.inf)
-    found = _noted(epsilon_findings(event, limit, neighbors, _intervals), seen)
-    return _met(found, event, worst=math.inf)
-
-
-def _delta_interval(
-    events: Events, at: Fraction, neighbors: Neighbors, seen: list[Finding]
-) -> Interval:
-    """As `_epsilon_interval`."""
-    event = together(events, neighbors)
-    if event is None:
-        return Interval(0.0, 0.0)
-    return _met(_noted(delta_findings(event, at, neighbors, _intervals), seen), event, worst=1.0)
-
-
-def _quick(found: Findings) -> Findings:
-    """What is found before the long work begins, or until something is."""
-    high = math.inf
-    for finding in found:
-        if finding is not None:
-            high = min(high, finding.interval.upper)
-        elif high < math.inf:
-            return
-        yield finding
-
-
-def _noted(found: Findings, seen: list[Finding]) -> Findings:
-    for finding in found:
-        if finding is not None:
-            seen.append(finding)
-        yield finding
-
-
-def _intervals(
+def _interval(
     event: Event,
     neighbors: Neighbors,
     *,
@@ -283,19 +267,42 @@ def _intervals(
     return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
 
 
-def _met(found: Findings, event: Event, *, worst: float) -> Interval:
-    """The intersection, up to where it is narrow.
+def _met(
+    measure: Measure,
+    events: Events,
+    at: Fraction,
+    neighbors: Neighbors,
+    *,
+    tolerance: float,
+    seen: list[Finding] | None = None,
+    quick: bool = False,
+) -> Interval:
+    """The intersection of what engines prove, up to where it is narrow.
 
+    seen: where the findings are noted. quick: leave out what takes long, once there is an answer.
     Raises InternalError where two findings contradict each other: one of them is wrong, and nobody
     knows which.
     """
-    meeting = Meeting(event, high=worst)
-    for finding in found:
-        if finding is not None:
-            meeting.add(finding.engine, finding.interval)
-        if meeting.within(CLOSE if finding is None else NARROW):
+    tolerance = tolerance_argument(tolerance)
+    event = together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    of_epsilon = measure == "epsilon"
+    if of_epsilon and not at and pure_epsilon(event, neighbors=neighbors) is None:
+        return Interval(0.0, math.inf)
+    findings_of = epsilon_findings if of_epsilon else delta_findings
+    meeting = Meeting(event, measure, high=math.inf if of_epsilon else 1.0)
+    for finding in findings_of(event, at, neighbors, _interval, tolerance=tolerance):
+        if finding is None:
+            if quick and meeting.high < math.inf:
+                break
+            continue
+        if seen is not None:
+            seen.append(finding)
+        meeting.add(finding.engine, finding.interval)
+        if meeting.within(tolerance):
             break
-    if not meeting.added and not (worst == 1.0 and isinstance(event, Shuffled)):
+    if not meeting.added and not (measure == "delta" and isinstance(event, Shuffled)):
         raise UnsupportedEvent(
             event,
             kind="(epsilon, delta)",

@@ -20,6 +20,7 @@ __all__ = [
     "joined",
     "priceable",
     "spendable_delta",
+    "tolerance_argument",
 ]
 
 _LEAST_DELTA = Fraction(1, 10**300)
@@ -155,3 +156,15 @@ def alpha_argument(value: Number) -> Fraction:
     if not 1 < number <= 10**100:
         raise InvalidParameter("alpha", value, expected="a number above 1, at most 1e100")
     return number
+
+
+def tolerance_argument(value: Number) -> float:
+    """How wide an answer may be where engines reach that: from 0 to 1.
+
+    Bound       none: it only checks.
+    Source      the argument.
+    """
+    number = exact("tolerance", value)
+    if not 0 <= number <= 1:
+        raise InvalidParameter("tolerance", value, expected="a number from 0 to 1, such as 1e-4")
+    return float(number)

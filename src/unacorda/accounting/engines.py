@@ -12,12 +12,10 @@ import numpy as np
 
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.contour import smoothing
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.edges import engine as edges
-from unacorda.accounting.inversion import falling_below, level_at
-from unacorda.accounting.jumps import engine as jumps
-from unacorda.accounting.lattices import compositions, few_steps, residues
+from unacorda.accounting.inversion import falling_below
+from unacorda.accounting.lattices import compositions, few_steps
 from unacorda.accounting.lattices.laws import laws_of
 from unacorda.accounting.pld import capped
 from unacorda.accounting.pld.distribution import (
@@ -40,9 +38,7 @@ __all__ = [
     "Measure",
     "by_caps",
     "by_edges",
-    "by_jumps",
     "by_loss_grids",
-    "by_turning",
     "engines_of",
 ]
 
@@ -109,14 +105,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lambda at: few_steps.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: few_steps.delta_of(flat, at, neighbors=neighbors),
     )
-    poles = _either(
-        lambda at: residues.epsilon_interval(flat, delta=at),
-        lambda at: residues.delta_interval(flat, epsilon=at),
-    )
-    smoothed = _either(
-        lambda at: smoothing.epsilon_of(flat, at, neighbors=neighbors),
-        lambda at: smoothing.delta_of(flat, at, neighbors=neighbors),
-    )
     quadrature = _either(
         lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: contour.delta_of(flat, at, neighbors=neighbors),
@@ -126,11 +114,8 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
-    if residues.few_laplace(flat):
-        yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
-    yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
 
 
 def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
@@ -161,39 +146,6 @@ def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
         lambda at: edges.delta_of(flat, at, neighbors=neighbors),
     )
     return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
-
-
-def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
-    """The engine of many sampled Gaussian steps: rare large losses over many tiny ones.
-
-    Bound       both.
-    Source      docs/proofs/jumps.md.
-    """
-    flat = flatten([(event, 1)], neighbors=neighbors)
-
-    answer = _either(
-        lambda at: jumps.epsilon_interval(flat, delta=at, neighbors=neighbors),
-        lambda at: jumps.delta_interval(flat, epsilon=at, neighbors=neighbors),
-    )
-    return "jumps over a bulk", answer, "docs/proofs/jumps.md"
-
-
-def by_turning(event: Event, neighbors: Neighbors, known: Interval) -> tuple[str, Engine, str]:
-    """The engine of deltas by way of epsilons, of which contours may tell more; known: delta.
-
-    Bound       both.
-    Source      docs/proofs/contour.md, section 9.
-    """
-    flat = flatten([(event, 1)], neighbors=neighbors)
-
-    def answer(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return contour.epsilon_of(flat, at, neighbors=neighbors)
-        return level_at(
-            lambda delta: contour.epsilon_of(flat, delta, neighbors=neighbors), at, known=known
-        )
-
-    return "contour quadrature of epsilon, turned round", answer, "docs/proofs/contour.md"
 
 
 def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:

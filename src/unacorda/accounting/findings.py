@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -24,9 +24,7 @@ from unacorda.accounting.engines import (
     Measure,
     by_caps,
     by_edges,
-    by_jumps,
     by_loss_grids,
-    by_turning,
     engines_of,
 )
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
@@ -37,8 +35,7 @@ from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above, float_below
 
 __all__ = [
-    "CLOSE",
-    "NARROW",
+    "TOLERANCE",
     "Finding",
     "Findings",
     "Meeting",
@@ -46,19 +43,8 @@ __all__ = [
     "epsilon_findings",
 ]
 
-NARROW = 1e-8
-"""An interval this narrow, relative to its upper end, is not looked at again."""
-CLOSE = 1e-4
-"""Nor is one this narrow by the engines that lose more than that themselves."""
-_EDGED = 2e-5
-"""Nor by those of sums between two edges, which lose about as much."""
-_CAPPED = 5e-5
-"""Nor by that of sums below caps, which loses less."""
-_JUMPS = 1e-4
-"""Nor by that one, which takes long then, where jumps over a bulk have been added."""
-
-_TURNED = 1e-2
-"""One this narrow at least is looked at by way of epsilon."""
+TOLERANCE = 1e-4
+"""How wide an answer may be where nothing else is asked for: see `Meeting.within`."""
 
 _NO_DELTA = 1e-300
 """A delta that is not above this is not looked at again."""
@@ -83,17 +69,19 @@ class Finding:
 
 
 Findings: TypeAlias = Iterator[Finding | None]
-"""In the order in which engines are asked; None before those that lose more than CLOSE."""
+"""In the order in which engines are asked; None before those that take long."""
 
 
 @dataclass(slots=True)
 class Meeting:
     """Where intervals meet that all hold one number of an event.
 
-    event: what they speak of; low, high: where they meet; added: whether any was added.
+    event: what they speak of; measure: and which number of it; low, high: where they meet; added:
+    whether any was added.
     """
 
     event: Event
+    measure: Measure
     low: float = 0.0
     high: float = math.inf
     added: bool = False
@@ -118,19 +106,29 @@ class Meeting:
                 f"{self._highest!r} at most {self.high!r}",
             )
 
-    def within(self, enough: float) -> bool:
-        """Whether what is left open is this narrow, relative to its upper end.
+    def within(self, tolerance: float) -> bool:
+        """Whether no more than the tolerance is left open.
+
+        It is relative to the upper end, of epsilons below 1 absolute.
 
         Bound       none: it only compares.
         Source      the definition.
         """
-        return self.high < math.inf and self.high - self.low <= enough * self.high
+        unit = max(self.high, 1.0) if self.measure == "epsilon" else self.high
+        return self.high < math.inf and self.high - self.low <= tolerance * unit
 
 
 def epsilon_findings(
-    event: Event, limit: Fraction, neighbors: Neighbors, intervals: Intervals
+    event: Event,
+    limit: Fraction,
+    neighbors: Neighbors,
+    intervals: Intervals,
+    *,
+    tolerance: float,
 ) -> Findings:
     """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
+
+    tolerance: as `Meeting.within` takes it; engines are not asked beyond.
 
     Bound       both, each.
     Source      in each finding.
@@ -161,25 +159,16 @@ def epsilon_findings(
         known = rewritten.without_shuffling(event, delta=Fraction(share))
     plain = stand_ins.upper_stand_in(known, neighbors)
     below = stand_ins.lower_stand_in(event, neighbors)
-    exactly = below is not None and below == plain
     if below is not None and below not in (plain, event):
         yield from _asked(
             "one pair of neighbours",
             lambda: Interval(intervals(below, neighbors, delta=limit).lower, math.inf),
             _REACHED,
         )
-    meet = Meeting(plain)
-    engines = engines_of(plain, neighbors)
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
-    engines = iter([by_edges(plain, neighbors)])
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_EDGED)
-    engines = iter([by_jumps(plain, neighbors)])
-    enough = _CAPPED
-    for finding in _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough):
-        enough = _JUMPS
-        yield finding
-    engines = iter([by_caps(plain, neighbors)])
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough)
+    asking = _Asking("epsilon", limit, tolerance=tolerance, below=below)
+    meet = Meeting(plain, "epsilon")
+    yield from asking.numerical(meet, engines_of(plain, neighbors))
+    yield from asking.numerical(meet, [by_edges(plain, neighbors), by_caps(plain, neighbors)])
     if meet.added and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
@@ -187,10 +176,8 @@ def epsilon_findings(
     yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
-        exactly, meet = below == entire, Meeting(entire)
-    engines = iter([by_loss_grids(entire, neighbors)])
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=CLOSE)
-    yield None
+        meet = Meeting(entire, "epsilon")
+    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors)])
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -205,9 +192,14 @@ def epsilon_findings(
 
 
 def delta_findings(
-    event: Event, at: Fraction, neighbors: Neighbors, intervals: Intervals
+    event: Event,
+    at: Fraction,
+    neighbors: Neighbors,
+    intervals: Intervals,
+    *,
+    tolerance: float,
 ) -> Findings:
-    """What is proved of the delta at an epsilon; `intervals` prices other events on the way.
+    """What is proved of the delta at an epsilon; otherwise as `epsilon_findings`.
 
     Bound       both, each.
     Source      in each finding.
@@ -232,16 +224,15 @@ def delta_findings(
     known = rewritten.without_shuffling(event, delta=Fraction(0))
     plain = stand_ins.upper_stand_in(known, neighbors)
     below = stand_ins.lower_stand_in(event, neighbors)
-    exactly = below is not None and below == plain
     if below is not None and below not in (plain, event):
         yield from _asked(
             "one pair of neighbours",
             lambda: Interval(intervals(below, neighbors, epsilon=at).lower, 1.0),
             _REACHED,
         )
-    meet = Meeting(plain)
-    engines = engines_of(plain, neighbors)
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
+    asking = _Asking("delta", at, tolerance=tolerance, below=below)
+    meet = Meeting(plain, "delta")
+    yield from asking.numerical(meet, engines_of(plain, neighbors))
 
     def by_moments() -> Interval:
         return Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
@@ -253,18 +244,7 @@ def delta_findings(
             yield finding
     if meet.high <= _NO_DELTA:
         return
-    engines = iter([by_edges(plain, neighbors)])
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_EDGED)
-    engines = iter([by_jumps(plain, neighbors)])
-    enough = _CAPPED
-    for finding in _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough):
-        enough = _JUMPS
-        yield finding
-    if meet.low > _NO_DELTA and meet.high < 1 and enough == _JUMPS and meet.within(_TURNED):
-        engines = iter([by_turning(plain, neighbors, Interval(meet.low, meet.high))])
-        yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
-    engines = iter([by_caps(plain, neighbors)])
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
+    yield from asking.numerical(meet, [by_edges(plain, neighbors), by_caps(plain, neighbors)])
     if meet.high <= _NO_DELTA:
         return
     if meet.added and isinstance(plain, RandomAllocation):
@@ -274,34 +254,36 @@ def delta_findings(
     yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
-        exactly, meet = below == entire, Meeting(entire)
-    engines = iter([by_loss_grids(entire, neighbors)])
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
-    yield None
+        meet = Meeting(entire, "delta")
+    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors)])
     if not early:
         yield from _asked("Renyi divergences", by_moments, _MOMENTS)
 
 
-def _numerical(
-    engines: Iterator[tuple[str, Engine, str]],
-    measure: Measure,
-    at: Fraction,
-    *,
-    exactly: bool,
-    meet: Meeting,
-    enough: float,
-) -> Iterator[Finding]:
-    """What the engines find, until they leave `enough` open or less.
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What numerical engines are asked. below: the event that a pair of neighbours attains."""
 
-    exactly: else the event they know stands for another from above, and lower ends say nothing.
-    """
-    for name, ask, source in engines:
-        if meet.within(enough):
-            return
-        for finding in _asked(name, partial(ask, measure, at), source):
-            own = finding.interval
-            meet.add(name, own)
-            yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
+    measure: Measure
+    at: Fraction
+    tolerance: float
+    below: Event | None
+
+    def numerical(
+        self, meet: Meeting, engines: Iterable[tuple[str, Engine, str]]
+    ) -> Iterator[Finding]:
+        """What the engines find, until they leave the tolerance open or less.
+
+        Where the event that they know stands for another from above, lower ends say nothing.
+        """
+        exactly = self.below == meet.event
+        for name, ask, source in engines:
+            if meet.within(self.tolerance):
+                return
+            for finding in _asked(name, partial(ask, self.measure, self.at), source):
+                own = finding.interval
+                meet.add(name, own)
+                yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
 
 
 def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:

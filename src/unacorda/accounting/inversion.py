@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.accounting.contour.quadrature import Sides
-from unacorda.privacy.estimates import Interval
-from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = ["crossing", "falling_below", "level_at"]
+__all__ = ["crossing", "falling_below"]
 
 _Array: TypeAlias = NDArray[np.float64]
 _LARGEST = 1e6
-_MARGIN = 1e-5
 _START = np.concatenate(([0.0], np.geomspace(1e-7, _LARGEST, 27)))
 _NEAR = 2.0 ** -np.array([5.0, 10.0, 16.0, 24.0, 34.0, 46.0])  # from a guess, in brackets
 
@@ -110,48 +106,6 @@ def falling_below(
         widest = max(wide, key=lambda side: ends[side][1] - ends[side][0])
         points = _inside(ends[widest], heights[widest], goals[widest])
     return ends[0][0], ends[1][1]
-
-
-def level_at(
-    least: Callable[[Fraction], Interval], place: Fraction, *, known: Interval
-) -> Interval:
-    """A falling curve at a place, from the least places at which it is at most a few levels.
-
-    least: an interval that holds the least place, from 0 on, at which the curve is at most a
-    level; known: where the curve lies at the place, above 0. It is asked four times at most.
-
-    Bound       both.
-    Source      the curve falls: where it is at most a level at or before the place, it is there.
-
-    >>> def least(level):
-    ...     return Interval(-math.log(level) - 1e-9, -math.log(level) + 1e-9)
-    >>> found = level_at(least, Fraction(2), known=Interval(0.13, 0.14))
-    >>> found.lower < math.exp(-2) < found.upper < found.lower * 1.0001
-    True
-    """
-    low, high = known.lower, known.upper
-
-    def asked(level: float) -> tuple[float, float]:
-        nonlocal low, high
-        found = least(Fraction(level))
-        if found.upper <= float_below(place):
-            high = min(high, level)
-        if found.lower > float_above(place):
-            low = max(low, level)
-        return 0.5 * (found.lower + found.upper), found.upper - found.lower
-
-    first, last = math.sqrt(low) * math.sqrt(high), high
-    (near, width), (far, _) = asked(first), asked(last)
-    rise = math.log(last / first)
-    if not 0 < near - far < math.inf or width > (near - far) / 4:
-        return Interval(low, high)
-    slope = rise / (near - far)
-    guess = first * math.exp(slope * (near - float(place)))
-    margin = 2 * slope * width + _MARGIN
-    for level in (guess * (1 + margin), guess * (1 - margin)):
-        if low < level < high:
-            asked(level)
-    return Interval(low, high)
 
 
 def _narrow(low: float, high: float, least: float) -> bool:

@@ -338,8 +338,10 @@ def _proved(
             source = "Dong, Roth, Su 2022, Prop. 2.12"
             ends = {"lower": rate.lower or None, "upper": float(rate.upper)}
             return {**ends, "engine": "trade-off curve", "source": source}
-        case _:  # the advantage is delta at epsilon 0
-            interval, found = priced(event, neighbors=neighbors, **(at or {"epsilon": Fraction(0)}))
+        case _:
+            at = at or {"epsilon": Fraction(0)}  # the advantage is delta there
+            limit, epsilon = at.get("delta"), at.get("epsilon")
+            interval, found = priced(event, neighbors=neighbors, delta=limit, epsilon=epsilon)
             best = next((one for one in found if one.interval.upper == interval.upper), None)
             return {
                 "lower": interval.lower,

@@ -22,7 +22,6 @@ from unacorda.accounting.contour.plan import (
 from unacorda.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper
 from unacorda.accounting.inversion import crossing
 from unacorda.accounting.lattices.enumeration import Halves
-from unacorda.accounting.lattices.far_below import delta_far_below, epsilon_far_below
 from unacorda.accounting.lattices.laws import Composition, composition_of
 from unacorda.accounting.lattices.quadrature import Circle, CircleSum
 from unacorda.checks import Number
@@ -118,9 +117,7 @@ def epsilon_of(composition: Composition, target: Fraction) -> Interval:
             return Interval(0.0, 0.0)
         other, _ = chernoff_epsilon(circle.whole, log_delta)
         above = chernoff_upper([circle.law], other, log_delta=log_delta - 1e-13)
-        goal *= 1 + 2.0**-50
-        low = epsilon_far_below(composition, Fraction(goal)) if goal < 1 else 0.0
-        best = _both(best, (low, above))
+        best = _both(best, (0.0, above))
     return best
 
 
@@ -153,7 +150,7 @@ def delta_of(composition: Composition, epsilon: Fraction) -> Interval:
     if best.width > best.upper / 2:
         other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * at))])
         above = chernoff_delta([circle.law], other, epsilon=_below(epsilon))
-        best = _both(best, (delta_far_below(composition, epsilon), above))
+        best = _both(best, (0.0, above))
     return with_infinite(composition.infinite, best)
 
 

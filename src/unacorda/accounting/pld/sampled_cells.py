@@ -20,7 +20,7 @@ from scipy.special import log_ndtr
 from unacorda.accounting.contour.legendre import legendre
 from unacorda.accounting.profiles.boxes import Array
 
-__all__ = ["Cells", "Mark", "SampledGaussian"]
+__all__ = ["Cells", "SampledGaussian"]
 
 _U = 2.0**-53
 _POINTS = 8
@@ -56,26 +56,6 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Outputs x count with the probability that x + width Z lies above the place, Z normal."""
-
-    place: float
-    width: float
-
-    def log_share(self, x: Array) -> tuple[Array, Array]:
-        """Ln of that probability, and a bound of its error, x being rounded too."""
-        away = (x - self.place) / self.width
-        level: Array = log_ndtr(away)
-        error = _NORMAL_ERROR * (1 + away * away) * np.abs(level)
-        error = error + 4 * _U * (np.abs(x) + abs(self.place)) * (1 + np.abs(away)) / self.width
-        return level, error
-
-    def steepest(self, low: float) -> float:
-        """A bound of the slope of its logarithm above a place, at least 1 / width."""
-        return (max(self.place - low, 0.0) / self.width + 1.0) / self.width
-
-
-@dataclass(frozen=True, slots=True)
 class SampledGaussian:
     """A step with the rate q = rate and mu = mean; both numbers are meant exactly."""
 
@@ -107,54 +87,44 @@ class SampledGaussian:
         gap = self.mean * (places - 0.5 * self.mean)
         return self.log_odds + gap, self._error(np.abs(places))
 
-    def cells(self, edges: Array, mark: Mark | None = None) -> Cells:
+    def cells(self, edges: Array) -> Cells:
         """Narrow cells between finite edges, by Gauss and Legendre: see `mesh`.
 
-        Source      docs/proofs/capped.md, Lemma 2; marked ones: docs/proofs/jumps.md, Lemma 1.
+        Source      docs/proofs/capped.md, Lemma 2.
         """
         points, weights = legendre(_POINTS)
         half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
         moved = half[:, None] * points
         inner = np.exp(-moved * (middle[:, None] + 0.5 * moved))
-        marked: Array = np.zeros_like(middle)
-        if mark is not None:
-            marked, slip = mark.log_share(middle)
-            here, also = mark.log_share(middle[:, None] + moved)
-            inner = inner * np.exp(here - marked[:, None])
-            slip = 2 * (slip + also.max(axis=1)) + 8 * _U * np.abs(marked)
         null = inner @ weights
         with np.errstate(divide="ignore"):
-            log_null = np.log(half * null) - 0.5 * middle * middle - _LOG_ROOT + marked
+            log_null = np.log(half * null) - 0.5 * middle * middle - _LOG_ROOT
         raised = (inner * np.exp(self.mean * moved)) @ weights
         z, error = self.z(middle)
         size = np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
         null_error = 8 * _U * (8 + size * size + np.where(half > 0, np.abs(log_null), 0.0))
-        z_error = error + 32 * _U
-        if mark is not None:
-            null_error, z_error = null_error + slip, z_error + 2 * slip
         return Cells(
             log_null=log_null,
             null_error=null_error,
             z=z + np.log(raised / null),
-            z_error=z_error,
+            z_error=error + 32 * _U,
         )
 
-    def mesh(self, low: float, high: float, mark: Mark | None = None) -> Array:
+    def mesh(self, low: float, high: float) -> Array:
         """Places from low to high between which cells are narrow.
 
         OverflowError where they would be more than four million: nothing is proved then.
         """
         far = max(abs(low), abs(high)) + self.mean + 1.0
-        far += mark.steepest(low) if mark is not None else 0.0
         count = math.ceil((high - low) * far / (2 * _NARROW)) + 1
         if count > _MOST_CELLS:
             raise OverflowError(f"{count} cells")
         return np.linspace(low, high, count + 1)
 
-    def grouped(self, edges: Array, mark: Mark | None = None) -> Cells:
+    def grouped(self, edges: Array) -> Cells:
         """Cells of any width between increasing finite edges: narrow ones, gathered."""
-        fine = np.union1d(edges, self.mesh(float(edges[0]), float(edges[-1]), mark))
-        cells = self.cells(fine, mark)
+        fine = np.union1d(edges, self.mesh(float(edges[0]), float(edges[-1])))
+        cells = self.cells(fine)
         if len(fine) == len(edges):
             return cells
         starts = np.searchsorted(fine, edges[:-1])
