@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import (
@@ -280,6 +281,27 @@ MIXABLE = st.one_of(
     st.floats(0.01, 1).map(lambda e: Pure(epsilon=e)),
     st.floats(0.01, 0.2).map(lambda q: Gaussian(noise_multiplier=1.0).poisson_sampled(rate=q)),
 )
+
+
+@in_subtests("tolerance", [1.0, 1e-2, 1e-4, 1e-7, 1e-10, 0])
+def test_answers_are_as_narrow_as_was_asked_where_an_engine_reaches_it(tolerance: float) -> None:
+    steps = Gaussian(noise_multiplier=1.2).poisson_sampled(rate=0.02) * 300
+    sharp = epsilon_interval(steps, delta=1e-6, tolerance=0)
+    found = epsilon_interval(steps, delta=1e-6, tolerance=tolerance)
+    assert found.width <= max(tolerance * max(found.upper, 1.0), 1e-9)
+    assert found.lower <= sharp.upper
+    assert sharp.lower <= found.upper
+    delta = delta_interval(steps, epsilon=1, tolerance=tolerance)
+    assert delta.width <= max(tolerance, 1e-8) * delta.upper
+
+
+def test_a_tolerance_is_absolute_where_epsilon_is_small() -> None:
+    """A promise that costs less than the tolerance needs no other engine."""
+    event = Pure(epsilon=1e-5) * 4
+    assert epsilon_interval(event, delta=1e-6) == (0.0, 4e-5)
+    sharp = epsilon_interval(event, delta=1e-6, tolerance=1e-10)
+    assert sharp.lower > 0
+    assert sharp.width <= 1e-10
 
 
 @pytest.mark.long

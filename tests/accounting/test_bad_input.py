@@ -69,7 +69,7 @@ OUT_OF_RANGE: dict[str, list[Any]] = {
     "points": [1, 0, -3, 10_001, 2.5, "3"],
     "fpr": [-1e-9, 1.0000001, 2],
     "guess": [0, -1, 10**400],
-    "tolerance": [0, 1, 2, -1, 1e-15],
+    "tolerance": [2, -1, "1.5"],
 }
 ASKING: dict[str, tuple[str, Callable[[Any], object]]] = {
     "epsilon": ("delta", lambda x: FACE.epsilon(STEPS, delta=x)),
@@ -78,6 +78,8 @@ ASKING: dict[str, tuple[str, Callable[[Any], object]]] = {
     "delta": ("epsilon", lambda x: FACE.delta(STEPS, epsilon=x)),
     "delta of nothing": ("epsilon", lambda x: FACE.delta([], epsilon=x)),
     "delta_interval": ("epsilon", lambda x: FACE.delta_interval(ONE, epsilon=x)),
+    "tolerance of epsilon": ("tolerance", lambda x: FACE.epsilon(STEPS, delta=1e-5, tolerance=x)),
+    "tolerance of delta": ("tolerance", lambda x: FACE.delta_interval([], epsilon=1, tolerance=x)),
     "renyi": ("alpha", lambda x: FACE.renyi(STEPS, alpha=x)),
     "renyi of nothing": ("alpha", lambda x: FACE.renyi([], alpha=x)),
     "tradeoff": ("points", lambda x: FACE.tradeoff(STEPS, points=x)),
@@ -93,6 +95,13 @@ ASKING: dict[str, tuple[str, Callable[[Any], object]]] = {
 
 def _noise(value: float) -> Event:
     return Gaussian(noise_multiplier=value)
+
+
+@in_subtests("tolerance", [0, 1, 1e-15])
+def test_no_search_is_so_narrow_or_so_wide(tolerance: float) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        FACE.calibrate(_noise, target=ZCDP(1), tolerance=tolerance)
+    assert refused.value.argument == "tolerance"
 
 
 @in_subtests("kind", NO_NUMBERS)
