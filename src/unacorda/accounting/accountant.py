@@ -63,6 +63,9 @@ __all__ = [
     "tradeoff",
 ]
 
+_SEARCHED = 1e-8
+"""The tolerance of prices that searches compare."""
+
 
 def epsilon(
     events: Events,
@@ -196,7 +199,7 @@ def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRe
     True
     """
     limit = delta_argument(delta)
-    return _met("epsilon", events, limit, neighbors, tolerance=TOLERANCE, quick=True).upper
+    return _met("epsilon", events, limit, neighbors, tolerance=_SEARCHED, quick=True).upper
 
 
 def tradeoff(

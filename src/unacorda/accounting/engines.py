@@ -12,6 +12,7 @@ import numpy as np
 
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.contour import smoothing
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.edges import engine as edges
 from unacorda.accounting.inversion import falling_below
@@ -105,6 +106,10 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lambda at: few_steps.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: few_steps.delta_of(flat, at, neighbors=neighbors),
     )
+    smoothed = _either(
+        lambda at: smoothing.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: smoothing.delta_of(flat, at, neighbors=neighbors),
+    )
     quadrature = _either(
         lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: contour.delta_of(flat, at, neighbors=neighbors),
@@ -116,6 +121,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
     yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+    yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
 
 
 def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
