@@ -17,11 +17,13 @@ was priced: what is promised does not rest on the search.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from unacorda import checks
 from unacorda.accounting.charges import charge, request_price
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -48,6 +50,7 @@ __all__ = [
     "beyond",
     "common_factor",
     "event_of",
+    "shares_of",
 ]
 
 _STEPS = 128  # per unit of the factor
@@ -143,16 +146,14 @@ def allocate_together(
     _spendable(request)
     whole = sum(weights, Fraction(0))
     parts = [weight / whole for weight in weights]
-    shares = _shares(queries, request, parts)
+    split = _RequestSplit(queries=queries, parts=parts, request=request)
+    shares = split.shares()
     for query in queries:
         if query.private is not None:
             hits_of(query.reach)  # refuses too many
     try:
-        options = []
-        for share, deltas in shares:
-            plain = _split(queries, share, deltas, request, parts)
-            options += [plain, *_stretched(plain, queries, share, request, parts)]
-        chosen = min(options, key=_loudness)
+        options = [option for share, deltas in shares for option in split.options(share, deltas)]
+        chosen = min(options, key=_log_scale)
         event_of(chosen)
     except (InvalidParameter, OverflowError, ValueError):
         pass  # a scale that no mechanism, or a noise multiplier that no event takes
@@ -176,112 +177,86 @@ def event_of(allocations: Sequence[Allocation]) -> Event:
     return compose([allocation.event for allocation in allocations])
 
 
+def shares_of(request: Guarantee) -> list[Share]:
+    """The guarantees that may be split in place of a request; each implies it."""
+    match request:
+        case PureDP():
+            return [request]
+        case ZCDP(rho=rho):
+            return [ZCDP(rho)]
+        case GDP(mu_squared=mu_squared):
+            return [GDP.from_squared(mu_squared)]
+        case RenyiDP(alpha=alpha, epsilon=epsilon):
+            return [ZCDP(epsilon / alpha)]
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            normal = [GDP.within(request)] if 0 < delta < 1 else []
+            return [PureDP(epsilon), *normal] if epsilon else [*normal]
+
+
 _Deltas = tuple[Fraction, ...]
 """Of each question what it may spend to find private keys; 0 where it has none."""
 
 
-def _shares(
-    queries: Sequence[Query], request: Guarantee, parts: Sequence[Fraction]
-) -> list[tuple[Share, _Deltas]]:
-    """The guarantees that may be split in place of the request, each beside deltas for keys.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestSplit:
+    """Questions, and by which parts a request is split over them."""
 
-    A guarantee and its deltas together imply the request.
-    """
-    whole = Fraction(0) if isinstance(request, PureDP | RenyiDP) else request.delta
-    deltas = _deltas(queries, request, whole, parts)
-    match request:
-        case PureDP():
-            return [(request, deltas)]
-        case ZCDP(rho=rho):
-            return [(ZCDP(rho), deltas)]
-        case GDP():
-            return [(GDP.from_squared(request.mu_squared), deltas)]
-        case RenyiDP(alpha=alpha, epsilon=epsilon):
-            return [(ZCDP(epsilon / alpha), deltas)]
-        case ApproxDP(epsilon=epsilon):
-            options: list[tuple[Share, _Deltas]] = [(PureDP(epsilon), deltas)] if epsilon else []
+    queries: Sequence[Query]
+    parts: Sequence[Fraction]
+    request: Guarantee
+
+    def shares(self) -> list[tuple[Share, _Deltas]]:
+        """What may be split, each with deltas for keys; together they imply the request."""
+        request, none = self.request, Fraction(0)
+        whole = none if isinstance(request, PureDP | RenyiDP) else request.delta
+        deltas = normal = self._deltas(whole)
+        if isinstance(request, ApproxDP):
             # Normal noise needs a delta as well: half of what no one asked for.
-            given = sum((_asked(query) or Fraction(0) for query in queries), Fraction(0))
-            deltas = _deltas(queries, request, (whole + given) / 2, parts)
-            if 0 < whole < 1 and (rest := whole - sum(deltas)) > 0:
-                options.append((GDP.within(ApproxDP(epsilon, rest)), deltas))
-            return options
+            asked = (query.private.delta for query in self.queries if query.private is not None)
+            normal = self._deltas((whole + sum((delta or none for delta in asked), none)) / 2)
+            request = ApproxDP(request.epsilon, whole - sum(normal))
+        return [
+            (share, deltas if isinstance(share, PureDP) else normal) for share in shares_of(request)
+        ]
 
-
-def _deltas(
-    queries: Sequence[Query], request: Guarantee, whole: Fraction, parts: Sequence[Fraction]
-) -> _Deltas:
-    """What each question asks for, and the rest by the parts of those that do not say."""
-    private = [query.private is not None for query in queries]
-    given = [_asked(query) for query in queries]
-    rest = whole - sum((delta for delta in given if delta is not None), Fraction(0))
-    open_parts = sum(
-        (
-            part
-            for part, mine, delta in zip(parts, private, given, strict=True)
-            if mine and delta is None
-        ),
-        Fraction(0),
-    )
-    if any(private) and whole == 0:
-        raise InvalidParameter(
-            "budget",
-            request,
-            expected="one with a delta, which private keys spend",
-            lacks="delta",
-            hint="such as unacorda.ApproxDP(1, 1e-6) or unacorda.ZCDP(0.05, delta=1e-8). Or list "
-            "the keys, which are then public",
+    def _deltas(self, whole: Fraction) -> _Deltas:
+        """What each question asks for, and the rest by the parts of those that do not say."""
+        private = [query.private for query in self.queries]
+        given = [Fraction(0) if one is None else one.delta for one in private]
+        rest = whole - sum((delta for delta in given if delta is not None), Fraction(0))
+        without = [part for part, delta in zip(self.parts, given, strict=True) if delta is None]
+        if any(private) and whole == 0:
+            raise InvalidParameter(
+                "budget",
+                self.request,
+                expected="one with a delta, which private keys spend",
+                lacks="delta",
+                hint="such as unacorda.ApproxDP(1, 1e-6) or unacorda.ZCDP(0.05, delta=1e-8). Or "
+                "list the keys, which are then public",
+            )
+        expected = f"deltas of private_keys within the budget's, {self.request}"
+        fits = rest > 0 or (rest == 0 and not without)
+        checks.demand(fits, "delta", float(whole - rest), expected=expected)
+        return tuple(
+            rest * part / sum(without) if delta is None else delta
+            for part, delta in zip(self.parts, given, strict=True)
         )
-    if rest < 0 or (open_parts and rest == 0):
-        raise InvalidParameter(
-            "delta",
-            float(whole - rest),
-            expected=f"deltas of private_keys within the budget's, {request}",
-        )
-    return tuple(
-        Fraction(0) if not mine else rest * part / open_parts if delta is None else delta
-        for part, mine, delta in zip(parts, private, given, strict=True)
-    )
 
+    def options(self, share: Share, deltas: _Deltas) -> Iterator[tuple[Allocation, ...]]:
+        """The split of a share, and that of more, where all together keep the request."""
+        plain = self._of(share, deltas)
+        yield plain
+        if not isinstance(self.request, ApproxDP) or any(one.rule for one in plain):
+            return
+        splits = functools.cache(lambda factor: self._of(share * factor, deltas))
+        factor = common_factor(lambda factor: event_of(splits(factor)), self.request)
+        # A pure split spends no delta: it is not given up for next to nothing.
+        if factor >= _WORTH:
+            yield splits(factor)
 
-def _asked(query: Query) -> Fraction | None:
-    return None if query.private is None else query.private.delta
-
-
-def _split(
-    queries: Sequence[Query],
-    share: Share,
-    deltas: _Deltas,
-    request: Guarantee,
-    parts: Sequence[Fraction],
-) -> tuple[Allocation, ...]:
-    return tuple(
-        _allotted(query, share * part, delta, request)
-        for query, delta, part in zip(queries, deltas, parts, strict=True)
-    )
-
-
-def _stretched(
-    plain: tuple[Allocation, ...],
-    queries: Sequence[Query],
-    share: Share,
-    request: Guarantee,
-    parts: Sequence[Fraction],
-) -> list[tuple[Allocation, ...]]:
-    """The split of more than the share, where all together keep the request and much is gained."""
-    if not isinstance(request, ApproxDP) or any(query.private is not None for query in queries):
-        return []
-    none = (Fraction(0),) * len(queries)
-    splits: dict[Fraction, tuple[Allocation, ...]] = {Fraction(1): plain}
-
-    def split(factor: Fraction) -> tuple[Allocation, ...]:
-        if factor not in splits:
-            splits[factor] = _split(queries, share * factor, none, request, parts)
-        return splits[factor]
-
-    factor = common_factor(lambda factor: event_of(split(factor)), request)
-    # A pure split spends no delta: it is not given up for next to nothing.
-    return [split(factor)] if factor >= _WORTH else []
+    def _of(self, share: Share, deltas: _Deltas) -> tuple[Allocation, ...]:
+        of_all = zip(self.queries, deltas, self.parts, strict=True)
+        return tuple(_allotted(query, share * part, d, self.request) for query, d, part in of_all)
 
 
 def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -> Allocation:
@@ -297,7 +272,7 @@ def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -
     return Allocation(request=request, spends=share, reach=reach, noises=noises, rule=rule)
 
 
-def _loudness(allocations: Sequence[Allocation]) -> float:
+def _log_scale(allocations: Sequence[Allocation]) -> float:
     """The sum of the logarithms of all noise scales: less is better."""
     rules = (one.rule for one in allocations if one.rule is not None)
     noises = (noise for one in allocations for noise in one.noises.values())
@@ -305,21 +280,16 @@ def _loudness(allocations: Sequence[Allocation]) -> float:
 
 
 def _spendable(request: Guarantee) -> None:
-    if not isinstance(request, PureDP | ApproxDP | ZCDP | GDP | RenyiDP):
-        raise InvalidParameter(
-            "budget",
-            request,
-            expected="a guarantee such as unacorda.PureDP(0.5) or unacorda.ZCDP(0.05)",
-        )
-    if isinstance(request, ApproxDP) and request.delta >= 1:
-        raise InvalidParameter("budget", request, expected="a delta below 1")
-    main = request.epsilon if isinstance(request, ApproxDP) else request.additive[0]
-    if main <= 0 and not (isinstance(request, ApproxDP) and request.delta > 0):
-        raise InvalidParameter("budget", request, expected="a budget above zero")
-    if main > _LARGEST:
-        raise InvalidParameter(
-            "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects no one"
-        )
+    demand = functools.partial(checks.demand, argument="budget", value=request)
+    demand(
+        isinstance(request, PureDP | ApproxDP | ZCDP | GDP | RenyiDP),
+        expected="a guarantee such as unacorda.PureDP(0.5) or unacorda.ZCDP(0.05)",
+    )
+    delta = request.delta if isinstance(request, ApproxDP) else Fraction(0)
+    demand(delta < 1, expected="a delta below 1")
+    main = request.additive[0]
+    demand(main > 0 or delta > 0, expected="a budget above zero")
+    demand(main <= _LARGEST, expected=f"at most {_LARGEST:,}: a larger budget protects no one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.query.aggregates.base import Assumed, Forecast
-from unacorda.query.allocation import allocate_together
+from unacorda.query.allocation import allocate, shares_of
 from unacorda.query.noise.additive import Share
 from unacorda.query.plan.query import Query
 
@@ -104,9 +104,6 @@ def budgets_of(
     raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")
 
 
-_Family = tuple[Callable[[Fraction], Share], Fraction, int]
-"""Of a request: what a share of so much is, how much there is of it, and the slope of `_least`."""
-
 _MOST = Fraction(10**6)  # what a budget may be, as for every question
 _LEAST = Fraction(1, 10**12)
 _WIDTH = 1 + Fraction(1, 2_000)  # how closely the least number is bracketed
@@ -166,8 +163,8 @@ def split_for(
     rest = {name: part for name, part in query.parts().items() if name not in target}
     best: tuple[Query, Guarantee] | None = None
     least: list[tuple[Query, Fraction]] = []
-    for family, whole, slope in _families(request):
-        spent = _least_shares(query, target, family, slope, assumed)
+    for share in shares_of(request):
+        spent, whole = _least_shares(query, target, share, assumed), share.additive[0]
         needed = sum(spent.values(), Fraction(0))
         alone = _only(query, target).weighted(spent)
         least.append((alone, needed))
@@ -198,51 +195,25 @@ def _needed(
     alone: Query, target: Target, request: Guarantee, needed: Fraction, assumed: Assumed
 ) -> Guarantee:
     """The least request that buys these shares."""
-    match request:
-        case PureDP():
-            return PureDP(needed)
-        case ZCDP(delta=delta):
-            return ZCDP(needed, delta)
-        case GDP(delta=delta):
-            return GDP.from_squared(needed, delta)
-        case RenyiDP(alpha=alpha):
-            return RenyiDP(alpha, needed * alpha)
-        case ApproxDP(delta=delta):
-            return least_budget(alone, lambda number: ApproxDP(number, delta), target, assumed)
-
-
-def _families(request: Guarantee) -> list[_Family]:
-    """Ways to spend a request."""
-    match request:
-        case PureDP(epsilon=epsilon):
-            return [(PureDP, epsilon, 1)]
-        case ZCDP(rho=rho):
-            return [(ZCDP, rho, 2)]
-        case GDP(mu_squared=mu_squared):
-            return [(GDP.from_squared, mu_squared, 2)]
-        case RenyiDP(alpha=alpha, epsilon=epsilon):
-            return [(ZCDP, epsilon / alpha, 2)]
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            normal = GDP.within(request).mu_squared if 0 < delta < 1 else Fraction(0)
-            options: list[_Family] = [(PureDP, epsilon, 1), (GDP.from_squared, normal, 2)]
-            return [option for option in options if option[1]]
+    if isinstance(request, ApproxDP):
+        kind = partial(ApproxDP, delta=request.delta)
+        return least_budget(alone, kind, target, assumed)
+    least = needed * request.alpha if isinstance(request, RenyiDP) else needed
+    return request.with_additive([least, *request.additive[1:]])
 
 
 def _least_shares(
-    query: Query,
-    target: Target,
-    family: Callable[[Fraction], Share],
-    slope: int,
-    assumed: Assumed,
+    query: Query, target: Target, share: Share, assumed: Assumed
 ) -> dict[str, Fraction]:
     """By name the least share of this kind that reaches the wanted error."""
-    reach = query.reach
 
     def excess(number: Fraction, *, name: str) -> float:
-        aggregate = query.aggregates[name]
-        noise = aggregate.noise(family(number), reach)
-        return _over(name, aggregate.forecast(noise, reach, assumed[name]), target[name])
+        part = share.with_additive([number, *share.additive[1:]])
+        noise = query.aggregates[name].noise(part, query.reach)
+        forecast = query.aggregates[name].forecast(noise, query.reach, assumed[name])
+        return _over(name, forecast, target[name])
 
+    slope = 1 if isinstance(share, PureDP) else 2
     return {name: _least(partial(excess, name=name), slope=slope) for name in target}
 
 
@@ -257,7 +228,7 @@ def _only(query: Query, target: Target) -> Query:
 
 def _excess(query: Query, request: Guarantee, target: Target, assumed: Assumed) -> float:
     """The largest error over what is wanted of it."""
-    (found,) = allocate_together([query], request, weights=[Fraction(1)])
+    found = allocate(query, request)
     return max(
         _over(
             name,

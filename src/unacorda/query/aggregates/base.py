@@ -36,6 +36,7 @@ from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
     "ENDINGS",
+    "TABLE_ROWS",
     "Aggregate",
     "Answer",
     "Assumed",
@@ -57,6 +58,9 @@ Floats = NDArray[np.float64]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
+
+TABLE_ROWS = (100, 1_000, 10_000, 100_000, 1_000_000)
+"""For which numbers of rows a forecast lists the error."""
 
 _MOST_ROWS = 10**9  # of one person
 

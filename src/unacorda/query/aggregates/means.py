@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.base import (
+    TABLE_ROWS,
     Answer,
     Assumption,
     Exact,
@@ -57,13 +58,7 @@ from unacorda.query.aggregates.measures import (
     TrueCount,
 )
 from unacorda.query.aggregates.moment_strategies import moment_clamp
-from unacorda.query.aggregates.ratios import (
-    TABLE_ROWS,
-    OfTwo,
-    RatioSide,
-    assumed_pairs,
-    refuse_negative,
-)
+from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
 from unacorda.query.expressions.types import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, noise_quantile
 from unacorda.query.noise.sensitivity import Sensitivity, of_splits
@@ -91,7 +86,12 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitMean(Linear):
-    """A mean of values in a public range, from noisy sums of x - lower and of upper - x."""
+    """A mean of values in a public range, from noisy sums of x - lower and of upper - x.
+
+    even: what a forecast supposes of the rows of its table, in words.
+    """
+
+    even: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -107,9 +107,14 @@ class SplitMean(Linear):
         """The range."""
         return self.range
 
-    def assumed(self, assume: Assumption) -> Floats | None:
-        """Values of which the mean is assumed; None for an end of the range."""
-        return assume.of(*self.assumes)
+    @property
+    def per_row(self) -> float:
+        """What a row of the forecast's table adds to the count."""
+        return 1.0
+
+    def expected(self, assume: Assumption) -> tuple[Floats | None, int]:
+        """Values of which the mean is assumed, None for an end of the range, and their number."""
+        return assume.of(*self.assumes), assume.rows
 
     def integers_of(self, exact: Exact) -> Sequence[int]:
         """Both sums, cell by cell."""
@@ -135,28 +140,26 @@ class SplitMean(Linear):
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number where the rows are assumed."""
-        assumed = None if assume is None else self.assumed(assume)
-        return self.expected(noise, reach, assumed, None if assume is None else assume.rows)
-
-    def expected(
-        self, noise: AdditiveNoise, reach: Reach, assumed: Floats | None, rows: int | None
-    ) -> Forecast:
-        """The error of so many rows, whose values have the mean of those assumed."""
         low, high = self.range
         width, deviation = high - low, noise.standard_deviation
-        error = None
-        if rows is not None:
+        error, values = None, None
+        if assume is not None:
+            values, rows = self.expected(assume)
             at = width / 2
-            if assumed is not None:
-                at = float(np.mean(np.clip(assumed, low, high))) - low - width / 2
+            if values is not None:
+                at = float(np.mean(np.clip(values, low, high))) - low - width / 2
             error = _expected_error(at, width, rows=rows, noise=noise)
         return Forecast(
             noise=f"{noise}{self.each}",
             sensitivity=self.sensitivity(reach).reason,
             standard_error=error,
-            assumed_rows=rows,
-            table=tuple((n, min(deviation / n, width / 2)) for n in TABLE_ROWS),
-            notes=(*self.notes, *([_AT_AN_END] if assumed is None else [])),
+            assumed_rows=None if assume is None else assume.rows,
+            table=tuple((n, min(deviation / n / self.per_row, width / 2)) for n in TABLE_ROWS),
+            notes=(
+                *self.notes,
+                *(() if assume else self.even),
+                *([_AT_AN_END] if values is None else []),
+            ),
         )
 
 
@@ -169,7 +172,7 @@ class Mean(OfClamped, SplitMean):
     @property
     def range(self) -> tuple[float, float]:
         """The clamp, absolute."""
-        return self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
+        return self.clamp.range
 
     @property
     def each(self) -> str:
@@ -183,7 +186,7 @@ class Mean(OfClamped, SplitMean):
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the pair of sums."""
-        return of_splits(reach, width=self.clamp.upper - self.clamp.lower)
+        return of_splits(reach, width=self.clamp.width)
 
     def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Of x - lower and of upper - x."""
@@ -374,6 +377,7 @@ class WeightedMean(OfTwo, SplitMean):
     """The mean of a number column, each row weighed by another column, both clamped."""
 
     tag: ClassVar[str] = "weightedmean"
+    even: ClassVar[tuple[str, ...]] = ("the errors by rows are for weights at their upper bound",)
 
     def bound_to(self, scope: TableSchema) -> WeightedMean:
         """The same, its columns looked up and their bounds known."""
@@ -402,7 +406,7 @@ class WeightedMean(OfTwo, SplitMean):
     def _widths(self) -> tuple[int, int]:
         """Of the range of values, and the largest weight, in their units."""
         values, weights = self.clamps
-        return values.upper - values.lower, weights.upper
+        return values.width, weights.upper
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the pair of sums."""
@@ -416,8 +420,7 @@ class WeightedMean(OfTwo, SplitMean):
     @property
     def range(self) -> tuple[float, float]:
         """That of the values."""
-        values, _ = self.clamps
-        return values.absolute(values.lower), values.absolute(values.upper)
+        return self.clamps[0].range
 
     @property
     def each(self) -> str:
@@ -435,33 +438,20 @@ class WeightedMean(OfTwo, SplitMean):
         width, _ = self._widths
         return list(above), [width * w - a for a, w in zip(above, weights, strict=True)]
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions.
+    @property
+    def per_row(self) -> float:
+        """The largest weight."""
+        return self._widths[1] * 2.0 ** -self._widths[1].bit_length()
 
-        Where no weights are assumed, all are at their upper bound.
-        """
-        largest = self._widths[1] * 2.0 ** -self._widths[1].bit_length()
-        middle, rows = None, None
-        if assume is not None:
-            mean, inside = largest, assumed_pairs(assume, self.assumes)
-            if inside is not None:
-                x, w = inside
-                clamp = self.clamps[1]
-                low, high = clamp.absolute(clamp.lower), clamp.absolute(clamp.upper)
-                w = np.clip(w, low, high) / high * largest
-                x = np.clip(x, *self.range)
-                mean = float(w.mean())
-                middle = np.array([np.sum(w * x) / np.sum(w)]) if mean > 0 else None
-            rows = max(1, round(assume.rows * mean))
-        found = self.expected(noise, reach, middle, rows)
-        at_most = (self.range[1] - self.range[0]) / 2
-        at_bound = "the errors by rows are for weights at their upper bound"
-        return dataclasses.replace(
-            found,
-            table=tuple((n, min(error / largest, at_most)) for n, error in found.table),
-            assumed_rows=None if assume is None else assume.rows,
-            notes=found.notes if assume else (*self.notes, at_bound, *found.notes[2:]),
-        )
+    def expected(self, assume: Assumption) -> tuple[Floats | None, int]:
+        """The weighted mean; where no weights are assumed, all are at their upper bound."""
+        pair = self.assumed(assume)
+        if pair is None:
+            return None, max(1, round(assume.rows * self.per_row))
+        x, w = pair[0], pair[1] / self.clamps[1].range[1] * self.per_row
+        mean = float(w.mean())
+        middle = np.array([np.sum(w * x) / np.sum(w)]) if mean > 0 else None
+        return middle, max(1, round(assume.rows * mean))
 
 
 def weighted_mean(

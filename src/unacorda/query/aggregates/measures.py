@@ -70,10 +70,33 @@ class Clamp:
     @functools.lru_cache(maxsize=1_024)
     def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
         """The range as integers; whole: the values are known to be whole numbers."""
-        unit_log2 = grid_unit(lower, upper, whole=whole)
+        return Clamp.rounded(lower, upper, unit_log2=grid_unit(lower, upper, whole=whole))
+
+    @staticmethod
+    def rounded(lower: Fraction, upper: Fraction, *, unit_log2: int) -> Clamp:
+        """The range in this unit, at least one unit wide."""
         unit = Fraction(2) ** unit_log2
         low, high = round(lower / unit), round(upper / unit)
         return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+
+    @property
+    def width(self) -> int:
+        """Of the range, in its unit."""
+        return self.upper - self.lower
+
+    @property
+    def half(self) -> float:
+        """Half the width as a number."""
+        return self.absolute(Fraction(self.width, 2))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Both ends as numbers."""
+        return self.absolute(self.lower), self.absolute(self.upper)
+
+    def centered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values put on [-1, 1], clamped."""
+        return np.clip((values - self.absolute(self.lower)) / self.half - 1, -1.0, 1.0)
 
     def sql(self, value: str) -> str:
         """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""

@@ -56,9 +56,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +68,14 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.rounded import floor_log2
 from unacorda.privacy.guarantees import PureDP
+from unacorda.query.aggregates.base import (
+    TABLE_ROWS,
+    Answer,
+    Assumption,
+    Exact,
+    Forecast,
+    Single,
+)
 from unacorda.query.aggregates.measures import Clamp
 from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
@@ -77,14 +87,15 @@ __all__ = [
     "MAIN",
     "PAIRED",
     "SQUARED",
-    "MomentLengths",
     "Noisy",
+    "OfMoments",
     "Strategies",
     "Strategy",
     "ends",
+    "linear_ends",
     "mean_box",
     "moment_clamp",
-    "simulated_error",
+    "unit_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -138,6 +149,10 @@ class Noisy:
     inverse: Floats
     deviation: float
 
+    def errors(self, weights: Floats) -> Floats:
+        """Standard deviations of the noise of combinations, one line of weights a cell."""
+        return np.asarray(self.deviation * np.linalg.norm(weights @ self.inverse, axis=-1))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategies:
@@ -150,63 +165,113 @@ class Strategies:
         """The one whose norm the noise is for."""
         return self.l1 if laplace else self.l2
 
-    def noise(self, share: Share, reach: Reach, *, one: int) -> AdditiveNoise:
-        """The least noise within the share, for all numbers together.
 
-        one: as in `Strategy.sensitivity`. The unit of the noise is such that numbers are near 1.
-        """
-        strategy = self.of(laplace=isinstance(share, PureDP))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfMoments(Single):
+    """What solves an equation between moments: its noise, its answers and what they err by.
+
+    To add one is to say its moments with their strategies, the solution on a scale of its own, of
+    which `scale` is the unit, and its interval.
+    """
+
+    even: ClassVar[str]
+    """For which values a forecast lists errors where none are assumed, in words."""
+
+    @property
+    @abstractmethod
+    def strategies(self) -> Strategies:
+        """Which combinations of the moments are noised."""
+
+    @property
+    @abstractmethod
+    def one(self) -> int:
+        """What one row adds to the moment of 1, in the unit of the exact moments."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> str:
+        """What the noise is added to, in words."""
+
+    @property
+    @abstractmethod
+    def clamping(self) -> tuple[str, ...]:
+        """The sentences that name clamping."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What one unit of the solution is."""
+
+    @abstractmethod
+    def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Exact moments from the measures, a list of cells for each."""
+
+    @abstractmethod
+    def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        """Solutions, and the standard deviations of their noise to first order."""
+
+    @abstractmethod
+    def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
+        """The estimates with their intervals, in the unit of the answer."""
+
+    @abstractmethod
+    def expected(self, assume: Assumption) -> tuple[Floats, float]:
+        """The moments of one row under assumptions, and the exact solution."""
+
+    @abstractmethod
+    def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
+        """The error of so many rows; still: how their noise is tied together."""
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share, for all numbers together, in units near 1 row."""
+        strategy, one = self.strategies.of(laplace=isinstance(share, PureDP)), self.one
         sensitivity = strategy.sensitivity(reach, one=one)
         return additive_noise(share, sensitivity, unit_log2=-one.bit_length(), counts=False)
 
-    def release(
-        self,
-        moments: Sequence[Sequence[int]],
-        noise: AdditiveNoise,
-        *,
-        one: int,
-        bits: RandomBits,
-    ) -> Noisy:
-        """Noisy moments from exact ones, a list of cells for each."""
-        strategy = self.of(laplace=noise.laplace)
-        exact = _combined(strategy.matrix, moments)
-        noisy = noise.doubles(exact, bits=bits)
-        inverse = strategy.inverse / self.scale(one)
-        numbers = noisy.reshape(-1, len(strategy.matrix))
-        return Noisy(
-            moments=numbers @ inverse.T, inverse=inverse, deviation=noise.standard_deviation
+    def _solved(self, numbers: Floats, noise: AdditiveNoise) -> Noisy:
+        inverse = self.strategies.of(laplace=noise.laplace).inverse / unit_of(self.one)
+        deviation = noise.standard_deviation
+        return Noisy(moments=numbers @ inverse.T, inverse=inverse, deviation=deviation)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy solutions with their errors."""
+        matrix = self.strategies.of(laplace=noise.laplace).matrix
+        numbers = noise.doubles(_combined(matrix, self.moments(exact.sums)), bits=bits)
+        noisy = self._solved(numbers.reshape(-1, len(matrix)), noise)
+        return self.answer(noisy, laplace=noise.laplace)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
+        """The error: a table over the number of rows, or a number under assumptions."""
+        strategy, laplace = self.strategies.of(laplace=noise.laplace), noise.laplace
+        still = self._solved(np.zeros((1, len(strategy.matrix))), noise)
+        error = None
+        if assume is not None:
+            moments, true = self.expected(assume)
+            drawn = _drawn(still, assume.rows * moments, laplace=laplace)
+            off = self.estimates(drawn)[0] - true
+            error = self.scale * float(np.sqrt(np.mean(off**2)))
+        return Forecast(
+            noise=f"{noise} on each of {self.numbers}",
+            sensitivity=strategy.sensitivity(reach, one=self.one).reason,
+            standard_error=error,
+            assumed_rows=None if assume is None else assume.rows,
+            table=tuple((n, self.scale * self.first_order(still, n, assume)) for n in TABLE_ROWS),
+            notes=(*self.clamping, *([] if assume else [self.even])),
         )
 
-    def still(self, noise: AdditiveNoise, *, one: int) -> Noisy:
-        """The moments of one cell without rows, before noise is added to them."""
-        inverse = self.of(laplace=noise.laplace).inverse
-        return Noisy(
-            moments=np.zeros((1, len(inverse))),
-            inverse=inverse / self.scale(one),
-            deviation=noise.standard_deviation,
-        )
 
-    @staticmethod
-    def scale(one: int) -> float:
-        """What the moment of 1 is in the unit of the noise."""
-        return float(one * Fraction(2) ** -one.bit_length())
+def unit_of(one: int) -> float:
+    """What the moment of 1 is in the unit of the noise."""
+    return float(one * Fraction(2) ** -one.bit_length())
 
 
-def simulated_error(
-    still: Noisy,
-    moments: Floats,
-    found: Callable[[Noisy], Floats],
-    *,
-    true: float,
-    laplace: bool,
-) -> float:
-    """Root mean squared error of what is found from noisy moments, of fixed draws."""
+def _drawn(still: Noisy, moments: Floats, *, laplace: bool) -> Noisy:
+    """Moments under fixed draws of the noise."""
     source = np.random.default_rng(0)
     scale = still.deviation / (math.sqrt(2) if laplace else 1)
     draw = source.laplace if laplace else source.normal
     noise = draw(0.0, scale, (_DRAWS, len(still.inverse))) @ still.inverse.T
-    drawn = replace(still, moments=moments + noise)
-    return float(np.sqrt(np.mean((found(drawn) - true) ** 2)))
+    return replace(still, moments=moments + noise)
 
 
 def _combined(matrix: Vectors, moments: Sequence[Sequence[int]]) -> list[int]:
@@ -249,9 +314,7 @@ def _clamp(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
     if whole and largest <= 2**52 and upper - lower < 2**_BITS:
         return Clamp(lower=int(lower), upper=int(upper), unit_log2=0)
     unit_log2 = max(floor_log2(upper - lower) + 1 - _BITS, floor_log2(largest) - 52)
-    unit = Fraction(2) ** unit_log2
-    low, high = round(lower / unit), round(upper / unit)
-    return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+    return Clamp.rounded(lower, upper, unit_log2=unit_log2)
 
 
 def _polygon(matrix: Vectors) -> Iterator[tuple[int, ...]]:
@@ -378,34 +441,37 @@ def mean_box(noisy: Noisy, at: int, *, z: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MomentLengths:
-    """How long g inverse is at most, over all g of a box, cell by cell.
+def linear_ends(
+    noisy: Noisy,
+    weights: Sequence[Floats],
+    totals: Sequence[Floats],
+    guess: Floats,
+    *,
+    rows: Floats,
+    z: float,
+    limits: tuple[float, float],
+) -> tuple[Floats, Floats]:
+    """The ends of all theta for which |totals - rows theta| can be noise of quantile z.
 
-    least, most: of every entry of g inverse; slope: by how much it falls as the weight of the first
-    moment, which is the same all over the box, does.
+    weights: of the moments in the total at every corner of the box, (cells, moments) each; theta is
+    taken from that of the first. Every entry of g inverse is largest at a corner.
     """
+    # Not by BLAS, whose threads take longer to meet than so small a matrix to multiply.
+    images = [np.einsum("nk,kj->nj", g, noisy.inverse) for g in weights]
+    low, high = functools.reduce(np.minimum, images), functools.reduce(np.maximum, images)
+    least, most = np.min(totals, axis=0), np.max(totals, axis=0)
 
-    least: Floats
-    most: Floats
-    slope: Floats
+    def width(theta: Floats) -> Floats:
+        fallen = theta[:, None] * noisy.inverse[0]
+        largest = np.maximum(high - fallen, fallen - low)
+        return np.asarray(z * noisy.deviation * np.sqrt(np.einsum("nj,nj->n", largest, largest)))
 
-    @staticmethod
-    def of(weights: list[Floats], noisy: Noisy) -> MomentLengths:
-        """weights: a (cells, moments) array for every corner; every entry is largest at one."""
-        # Not by BLAS, whose threads take longer to meet than so small a matrix to multiply.
-        images = [np.einsum("nk,kj->nj", g, noisy.inverse) for g in weights]
-        return MomentLengths(
-            least=functools.reduce(np.minimum, images),
-            most=functools.reduce(np.maximum, images),
-            slope=noisy.inverse[0],
-        )
-
-    def largest(self, less: Floats) -> Floats:
-        """An upper bound, with the weight of the first moment less by so much in every cell."""
-        fallen = less[:, None] * self.slope
-        largest = np.maximum(self.most - fallen, fallen - self.least)
-        return np.asarray(np.sqrt(np.einsum("nj,nj->n", largest, largest)))
+    return ends(
+        lambda theta: most - rows * theta + width(theta),
+        lambda theta: rows * theta - least + width(theta),
+        guess,
+        limits=limits,
+    )
 
 
 def ends(
@@ -413,16 +479,15 @@ def ends(
     below: Callable[[Floats], Floats],
     guess: Floats,
     *,
-    low: float,
-    high: float,
+    limits: tuple[float, float],
 ) -> tuple[Floats, Floats]:
-    """The ends of {theta in [low, high] : above(theta) >= 0 and below(theta) >= 0}.
+    """The ends of {theta within the limits : above(theta) >= 0 and below(theta) >= 0}.
 
-    above falls below 0 on an upper part of [low, high], if at all, and below on a lower part. Where
-    nothing is left, the guess, cut to the range, stands alone.
+    above falls below 0 on an upper part of them, if at all, and below on a lower part. Where
+    nothing is left, the guess, cut to the limits, stands alone.
     """
-    bottom, top = np.full_like(guess, low), np.full_like(guess, high)
-    guess = np.clip(guess, low, high)
+    bottom, top = (np.full_like(guess, limit) for limit in limits)
+    guess = np.clip(guess, *limits)
     upper = _last(above, bottom, top)
     lower = -_last(lambda t: below(-t), -top, -bottom)
     empty = ~(lower <= upper)

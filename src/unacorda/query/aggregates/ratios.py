@@ -25,16 +25,14 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.bits import RandomBits
+from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import (
     Aggregate,
     Answer,
     Assumption,
-    Exact,
-    Forecast,
-    Single,
+    answer_of,
     bounds_of,
     expression_of,
     weight_of,
@@ -44,43 +42,31 @@ from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
     Measure,
-    PresentCount,
-    RowTerm,
     SumOf,
-    Times,
     clamp_of,
     clamping_note,
 )
 from unacorda.query.aggregates.moment_strategies import (
     Noisy,
+    OfMoments,
     Strategies,
     Strategy,
     moment_clamp,
-    simulated_error,
 )
 from unacorda.query.expressions.types import Expression
-from unacorda.query.noise.additive import AdditiveNoise, Share, noise_quantile
+from unacorda.query.noise.additive import noise_quantile
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Reach
 
 __all__ = [
-    "TABLE_ROWS",
     "OfTwo",
-    "Pair",
     "Ratio",
     "RatioSide",
-    "assumed_pairs",
     "ratio",
     "refuse_negative",
 ]
 
 Floats = NDArray[np.float64]
-
-TABLE_ROWS = (100, 1_000, 10_000, 100_000, 1_000_000)
-"""For which numbers of rows a forecast lists the error."""
-
-_EVEN = 201  # values of a column that are assumed where none are given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +95,6 @@ class RatioSide:
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         return dataclasses.replace(self, lower=lower, upper=upper), expression
 
-    @property
-    def note(self) -> str:
-        """The sentence that names clamping."""
-        return f"{self.column}: {clamping_note(self.lower, self.upper)}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTwo(Aggregate):
@@ -132,105 +113,41 @@ class OfTwo(Aggregate):
         return tuple(side.column for side in self.sides)
 
     @property
+    def clamps(self) -> tuple[Clamp, Clamp]:
+        """The public ranges in integers; products and squares fit in 63 bits."""
+        (x, y), (first, second) = self.sides, self.expressions
+        return moment_clamp(first, x.lower, x.upper), moment_clamp(second, y.lower, y.upper)
+
+    @property
     def clamping(self) -> tuple[str, ...]:
         """The sentences that name clamping."""
-        return tuple(side.note for side in self.sides)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """The ranges of both columns in integers, and their names."""
-
-    columns: tuple[str, str]
-    x: Clamp
-    y: Clamp
-
-    @staticmethod
-    def of(sides: tuple[RatioSide, RatioSide], expressions: Sequence[Expression]) -> Pair:
-        """The pair of two columns whose bounds are known."""
-        first, second = (
-            moment_clamp(expression, side.lower, side.upper)
-            for side, expression in zip(sides, expressions, strict=True)
+        return tuple(
+            f"{side.column}: {clamping_note(side.lower, side.upper)}" for side in self.sides
         )
-        return Pair(columns=(sides[0].column, sides[1].column), x=first, y=second)
 
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Of both ranges in their units."""
-        return self.x.upper - self.x.lower, self.y.upper - self.y.lower
+    def assumed(self, assume: Assumption) -> tuple[Floats, Floats] | None:
+        """The assumed values of both, clamped, in pairs; None where there are none of either.
 
-    @property
-    def halves(self) -> tuple[float, float]:
-        """Half the widths, absolute."""
-        first, second = self.widths
-        return self.x.absolute(Fraction(first, 2)), self.y.absolute(Fraction(second, 2))
-
-    def measures(self, values: Sequence[str], *, squares: bool) -> tuple[Measure, ...]:
-        """Counts and sums over the rows in which both are present."""
-        (x, y), both = values, tuple(values)
-        first, second = Clamped(x, self.x, above=True), Clamped(y, self.y, above=True)
-        terms: list[RowTerm] = [first, second, Times(first, second)]
-        terms += [Times(first, first), Times(second, second)] if squares else []
-        return (PresentCount(both), *(SumOf(term, present=both) for term in terms))
-
-    def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Of 1, u, v and u v in units of 1 / (a b), a and b the widths, a list of cells for each.
-
-        With sums of squares, of 1, u, v, u^2, v^2 and u v in units of 1 / (a b)^2.
+        Raises InvalidParameter where there are values of one alone, or not as many of both.
         """
-        a, b = self.widths
-        found: list[list[int]] = []
-        for rows, first, second, product, *squares in zip(*sums, strict=True):
-            u, v = 2 * first - rows * a, 2 * second - rows * b
-            uv = 4 * product - 2 * b * first - 2 * a * second + rows * a * b
-            cell = [rows * a * b, u * b, v * a]
-            if squares:
-                uu = 4 * squares[0] - 4 * a * first + rows * a * a
-                vv = 4 * squares[1] - 4 * b * second + rows * b * b
-                cell = [value * a * b for value in cell]
-                found.append([*cell, uu * b * b, vv * a * a, uv * a * b])
-            else:
-                found.append([*cell, uv])
-        return [list(column) for column in zip(*found, strict=True)]
-
-    def assumed(self, assume: Assumption) -> tuple[Floats, Floats]:
-        """Values on [-1, 1] that are assumed, in pairs; without any, spread evenly over both."""
-        given = assumed_pairs(assume, self.columns)
-        if given is None:
-            even = np.linspace(-1.0, 1.0, _EVEN)
-            first, second = np.meshgrid(even, even)
-            return first.ravel(), second.ravel()
-        found = []
-        for values, clamp, half in zip(given, (self.x, self.y), self.halves, strict=True):
-            found.append(np.clip((values - clamp.absolute(clamp.lower)) / half - 1, -1.0, 1.0))
-        return found[0], found[1]
+        (first, second), (x, y) = map(assume.of, self.assumes), self.clamps
+        if first is None and second is None:
+            return None
+        if first is None or second is None or len(first) != len(second):
+            raise InvalidParameter(
+                "assuming",
+                "...",
+                expected="as many values of {!r} as of {!r}: the first of the one goes with the "
+                "first of the other".format(*self.assumes),
+            )
+        return np.clip(first, *x.range), np.clip(second, *y.range)
 
 
 def refuse_negative(argument: str, side: RatioSide, *, reason: str = "") -> None:
     """Raise InvalidParameter where the column of known bounds may be below 0."""
     assert side.lower is not None
-    if side.lower < 0:
-        raise InvalidParameter(
-            argument, float(side.lower), expected=f"a lower bound of at least 0{reason}"
-        )
-
-
-def assumed_pairs(assume: Assumption, columns: tuple[str, ...]) -> tuple[Floats, Floats] | None:
-    """The assumed values of two columns, in pairs; None where there are none of either.
-
-    Raises InvalidParameter where there are values of one alone, or not as many of both.
-    """
-    first, second = (assume.of(column) for column in columns)
-    if first is None and second is None:
-        return None
-    if first is None or second is None or len(first) != len(second):
-        raise InvalidParameter(
-            "assuming",
-            "...",
-            expected=f"as many values of {columns[0]!r} as of {columns[1]!r}: the first of the one "
-            "goes with the first of the other",
-        )
-    return first, second
+    expected = f"a lower bound of at least 0{reason}"
+    checks.demand(side.lower >= 0, argument, float(side.lower), expected=expected)
 
 
 _LIKELY = (0.25, 0.5, 1.0, 2.0)  # ratios of x to y, each in units of its largest
@@ -245,10 +162,12 @@ _COMBINATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(OfTwo, Single):
+class Ratio(OfTwo, OfMoments):
     """The sum of one number column over that of another, both clamped."""
 
     tag: ClassVar[str] = "ratio"
+    even: ClassVar[str] = "the errors by rows are for values in the middle of both"
+    numbers: ClassVar[str] = "two sums of combinations of both"
 
     def bound_to(self, scope: TableSchema) -> Ratio:
         """The same, its columns looked up and their bounds known."""
@@ -269,16 +188,17 @@ class Ratio(OfTwo, Single):
         return max(abs(first.lower), abs(first.upper)), second.upper
 
     @property
-    def _one(self) -> int:
+    def one(self) -> int:
+        """Both are in units of the largest there can be."""
         return math.prod(self._largest)
 
     @property
     def strategies(self) -> Strategies:
-        """Which combinations of x and y are noised, in units of 1 / `_one`."""
+        """Which combinations of x and y are noised, in units of 1 / `one`."""
         (x, y), (a, b) = self.clamps, self._largest
         ends = tuple((p * b, q * a) for p in (x.lower, x.upper) for q in (y.lower, y.upper))
         return Strategies(
-            l1=_least(ends, unit=self._one, power=1), l2=_least(ends, unit=self._one, power=2)
+            l1=_least(ends, unit=self.one, power=1), l2=_least(ends, unit=self.one, power=2)
         )
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
@@ -286,31 +206,32 @@ class Ratio(OfTwo, Single):
         terms = map(Clamped, values, self.clamps)
         return tuple(SumOf(term, present=tuple(values)) for term in terms)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the two sums."""
-        return self.strategies.noise(share, reach, one=self._one)
+    def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Both sums in units of 1 / `one`."""
+        (first, second), (a, b) = sums, self._largest
+        return [[p * b for p in first], [q * a for q in second]]
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy ratios with their errors."""
-        a, b = self._largest
-        moments = [[p * b for p in exact.sums[0]], [q * a for q in exact.sums[1]]]
-        noisy = self.strategies.release(moments, noise, one=self._one, bits=bits)
-        values, errors = _ratios(noisy)
-        z = noise_quantile(0.05, laplace=noise.laplace)
-        scale, limits = self._scale, self._limits
+    def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        """Ratios on the scale of the noise."""
+        x, y = noisy.moments.T
+        divisor = np.maximum(y, 1.0)
+        values = np.asarray(x / divisor)
+        weights = np.stack([np.ones_like(values), -values], axis=-1)
+        return values, noisy.errors(weights) / divisor
+
+    def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
+        """Fieller's intervals; None for an end that the noise leaves open."""
+        values, errors = self.estimates(noisy)
+        z = noise_quantile(0.05, laplace=laplace)
+        scale, limits = self.scale, self._limits
         low, high = (np.clip(end * scale, *limits) for end in _fieller(noisy, z=z))
         found = widened(values * scale, z * errors * scale, (low, high), limits)
-        ends = ([None if math.isinf(v) else v for v in end.tolist()] for end in found)
-        return Answer(
-            values=(values * scale).tolist(),
-            standard_errors=(errors * scale).tolist(),
-            lower=next(ends),
-            upper=next(ends),
-            limits=limits,
-        )
+        lower, upper = ([None if math.isinf(v) else v for v in end.tolist()] for end in found)
+        answer = answer_of(values * scale, errors * scale, found, limits)
+        return dataclasses.replace(answer, lower=lower, upper=upper)
 
     @property
-    def _scale(self) -> float:
+    def scale(self) -> float:
         """What one unit of the ratio on the scale of the noise is."""
         (x, y), (a, b) = self.clamps, self._largest
         return x.absolute(a) / y.absolute(b)
@@ -318,9 +239,7 @@ class Ratio(OfTwo, Single):
     @property
     def _limits(self) -> tuple[float, float]:
         """Between which a ratio lies, whatever the data."""
-        x, y = self.clamps
-        low, high = x.absolute(x.lower), x.absolute(x.upper)
-        least, most = y.absolute(y.lower), y.absolute(y.upper)
+        (low, high), (least, most) = (clamp.range for clamp in self.clamps)
 
         def over(numerator: float, divisor: float) -> float:
             if numerator == 0:
@@ -329,41 +248,24 @@ class Ratio(OfTwo, Single):
 
         return over(low, least if low < 0 else most), over(high, least if high > 0 else most)
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        strategies, one = self.strategies, self._one
-        still = strategies.still(noise, one=one)
+    def expected(self, assume: Assumption) -> tuple[Floats, float]:
+        """Of all assumed pairs."""
+        x, y = means = self._means(assume)
+        return means, float(x / y) if y > 0 else 0.0
+
+    def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
+        """Of rows with these means."""
+        x, y = self._means(assume)
+        length = float(np.linalg.norm(np.array([1.0, -x / y]) @ still.inverse))
+        return still.deviation * length / (rows * float(y))
+
+    def _means(self, assume: Assumption | None) -> Floats:
+        """Of both, where no values are assumed in the middle of their ranges."""
+        pair = None if assume is None else self.assumed(assume)
         (x, y), (a, b) = self.clamps, self._largest
-        means = np.array([(x.lower + x.upper) / (2 * a), (y.lower + y.upper) / (2 * b)])
-        even = dataclasses.replace(still, moments=np.atleast_2d(means))
-        error = None
-        if assume is not None:
-            pair = assumed_pairs(assume, self.assumes)
-            if pair is not None:
-                for at, (clamp, most) in enumerate(((x, a), (y, b))):
-                    low, high = clamp.absolute(clamp.lower), clamp.absolute(clamp.upper)
-                    inside = np.clip(pair[at], low, high)
-                    means[at] = inside.mean() / clamp.absolute(most)
-            error = self._scale * simulated_error(
-                still,
-                assume.rows * means,
-                lambda noisy: _ratios(noisy)[0],
-                true=float(means[0] / means[1]) if means[1] > 0 else 0.0,
-                laplace=noise.laplace,
-            )
-        return Forecast(
-            noise=f"{noise} on each of two sums of combinations of both",
-            sensitivity=strategies.of(laplace=noise.laplace)
-            .sensitivity(reach, one=self._one)
-            .reason,
-            standard_error=error,
-            assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, self._scale * _first_order(even, rows=n)) for n in TABLE_ROWS),
-            notes=(
-                *self.clamping,
-                *([] if assume else ["the errors by rows are for values in the middle of both"]),
-            ),
-        )
+        if pair is None:
+            return np.array([(x.lower + x.upper) / (2 * a), (y.lower + y.upper) / (2 * b)])
+        return np.array([pair[0].mean() / x.absolute(a), pair[1].mean() / y.absolute(b)])
 
 
 def ratio(
@@ -409,23 +311,6 @@ def _least(ends: tuple[tuple[int, int], ...], *, unit: int, power: int) -> Strat
     matrix = min(_COMBINATIONS, key=log_scale)
     corners = tuple(tuple(p * x + q * y for p, q in matrix) for x, y in ends)
     return Strategy(matrix=matrix, removed=corners, replaced=corners, fine=unit)
-
-
-def _first_order(noisy: Noisy, *, rows: int) -> float:
-    """The standard deviation of the noise of a ratio of so many rows with these means."""
-    x, y = noisy.moments[0]
-    length = float(np.linalg.norm(np.array([1.0, -x / y]) @ noisy.inverse))
-    return noisy.deviation * length / (rows * float(y))
-
-
-def _ratios(noisy: Noisy) -> tuple[Floats, Floats]:
-    """Ratios on the scale of the noise, and the standard deviations of their noise."""
-    x, y = noisy.moments.T
-    divisor = np.maximum(y, 1.0)
-    values = x / divisor
-    weights = np.stack([np.ones_like(values), -values], axis=-1)
-    errors = noisy.deviation * np.linalg.norm(weights @ noisy.inverse, axis=-1) / divisor
-    return np.asarray(values), np.asarray(errors)
 
 
 def _fieller(noisy: Noisy, *, z: float) -> tuple[Floats, Floats]:

@@ -33,26 +33,22 @@ lambda in boxes; where the sign of a deviation is not sure, a correlation may be
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.bits import RandomBits
+from unacorda import checks
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import (
     Answer,
     Assumption,
-    Exact,
-    Forecast,
     OfColumn,
-    Single,
     answer_of,
     given_bounds,
     weight_of,
@@ -63,6 +59,7 @@ from unacorda.query.aggregates.measures import (
     Clamped,
     Measure,
     PresentCount,
+    RowTerm,
     SumOf,
     Times,
     clamping_note,
@@ -72,16 +69,17 @@ from unacorda.query.aggregates.moment_strategies import (
     MAIN,
     PAIRED,
     SQUARED,
-    MomentLengths,
     Noisy,
+    OfMoments,
+    Strategies,
     ends,
+    linear_ends,
     mean_box,
     moment_clamp,
-    simulated_error,
+    unit_of,
 )
-from unacorda.query.aggregates.ratios import TABLE_ROWS, OfTwo, Pair, RatioSide
-from unacorda.query.noise.additive import AdditiveNoise, Share, noise_quantile
-from unacorda.query.schema.units import Reach
+from unacorda.query.aggregates.ratios import OfTwo, RatioSide
+from unacorda.query.noise.additive import noise_quantile
 
 __all__ = [
     "Correlation",
@@ -95,18 +93,21 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Range = tuple[Floats, Floats]
 
-_EVENLY = "the errors by rows are for values spread evenly over the range"
+_EVEN = 201  # values of a column that are assumed where none are given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variance(OfColumn, Single):
+class Variance(OfColumn, OfMoments):
     """The variance of a number column over rows where it is present, or its root.
 
     ddof: what is taken from the number of rows before it divides. root: the standard deviation.
     """
 
     tag: ClassVar[str] = "variance"
+    even: ClassVar[str] = "the errors by rows are for values spread evenly over the range"
+    strategies: ClassVar[Strategies] = SQUARED
 
     ddof: int
     root: bool
@@ -116,87 +117,86 @@ class Variance(OfColumn, Single):
         """The public range in integers."""
         return moment_clamp(self.expression, self.lower, self.upper)
 
+    @property
+    def clamping(self) -> tuple[str, ...]:
+        """That values are clamped."""
+        return (clamping_note(self.lower, self.upper),)
+
+    @property
+    def one(self) -> int:
+        """Values are whole multiples of 1 / width."""
+        return self.clamp.width**2
+
+    @property
+    def numbers(self) -> str:
+        """What the noise is added to."""
+        return f"three sums, to which a row adds up to {2 * unit_of(self.one):.6g}"
+
+    @property
+    def scale(self) -> float:
+        """Half the width of the range, or its square."""
+        return self.clamp.half if self.root else self.clamp.half**2
+
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The number of values, their sum and that of their squares, above the lower bound."""
         (value,) = values
         above = Clamped(value, self.clamp, above=True)
         return (PresentCount((value,)), SumOf(above), SumOf(Times(above, above)))
 
-    @property
-    def _width(self) -> int:
-        return self.clamp.upper - self.clamp.lower
-
-    @property
-    def _half(self) -> float:
-        return self.clamp.absolute(Fraction(self._width, 2))
-
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the three sums."""
-        return SQUARED.noise(share, reach, one=self._width**2)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy variances with their errors."""
-        width = self._width
+    def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Of 1, u and u^2 in units of 1 / width^2."""
+        width = self.clamp.width
         moments: list[list[int]] = [[], [], []]
-        for rows, total, squares in zip(*exact.sums, strict=True):
+        for rows, total, squares in zip(*sums, strict=True):
             # z = 2 (x - lower) - width is u in units of 1 / width.
             moments[0].append(rows * width**2)
             moments[1].append((2 * total - rows * width) * width)
             moments[2].append(4 * squares - 4 * width * total + rows * width**2)
-        noisy = SQUARED.release(moments, noise, one=width**2, bits=bits)
-        values, errors = _estimates(noisy, ddof=self.ddof)
-        box = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=noise.laplace))
-        z = noise_quantile(MAIN, laplace=noise.laplace)
-        low, high = variance_ends(noisy, (1, 2), box=box, z=z, ddof=self.ddof)
-        low, high = widened(values, z * errors, (low, high), (0.0, _most(self.ddof)))
-        if self.root:
-            at_least = np.maximum(values, 0.0)
-            values, low, high = np.sqrt(at_least), np.sqrt(low), np.sqrt(high)
-            errors = np.sqrt(at_least + errors) - values
-        scale = self._half if self.root else self._half**2
-        most = _most(self.ddof)
-        limits = 0.0, scale * (math.sqrt(most) if self.root else most)
-        return answer_of(values * scale, errors * scale, (low * scale, high * scale), limits)
+        return moments
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        one = self._width**2
-        still, largest = SQUARED.still(noise, one=one), 2 * SQUARED.scale(one)
-        unit = self._half if self.root else self._half**2
-        error, even = None, _first_order(still, mean=0.0, variance=1 / 3)
-        if self.root:
-            even /= 2 * math.sqrt(1 / 3)
-        if assume is not None:
-            error = unit * self._simulated(still, assume, laplace=noise.laplace)
-        return Forecast(
-            noise=f"{noise} on each of three sums, to which a row adds up to {largest:.6g}",
-            sensitivity=SQUARED.of(laplace=noise.laplace).sensitivity(reach, one=one).reason,
-            standard_error=error,
-            assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, unit * min(even / n, 1.0)) for n in TABLE_ROWS),
-            notes=(clamping_note(self.lower, self.upper), *([] if assume else [_EVENLY])),
-        )
+    def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        """Variances, or their roots."""
+        values, errors = self._variances(noisy)
+        if not self.root:
+            return values, errors
+        at_least = np.maximum(values, 0.0)
+        return np.sqrt(at_least), np.sqrt(at_least + errors) - np.sqrt(at_least)
 
-    def _simulated(self, still: Noisy, assume: Assumption, *, laplace: bool) -> float:
-        """The error of values on [-1, 1]; where none are assumed, they are spread evenly."""
-        values, low = assume.of(self.column), self.clamp.absolute(self.clamp.lower)
-        u = np.linspace(-1.0, 1.0, 1_001)
-        if values is not None:
-            u = np.clip((values - low) / self._half - 1, -1.0, 1.0)
-        rows = assume.rows
+    def _variances(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        n, s, q = noisy.moments.T
+        mean = np.clip(s / np.maximum(n, 1.0), -1, 1)
+        rows = np.maximum(n - self.ddof, 1.0)
+        values = np.asarray((q - 2 * mean * s + mean**2 * n) / rows)
+        weights = _weights(mean, np.clip(values, 0, 1.0 + self.ddof))
+        return values, noisy.errors(weights) / rows
+
+    def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
+        """The mean in its box, and then the variance."""
+        values, errors = self._variances(noisy)
+        box = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=laplace))
+        z, most = noise_quantile(MAIN, laplace=laplace), 1.0 + self.ddof
+        found = variance_ends(noisy, (1, 2), box=box, z=z, ddof=self.ddof)
+        low, high = widened(values, z * errors, found, (0.0, most))
+        if self.root:
+            low, high, most = np.sqrt(low), np.sqrt(high), math.sqrt(most)
+        values, errors = self.estimates(noisy)
+        scale = self.scale
+        ends = low * scale, high * scale
+        return answer_of(values * scale, errors * scale, ends, (0.0, scale * most))
+
+    def expected(self, assume: Assumption) -> tuple[Floats, float]:
+        """Where no values are assumed, they are spread evenly."""
+        values, rows = assume.of(self.column), assume.rows
+        u = np.linspace(-1.0, 1.0, 1_001) if values is None else self.clamp.centered(values)
         true = u.var() * rows / (rows - self.ddof) if rows > self.ddof else 0.0
+        return np.array([1.0, u.mean(), (u**2).mean()]), math.sqrt(true) if self.root else true
 
-        def found(noisy: Noisy) -> Floats:
-            values, _ = _estimates(noisy, ddof=self.ddof)
-            return np.sqrt(np.maximum(values, 0.0)) if self.root else values
-
-        return simulated_error(
-            still,
-            rows * np.array([1.0, u.mean(), (u**2).mean()]),
-            found,
-            true=math.sqrt(true) if self.root else true,
-            laplace=laplace,
-        )
+    def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
+        """Of values spread evenly, whose variance is 1/3."""
+        del assume
+        weights = _weights(np.array(0.0), np.array(1 / 3))
+        error = still.deviation * float(np.linalg.norm(weights @ still.inverse))
+        return min((error / (2 * math.sqrt(1 / 3)) if self.root else error) / rows, 1.0)
 
 
 def variance(
@@ -216,7 +216,11 @@ def variance(
     >>> variance("age", 0, 120).ddof
     1
     """
-    return _variance(column, lower, upper, ddof=ddof, weight=weight, root=False)
+    low, high = given_bounds(lower, upper)
+    part = weight_of(weight)
+    return Variance(
+        column=column, lower=low, upper=high, ddof=_given(ddof), root=False, weight=part
+    )
 
 
 def stdev(
@@ -235,55 +239,19 @@ def stdev(
     >>> stdev("age", 0, 120, ddof=0).root
     True
     """
-    return _variance(column, lower, upper, ddof=ddof, weight=weight, root=True)
+    squared = variance(column, lower, upper, ddof=ddof, weight=weight)
+    return dataclasses.replace(squared, root=True)
 
 
-def _variance(
-    column: str,
-    lower: Number | None,
-    upper: Number | None,
-    *,
-    ddof: int,
-    weight: Number,
-    root: bool,
-) -> Variance:
-    _check_ddof(ddof)
-    low, high = given_bounds(lower, upper)
-    return Variance(
-        column=column, lower=low, upper=high, ddof=int(ddof), root=root, weight=weight_of(weight)
-    )
-
-
-def _check_ddof(ddof: object) -> None:
-    if isinstance(ddof, bool) or ddof not in (0, 1):
-        raise InvalidParameter("ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
-
-
-def _most(ddof: int) -> float:
-    """The largest variance of values in [-1, 1]: of two rows at both ends."""
-    return 1.0 + ddof
+def _given(ddof: object) -> int:
+    fits = not isinstance(ddof, bool) and ddof in (0, 1)
+    checks.demand(fits, "ddof", ddof, expected="1 (divide by n - 1) or 0 (divide by n)")
+    return int(ddof == 1)
 
 
 def _weights(mean: Floats, variance: Floats) -> Floats:
     """Of the moments 1, u, u^2 in the sum of (u - mean)^2 - variance."""
     return np.stack([mean**2 - variance, -2 * mean, np.ones_like(mean)], axis=-1)
-
-
-def _first_order(noisy: Noisy, *, mean: float, variance: float) -> float:
-    """The standard deviation of the noise in a variance, times the number of rows."""
-    weights = _weights(np.array(mean), np.array(variance))
-    return noisy.deviation * float(np.linalg.norm(weights @ noisy.inverse))
-
-
-def _estimates(noisy: Noisy, *, ddof: int) -> tuple[Floats, Floats]:
-    """Variances of values on [-1, 1], and the standard deviations of their noise."""
-    n, s, q = noisy.moments.T
-    mean = np.clip(s / np.maximum(n, 1.0), -1, 1)
-    rows = np.maximum(n - ddof, 1.0)
-    values = (q - 2 * mean * s + mean**2 * n) / rows
-    weights = _weights(mean, np.clip(values, 0, _most(ddof)))
-    errors = noisy.deviation * np.linalg.norm(weights @ noisy.inverse, axis=-1) / rows
-    return np.asarray(values), np.asarray(errors)
 
 
 def variance_ends(
@@ -300,7 +268,6 @@ def variance_ends(
     turn = np.divide(s, n, out=np.zeros_like(s), where=n != 0)
     inside = (low < turn) & (turn < high)
     at_turn = np.where(inside, q - s * turn, at_ends[0])
-    least, most = np.min([*at_ends, at_turn], axis=0), np.max([*at_ends, at_turn], axis=0)
     squares = np.where((low < 0) & (high > 0), 0, np.minimum(low**2, high**2))
     corners = [(m, p) for m in (low, high) for p in (squares, np.maximum(low**2, high**2))]
 
@@ -309,38 +276,72 @@ def variance_ends(
         weights.append(np.zeros_like(noisy.moments))
         weights[-1][:, 0], weights[-1][:, at[0]] = square, -2 * mean
         weights[-1][:, at[1]] = 1.0
-    lengths = MomentLengths.of(weights, noisy)
-
-    def width(v: Floats) -> Floats:
-        return z * noisy.deviation * lengths.largest(v)
-
-    rows = np.maximum(n - ddof, 1.0)
-    return ends(
-        lambda v: most - (n - ddof) * v + width(v),
-        lambda v: (n - ddof) * v - least + width(v),
-        np.asarray((q - s * turn) / rows),
-        low=0.0,
-        high=_most(ddof),
+    return linear_ends(
+        noisy,
+        weights,
+        [*at_ends, at_turn],
+        np.asarray((q - s * turn) / np.maximum(n - ddof, 1.0)),
+        rows=n - ddof,
+        z=z,
+        limits=(0.0, 1.0 + ddof),
     )
 
 
-Range = tuple[Floats, Floats]
-
-_EVENLY_OF_TWO = "the errors by rows are for values spread evenly over both ranges"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Paired(OfTwo, Single):
-    """What follows from products of both columns."""
+class _Paired(OfTwo, OfMoments):
+    """What follows from products of both columns. squares: and from their squares."""
+
+    even: ClassVar[str] = "the errors by rows are for values spread evenly over both ranges"
+    squares: ClassVar[bool]
 
     @property
-    def pair(self) -> Pair:
-        """Both columns in integers."""
-        return Pair.of(self.sides, self.expressions)
+    def one(self) -> int:
+        """Values are whole multiples of 1 / width."""
+        x, y = self.clamps
+        return (x.width * y.width) ** (2 if self.squares else 1)
 
-    def notes(self, assume: Assumption | None) -> tuple[str, ...]:
-        """What a reader of its forecast should know."""
-        return (*self.clamping, *([] if assume else [_EVENLY_OF_TWO]))
+    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
+        """Counts and sums over the rows in which both are present."""
+        both = tuple(values)
+        first, second = (
+            Clamped(value, clamp, above=True)
+            for value, clamp in zip(values, self.clamps, strict=True)
+        )
+        terms: list[RowTerm] = [first, second, Times(first, second)]
+        terms += [Times(first, first), Times(second, second)] if self.squares else []
+        return (PresentCount(both), *(SumOf(term, present=both) for term in terms))
+
+    def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Of 1, u, v and u v in units of 1 / (a b), a and b the widths.
+
+        With sums of squares, of 1, u, v, u^2, v^2 and u v in units of 1 / (a b)^2.
+        """
+        a, b = (clamp.width for clamp in self.clamps)
+        found: list[list[int]] = []
+        for rows, first, second, product, *squares in zip(*sums, strict=True):
+            u, v = 2 * first - rows * a, 2 * second - rows * b
+            uv = 4 * product - 2 * b * first - 2 * a * second + rows * a * b
+            cell = [rows * a * b, u * b, v * a]
+            if squares:
+                uu = 4 * squares[0] - 4 * a * first + rows * a * a
+                vv = 4 * squares[1] - 4 * b * second + rows * b * b
+                cell = [value * a * b for value in cell]
+                found.append([*cell, uu * b * b, vv * a * a, uv * a * b])
+            else:
+                found.append([*cell, uv])
+        return [list(column) for column in zip(*found, strict=True)]
+
+    def values(self, assume: Assumption) -> tuple[Floats, Floats]:
+        """Values on [-1, 1] that are assumed, in pairs; without any, spread evenly over both."""
+        given = self.assumed(assume)
+        if given is None:
+            even = np.linspace(-1.0, 1.0, _EVEN)
+            first, second = np.meshgrid(even, even)
+            return first.ravel(), second.ravel()
+        first, second = (
+            clamp.centered(values) for clamp, values in zip(self.clamps, given, strict=True)
+        )
+        return first, second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,64 +352,61 @@ class Covariance(_Paired):
     """
 
     tag: ClassVar[str] = "covariance"
+    strategies: ClassVar[Strategies] = PAIRED
+    squares: ClassVar[bool] = False
+    numbers: ClassVar[str] = "four sums of products of x and y"
 
     ddof: int
 
     @property
-    def _one(self) -> int:
-        first, second = self.pair.widths
-        return first * second
+    def scale(self) -> float:
+        """Half of either width, multiplied."""
+        x, y = self.clamps
+        return x.half * y.half
 
-    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """Counts and sums over the rows in which both are present."""
-        return self.pair.measures(values, squares=False)
+    def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        """Covariances."""
+        n, u, v, uv = noisy.moments.T
+        a, b = (np.clip(s / np.maximum(n, 1.0), -1, 1) for s in (u, v))
+        rows = np.maximum(n - self.ddof, 1.0)
+        values = np.asarray((uv - a * v - b * u + a * b * n) / rows)
+        most = 1.0 + self.ddof
+        weights = _covariance_weights(a, b, np.clip(values, -most, most))
+        return values, noisy.errors(weights) / rows
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the four sums."""
-        return PAIRED.noise(share, reach, one=self._one)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy covariances with their errors."""
-        noisy = PAIRED.release(self.pair.moments(exact.sums), noise, one=self._one, bits=bits)
-        values, errors = _covariances(noisy, ddof=self.ddof)
-        low, high = _covariance_ends(noisy, values, ddof=self.ddof, laplace=noise.laplace)
-        limit = 1.0 + self.ddof
-        half = errors * noise_quantile(0.05, laplace=noise.laplace)
-        low, high = widened(values, half, (low, high), (-limit, limit))
-        first, second = self.pair.halves
-        most = first * second * limit
-        values, errors, low, high = (one * first * second for one in (values, errors, low, high))
-        return answer_of(values, errors, (low, high), (-most, most))
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        still = PAIRED.still(noise, one=self._one)
-        first, second = self.pair.halves
-        error = None
-        if assume is not None:
-            rows = assume.rows
-            u, v = self.pair.assumed(assume)
-            kappa = np.mean(u * v) - u.mean() * v.mean()
-            error = (
-                first
-                * second
-                * simulated_error(
-                    still,
-                    rows * np.array([1.0, u.mean(), v.mean(), np.mean(u * v)]),
-                    lambda noisy: _covariances(noisy, ddof=self.ddof)[0],
-                    true=float(kappa * rows / (rows - self.ddof)) if rows > self.ddof else 0.0,
-                    laplace=noise.laplace,
-                )
-            )
-        even = still.deviation * float(np.linalg.norm(still.inverse[-1]))
-        return Forecast(
-            noise=f"{noise} on each of four sums of products of x and y",
-            sensitivity=PAIRED.of(laplace=noise.laplace).sensitivity(reach, one=self._one).reason,
-            standard_error=error,
-            assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, first * second * min(even / n, 1.0)) for n in TABLE_ROWS),
-            notes=self.notes(assume),
+    def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
+        """Both means in their boxes, and then the covariance."""
+        n, u, v, uv = noisy.moments.T
+        z_box = noise_quantile((0.05 - MAIN) / 2, laplace=laplace)
+        corners = list(itertools.product(*(mean_box(noisy, at, z=z_box) for at in (1, 2))))
+        values, errors = self.estimates(noisy)
+        most = 1.0 + self.ddof
+        found = linear_ends(
+            noisy,
+            [_covariance_weights(a, b, np.zeros_like(n)) for a, b in corners],
+            [uv - a * v - b * u + a * b * n for a, b in corners],
+            values,
+            rows=n - self.ddof,
+            z=noise_quantile(MAIN, laplace=laplace),
+            limits=(-most, most),
         )
+        half = errors * noise_quantile(0.05, laplace=laplace)
+        ends = widened(values, half, found, (-most, most))
+        x, y = self.clamps
+        values, errors, low, high = (one * x.half * y.half for one in (values, errors, *ends))
+        return answer_of(values, errors, (low, high), (-self.scale * most, self.scale * most))
+
+    def expected(self, assume: Assumption) -> tuple[Floats, float]:
+        """Of all assumed pairs."""
+        (u, v), rows = self.values(assume), assume.rows
+        kappa = np.mean(u * v) - u.mean() * v.mean()
+        true = float(kappa * rows / (rows - self.ddof)) if rows > self.ddof else 0.0
+        return np.array([1.0, u.mean(), v.mean(), np.mean(u * v)]), true
+
+    def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
+        """Of values spread evenly: that of the sum of products."""
+        del assume
+        return min(still.deviation * float(np.linalg.norm(still.inverse[-1])) / rows, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,54 +414,43 @@ class Correlation(_Paired):
     """Pearson's correlation of two number columns, values clamped."""
 
     tag: ClassVar[str] = "correlation"
+    strategies: ClassVar[Strategies] = CROSSED
+    squares: ClassVar[bool] = True
+    numbers: ClassVar[str] = "six sums of products and squares of x and y"
+    scale: ClassVar[float] = 1.0
 
-    @property
-    def _one(self) -> int:
-        first, second = self.pair.widths
-        return (first * second) ** 2
+    def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
+        """Correlations; their errors are at most 1."""
+        n, u, v, uu, vv, uv = noisy.moments.T
+        a, b = (np.clip(s / np.maximum(n, 1.0), -1, 1) for s in (u, v))
+        first, second = uu - 2 * a * u + a**2 * n, vv - 2 * b * v + b**2 * n
+        known = (first > 0) & (second > 0)
+        first, second = np.where(known, first, 1.0), np.where(known, second, 1.0)
+        product, ratio = np.sqrt(first) * np.sqrt(second), np.sqrt(second / first)
+        values = np.where(known, np.clip((uv - a * v - b * u + a * b * n) / product, -1, 1), 0.0)
+        fixed, sloped = _correlation_weights((a, a), (b, b), (ratio, ratio), (1 / ratio, 1 / ratio))
+        errors = noisy.errors(fixed[0] + values[:, None] * sloped[0]) / product
+        return np.asarray(values), np.where(known, np.minimum(errors, 1.0), 1.0)
 
-    def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """Counts and sums over the rows in which both are present."""
-        return self.pair.measures(values, squares=True)
+    def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
+        """Both means and variances in their boxes, and then the correlation."""
+        values, errors = self.estimates(noisy)
+        found = _correlation_ends(noisy, values, laplace=laplace)
+        half = errors * noise_quantile(0.05, laplace=laplace)
+        return answer_of(values, errors, widened(values, half, found, (-1.0, 1.0)), (-1.0, 1.0))
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share, for the six sums."""
-        return CROSSED.noise(share, reach, one=self._one)
+    def expected(self, assume: Assumption) -> tuple[Floats, float]:
+        """Of all assumed pairs; 0 where a column does not vary."""
+        u, v = self.values(assume)
+        spread = float(u.std() * v.std())
+        kappa = float(np.mean(u * v) - u.mean() * v.mean())
+        moments = np.array([np.mean(f) for f in (u**0, u, v, u * u, v * v, u * v)])
+        return moments, kappa / spread if spread > 0 else 0.0
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy correlations with their errors."""
-        noisy = CROSSED.release(self.pair.moments(exact.sums), noise, one=self._one, bits=bits)
-        values, errors = _correlations(noisy)
-        low, high = _correlation_ends(noisy, values, laplace=noise.laplace)
-        half = errors * noise_quantile(0.05, laplace=noise.laplace)
-        found = widened(values, half, (low, high), (-1.0, 1.0))
-        return answer_of(values, errors, found, (-1.0, 1.0))
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        still = CROSSED.still(noise, one=self._one)
-        error = None
-        if assume is not None:
-            u, v = self.pair.assumed(assume)
-            spread = float(u.std() * v.std())
-            kappa = float(np.mean(u * v) - u.mean() * v.mean())
-            error = simulated_error(
-                still,
-                assume.rows * np.array([np.mean(f) for f in (u**0, u, v, u * u, v * v, u * v)]),
-                lambda noisy: _correlations(noisy)[0],
-                true=kappa / spread if spread > 0 else 0.0,
-                laplace=noise.laplace,
-            )
-        # Values spread evenly have variance 1/3.
-        even = 3 * still.deviation * float(np.linalg.norm(still.inverse[-1]))
-        return Forecast(
-            noise=f"{noise} on each of six sums of products and squares of x and y",
-            sensitivity=CROSSED.of(laplace=noise.laplace).sensitivity(reach, one=self._one).reason,
-            standard_error=error,
-            assumed_rows=None if assume is None else assume.rows,
-            table=tuple((n, min(even / n, 1.0)) for n in TABLE_ROWS),
-            notes=self.notes(assume),
-        )
+    def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
+        """Of values spread evenly, whose variance is 1/3: that of the sum of products."""
+        del assume
+        return min(3 * still.deviation * float(np.linalg.norm(still.inverse[-1])) / rows, 1.0)
 
 
 def covariance(
@@ -484,9 +471,9 @@ def covariance(
     >>> covariance("age", "income", (0, 120), (0, 200_000)).ddof
     1
     """
-    _check_ddof(ddof)
+    divisor = _given(ddof)
     sides = (RatioSide.of("x_bounds", x, x_bounds), RatioSide.of("y_bounds", y, y_bounds))
-    return Covariance(sides=sides, ddof=int(ddof), weight=weight_of(weight))
+    return Covariance(sides=sides, ddof=divisor, weight=weight_of(weight))
 
 
 def correlation(
@@ -509,63 +496,9 @@ def correlation(
     return Correlation(sides=sides, weight=weight_of(weight))
 
 
-def _covariances(noisy: Noisy, *, ddof: int) -> tuple[Floats, Floats]:
-    """Covariances of values on [-1, 1], and the standard deviations of their noise."""
-    n, u, v, uv = noisy.moments.T
-    a, b = (np.clip(s / np.maximum(n, 1.0), -1, 1) for s in (u, v))
-    rows, most = np.maximum(n - ddof, 1.0), 1.0 + ddof
-    values = (uv - a * v - b * u + a * b * n) / rows
-    weights = _covariance_weights(a, b, np.clip(values, -most, most))
-    errors = noisy.deviation * np.linalg.norm(weights @ noisy.inverse, axis=-1) / rows
-    return np.asarray(values), np.asarray(errors)
-
-
 def _covariance_weights(a: Floats, b: Floats, kappa: Floats) -> Floats:
     """Of the moments 1, u, v, u v in the sum of (u - a) (v - b) - kappa."""
     return np.stack([a * b - kappa, -b, -a, np.ones_like(a)], axis=-1)
-
-
-def _covariance_ends(
-    noisy: Noisy, guess: Floats, *, ddof: int, laplace: bool
-) -> tuple[Floats, Floats]:
-    """95% intervals of the covariances of values on [-1, 1]."""
-    n, u, v, uv = noisy.moments.T
-    z_box = noise_quantile((0.05 - MAIN) / 2, laplace=laplace)
-    boxes = [mean_box(noisy, at, z=z_box) for at in (1, 2)]
-    corners = list(itertools.product(*boxes))
-    products = [uv - a * v - b * u + a * b * n for a, b in corners]
-    least, most = np.min(products, axis=0), np.max(products, axis=0)
-    z = noise_quantile(MAIN, laplace=laplace) * noisy.deviation
-
-    nothing = np.zeros_like(n)
-    lengths = MomentLengths.of([_covariance_weights(a, b, nothing) for a, b in corners], noisy)
-
-    def width(kappa: Floats) -> Floats:
-        return z * lengths.largest(kappa)
-
-    return ends(
-        lambda kappa: most - (n - ddof) * kappa + width(kappa),
-        lambda kappa: (n - ddof) * kappa - least + width(kappa),
-        guess,
-        low=-(1.0 + ddof),
-        high=1.0 + ddof,
-    )
-
-
-def _correlations(noisy: Noisy) -> tuple[Floats, Floats]:
-    """Correlations, and the standard deviations of their noise, at most 1."""
-    n, u, v, uu, vv, uv = noisy.moments.T
-    a, b = (np.clip(s / np.maximum(n, 1.0), -1, 1) for s in (u, v))
-    first, second = uu - 2 * a * u + a**2 * n, vv - 2 * b * v + b**2 * n
-    known = (first > 0) & (second > 0)
-    first, second = np.where(known, first, 1.0), np.where(known, second, 1.0)
-    product, ratio = np.sqrt(first) * np.sqrt(second), np.sqrt(second / first)
-    values = np.where(known, np.clip((uv - a * v - b * u + a * b * n) / product, -1, 1), 0.0)
-    fixed, sloped = _correlation_weights((a, a), (b, b), (ratio, ratio), (1 / ratio, 1 / ratio))
-    weights = fixed[0] + values[:, None] * sloped[0]
-    noise = noisy.deviation * np.linalg.norm(weights @ noisy.inverse, axis=-1)
-    errors = np.where(known, np.minimum(noise / product, 1.0), 1.0)
-    return np.asarray(values), np.asarray(errors)
 
 
 def _correlation_ends(noisy: Noisy, guess: Floats, *, laplace: bool) -> tuple[Floats, Floats]:
@@ -608,8 +541,7 @@ def _correlation_ends(noisy: Noisy, guess: Floats, *, laplace: bool) -> tuple[Fl
         lambda rho: most - pulled(rho)[0] + width(rho),
         lambda rho: pulled(rho)[1] - least + width(rho),
         guess,
-        low=-1.0,
-        high=1.0,
+        limits=(-1.0, 1.0),
     )
     return np.where(known, low, -1.0), np.where(known, high, 1.0)
 
