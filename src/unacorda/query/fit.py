@@ -212,52 +212,45 @@ class Purse:
 class NoisyTable:
     """What a model asks. Nothing of it but noisy numbers and public facts."""
 
-    rows: FitRows
-    relation: FitRelation
     asked: _Rehearsal | _Scans
+    relation: FitRelation
     purse: Purse
-
-    @classmethod
-    def of(cls, asked: _Rehearsal | _Scans, *, whole: GDP) -> NoisyTable:
-        """All of the rows, for the whole of a budget."""
-        rows = asked.rows
-        return cls(rows=rows, relation=rows.relation(), asked=asked, purse=Purse(whole))
 
     @property
     def features(self) -> tuple[str, ...]:
         """The features, as the caller named them."""
-        return self.rows.features
+        return self.asked.rows.features
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
         """Public ranges of the features, infinite where nothing is known."""
-        return [(one.lower, one.upper) for one in self.rows.found[:-1]]
+        return [(one.lower, one.upper) for one in self.asked.rows.found[:-1]]
 
     @property
     def target_bounds(self) -> tuple[float, float]:
         """That of the target."""
-        return self.rows.found[-1].lower, self.rows.found[-1].upper
+        return self.asked.rows.found[-1].lower, self.asked.rows.found[-1].upper
 
     @property
     def weighted(self) -> bool:
         """Whether rows have weights of their own, within [0, 1]."""
-        return self.rows.weight is not None
+        return self.asked.rows.weight is not None
 
     @property
     def repeated(self) -> int:
         """How many rows one unit has at most."""
-        return self.rows.query.reach.rows
+        return self.asked.rows.query.reach.rows
 
     @property
     def replaced(self) -> bool:
         """Whether neighbors differ by a unit that is replaced; else it is added or removed."""
-        return self.rows.query.reach.replaced
+        return self.asked.rows.query.reach.replaced
 
     @property
     def protects(self) -> str:
         """Whom the noise hides, in words."""
-        change = "replaced" if self.rows.query.reach.replaced else "added or removed"
-        return f"{self.rows.query.limited} {change}"
+        change = "replaced" if self.asked.rows.query.reach.replaced else "added or removed"
+        return f"{self.asked.rows.query.limited} {change}"
 
     def count(self, budget: GDP) -> tuple[float, float]:
         """How many rows have all numbers, features and target, and the deviation of the noise."""
@@ -318,8 +311,9 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
     salt = salt_from(context.bits)
     request_price(request, context.budget)  # refuses a budget of another unit
     admitted = context.admission.admit(rows.query, salt=salt)
-    rehearsal = _Rehearsal(rows=rows, asked=admitted)
-    copy.copy(model).fit_table(NoisyTable.of(rehearsal, whole=_FREE))
+    rehearsal, relation = _Rehearsal(rows=rows, asked=admitted), rows.relation()
+    free = NoisyTable(asked=rehearsal, relation=relation, purse=Purse(_FREE))
+    copy.copy(model).fit_table(free)
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = context.reserve(
@@ -335,7 +329,7 @@ def fitted(context: ExecutionContext, model: M, rows: FitRows) -> M:
         scans = _Scans(
             rows=rows, engine=admitted.engine, held=held, bits=context.bits, commit=commit
         )
-        model.fit_table(NoisyTable.of(scans, whole=whole))
+        model.fit_table(NoisyTable(asked=scans, relation=relation, purse=Purse(whole)))
     return model
 
 

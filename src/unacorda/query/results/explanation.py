@@ -323,9 +323,8 @@ def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
         if error is not None and bounds is not None and aggregate.in_units:
             part = error / (bounds[1] - bounds[0])
             size = f"{100 * part:.3g}% of it" if part < 10 else f"{part:,.0f} times as wide"
-            found[name] = (
-                f"noise beside the range of one value, {bounds[0]:g} to {bounds[1]:g}: {size}"
-            )
+            ends = f"{bounds[0]:g} to {bounds[1]:g}"
+            found[name] = f"noise beside the range of one value, {ends}: {size}"
     return found
 
 
@@ -336,9 +335,8 @@ def _errors(forecast: Forecast, about: str) -> list[str]:
         when = f", assuming {forecast.assumed_rows:,} rows" if forecast.assumed_rows else ""
         text = f"expected error{when}: {forecast.standard_error:.4g} (standard deviation)"
         if forecast.half_width is not None:
-            text += (
-                f"; 95% of answers are within {forecast.half_width:.4g} of the exact answer{about}"
-            )
+            within = f"within {forecast.half_width:.4g} of the exact answer{about}"
+            text += f"; 95% of answers are {within}"
         lines.append(text)
     if forecast.rank_error is not None:
         lines.append(
