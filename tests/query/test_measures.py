@@ -192,7 +192,7 @@ def test_what_is_no_measure_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) ->
         query = query_of(session, unacorda.count())
         for wrong in ("sum(x)", EverySum()):
             monkeypatch.setattr(Count, "measures", lambda self, values, wrong=wrong: (wrong,))
-            with pytest.raises(TypeError, match="is none of RowCount"):
+            with pytest.raises(TypeError, match="is none of PresentCount"):
                 session.evaluate(query, budget=unacorda.PureDP(1))
             assert session.spent == unacorda.PureDP(0)
     with pytest.raises(TypeError, match="is none of Clamped"):

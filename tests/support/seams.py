@@ -37,7 +37,6 @@ from unacorda.query.aggregates import quantiles
 from unacorda.query.aggregates import quantiles as cutting
 from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
-from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme
 from unacorda.query.aggregates.grid import (
     GridCounts,
@@ -179,7 +178,7 @@ from unacorda.query.noise.sensitivity import (
     of_vectors,
 )
 from unacorda.query.plan import joins as splitting
-from unacorda.query.plan.codec import encode
+from unacorda.query.plan.codec import EVERY, encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, Relation, SourceTable

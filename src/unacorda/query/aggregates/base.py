@@ -202,21 +202,18 @@ class Assumption:
 
     def __post_init__(self) -> None:
         checks.positive_integer(rows=self.rows)
-        if self.rows_kept is not None and not 0 <= checks.finite(rows_kept=self.rows_kept) <= 1:
-            raise InvalidParameter("rows_kept", self.rows_kept, expected="a share from 0 to 1")
-        if self.rows_per_person is not None:
-            found = np.asarray(self.rows_per_person)
-            whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
-            if not whole or found.min() < 1 or found.max() > _MOST_ROWS:
-                raise InvalidParameter(
-                    "rows_per_person", "...", expected="whole numbers of rows, 1 or above"
-                )
+        kept = 0.0 if self.rows_kept is None else checks.finite(rows_kept=self.rows_kept)
+        checks.demand(0 <= kept <= 1, "rows_kept", self.rows_kept, expected="a share from 0 to 1")
+        found = np.asarray([1] if self.rows_per_person is None else self.rows_per_person)
+        whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
+        fits = whole and found.min() >= 1 and found.max() <= _MOST_ROWS
+        expected = "whole numbers of rows, 1 or above"
+        checks.demand(fits, "rows_per_person", "...", expected=expected)
         for name, values in self.values.items():
-            array = np.asarray(values, dtype=np.float64) if len(values) else np.array([np.nan])
-            if array.ndim != 1 or not np.isfinite(array).all():
-                raise InvalidParameter(
-                    f"values[{name!r}]", "...", expected="a list of finite numbers, not empty"
-                )
+            array = np.asarray(values, dtype=np.float64)
+            fits = array.ndim == 1 and len(array) and np.isfinite(array).all()
+            expected = "a list of finite numbers, not empty"
+            checks.demand(fits, f"values[{name!r}]", "...", expected=expected)
 
     def of(self, column: str) -> NDArray[np.float64] | None:
         """The assumed values of a column, or None."""
@@ -402,8 +399,7 @@ class OfColumn(Aggregate):
 def weight_of(weight: Number, *, argument: str = "weight") -> Fraction:
     """A weight as an exact number above zero."""
     value = checks.exact(argument, weight)
-    if value <= 0:
-        raise InvalidParameter(argument, weight, expected="a number above 0")
+    checks.demand(value > 0, argument, weight, expected="a number above 0")
     return value
 
 

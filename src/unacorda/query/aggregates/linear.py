@@ -46,7 +46,6 @@ from unacorda.query.aggregates.measures import (
     Measure,
     PeopleCount,
     PresentCount,
-    RowCount,
     Shortened,
     SumOf,
     TrueCount,
@@ -128,13 +127,8 @@ class Linear(Aggregate):
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy numbers with their errors."""
         found = released(self.integers_of(exact), noise, bits, limits=self.limits)
-        if len(self.parts) == 1:
-            return {self.parts[0]: found}
-        step = len(self.parts)
-        return {
-            part: found.picked(range(place, len(found.values), step))
-            for place, part in enumerate(self.parts)
-        }
+        lines, step = range(len(found.values)), len(self.parts)
+        return {part: found.picked(lines[place::step]) for place, part in enumerate(self.parts)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error about what the bounded and clamped rows add up to, known beforehand."""
@@ -184,7 +178,7 @@ class Count(Linear):
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The number of rows."""
-        return (PresentCount(tuple(values)) if values else RowCount(),)
+        return (PresentCount(tuple(values)),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
         """How far one unit moves the counts."""

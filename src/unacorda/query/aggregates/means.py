@@ -95,17 +95,27 @@ class SplitMean(Linear):
 
     @property
     @abstractmethod
-    def range(self) -> tuple[float, float]:
-        """Between which the values lie."""
+    def clamp(self) -> Clamp:
+        """The range in integers."""
 
-    @abstractmethod
-    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Both sums of each cell, in units of 2^unit_log2, from the measures."""
+    @property
+    def most(self) -> int:
+        """What one row counts at most, in its unit."""
+        return 1
+
+    @property
+    def lowest(self) -> int:
+        """From where the values are summed."""
+        return self.clamp.lower
 
     @property
     def limits(self) -> tuple[float, float]:
         """The range."""
-        return self.range
+        return self.clamp.range
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the pair of sums."""
+        return of_splits(reach, width=self.clamp.width * self.most)
 
     @property
     def per_row(self) -> float:
@@ -117,14 +127,18 @@ class SplitMean(Linear):
         return assume.of(*self.assumes), assume.rows
 
     def integers_of(self, exact: Exact) -> Sequence[int]:
-        """Both sums, cell by cell."""
-        return [value for pair in zip(*self.pair(exact.sums), strict=True) for value in pair]
+        """Both sums, cell by cell, from those of the values and of the counts."""
+        found: list[int] = []
+        for total, count in zip(*exact.sums, strict=True):
+            above = total - count * self.lowest
+            found += [above, count * self.clamp.width - above]
+        return found
 
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy means with their errors."""
         noisy = noise.doubles(self.integers_of(exact), bits=bits)
         a, b = noisy[0::2], noisy[1::2]
-        low, high = self.range
+        low, high = self.limits
         half, centre = (high - low) / 2, low + (high - low) / 2
         rows_seen = np.maximum((a + b) / (high - low), 1.0)
         values = centre + (a - b) / 2 / rows_seen
@@ -135,12 +149,12 @@ class SplitMean(Linear):
         )
         reach = errors * noise_quantile(0.05, laplace=noise.laplace)
         found = centre + u_low * half, centre + u_high * half
-        ends = widened(values, reach, found, self.range)
-        return {"": answer_of(values, errors, ends, self.range)}
+        ends = widened(values, reach, found, self.limits)
+        return {"": answer_of(values, errors, ends, self.limits)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error: a table over the number of rows, or a number where the rows are assumed."""
-        low, high = self.range
+        low, high = self.limits
         width, deviation = high - low, noise.standard_deviation
         error, values = None, None
         if assume is not None:
@@ -170,11 +184,6 @@ class Mean(OfClamped, SplitMean):
     tag: ClassVar[str] = "mean"
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The clamp, absolute."""
-        return self.clamp.range
-
-    @property
     def each(self) -> str:
         """What the noise is added to."""
         return " on each of two sums, of x - lower and of upper - x"
@@ -183,16 +192,6 @@ class Mean(OfClamped, SplitMean):
         """The sum of clamped values, and their number."""
         (value,) = values
         return (SumOf(Clamped(value, self.clamp)), PresentCount((value,)))
-
-    def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the pair of sums."""
-        return of_splits(reach, width=self.clamp.width)
-
-    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Of x - lower and of upper - x."""
-        clamp, (totals, counts) = self.clamp, sums
-        above = [t - n * clamp.lower for t, n in zip(totals, counts, strict=True)]
-        return above, [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
 
 
 def mean(
@@ -337,9 +336,9 @@ class Proportion(SplitMean):
         return (self.condition,)
 
     @property
-    def range(self) -> tuple[float, float]:
+    def clamp(self) -> Clamp:
         """Zero and one."""
-        return 0.0, 1.0
+        return Clamp(lower=0, upper=1, unit_log2=0)
 
     @property
     def each(self) -> str:
@@ -350,15 +349,6 @@ class Proportion(SplitMean):
         """The numbers of rows in which the condition holds, and in which it is known."""
         (value,) = values
         return (TrueCount(value), PresentCount((value,)))
-
-    def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the pair of counts."""
-        return of_splits(reach, width=1)
-
-    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """The numbers of rows that fulfil it and that do not."""
-        above, rows = sums
-        return list(above), [every - some for some, every in zip(above, rows, strict=True)]
 
 
 def proportion(condition: str, *, weight: Number = 1) -> Proportion:
@@ -403,24 +393,24 @@ class WeightedMean(OfTwo, SplitMean):
         return tuple(SumOf(term, present=tuple(values)) for term in terms)
 
     @property
-    def _widths(self) -> tuple[int, int]:
-        """Of the range of values, and the largest weight, in their units."""
-        values, weights = self.clamps
-        return values.width, weights.upper
+    def clamp(self) -> Clamp:
+        """That of the values."""
+        return self.clamps[0]
 
-    def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the pair of sums."""
-        return of_splits(reach, width=math.prod(self._widths))
+    @property
+    def most(self) -> int:
+        """The largest weight."""
+        return self.clamps[1].upper
+
+    @property
+    def lowest(self) -> int:
+        """The lower bound, above which weighted values are summed."""
+        return 0
 
     @property
     def unit_log2(self) -> int:
         """Such that the largest weight is between 1/2 and 1."""
-        return self.clamps[0].unit_log2 - self._widths[1].bit_length()
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """That of the values."""
-        return self.clamps[0].range
+        return self.clamp.unit_log2 - self.most.bit_length()
 
     @property
     def each(self) -> str:
@@ -432,16 +422,10 @@ class WeightedMean(OfTwo, SplitMean):
         """That values and weights are clamped."""
         return self.clamping
 
-    def pair(self, sums: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Of weights times x - lower and upper - x."""
-        above, weights = sums
-        width, _ = self._widths
-        return list(above), [width * w - a for a, w in zip(above, weights, strict=True)]
-
     @property
     def per_row(self) -> float:
         """The largest weight."""
-        return self._widths[1] * 2.0 ** -self._widths[1].bit_length()
+        return self.most * 2.0 ** -self.most.bit_length()
 
     def expected(self, assume: Assumption) -> tuple[Floats | None, int]:
         """The weighted mean; where no weights are assumed, all are at their upper bound."""

@@ -40,7 +40,6 @@ __all__ = [
     "Measure",
     "PeopleCount",
     "PresentCount",
-    "RowCount",
     "RowTerm",
     "Shortened",
     "SumOf",
@@ -270,28 +269,17 @@ class Measure(ABC):
 
 @final
 @dataclass(frozen=True, slots=True)
-class RowCount(Measure):
-    """How many rows."""
-
-    def sql(self, unit: Unit) -> str:
-        """SQL of it."""
-        del unit
-        return "count(*)"
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class PresentCount(Measure):
-    """How many rows in which all of these are present."""
+    """How many rows, or how many in which all of these are present."""
 
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
     def sql(self, unit: Unit) -> str:
         """SQL of it."""
         del unit
-        if len(self.values) == 1:
-            return f"count({self.values[0]})"
-        return f"count({_present(self.values, '1')})"
+        if len(self.values) > 1:
+            return f"count({_present(self.values, '1')})"
+        return f"count({''.join(self.values) or '*'})"
 
 
 @final
@@ -364,7 +352,7 @@ def _present(values: Sequence[str], result: str) -> str:
 
 
 _TERMS = (Clamped, Times, Shortened)
-_MEASURES = (RowCount, PresentCount, TrueCount, ValueCount, PeopleCount, SumOf)
+_MEASURES = (PresentCount, TrueCount, ValueCount, PeopleCount, SumOf)
 
 
 def check_measure(value: object) -> None:

@@ -95,7 +95,6 @@ __all__ = [
     "linear_ends",
     "mean_box",
     "moment_clamp",
-    "unit_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -188,6 +187,11 @@ class OfMoments(Single):
         """What one row adds to the moment of 1, in the unit of the exact moments."""
 
     @property
+    def unit(self) -> float:
+        """The same in the unit of the noise, in which numbers are near 1."""
+        return float(self.one * Fraction(2) ** -self.one.bit_length())
+
+    @property
     @abstractmethod
     def numbers(self) -> str:
         """What the noise is added to, in words."""
@@ -229,7 +233,7 @@ class OfMoments(Single):
         return additive_noise(share, sensitivity, unit_log2=-one.bit_length(), counts=False)
 
     def _solved(self, numbers: Floats, noise: AdditiveNoise) -> Noisy:
-        inverse = self.strategies.of(laplace=noise.laplace).inverse / unit_of(self.one)
+        inverse = self.strategies.of(laplace=noise.laplace).inverse / self.unit
         deviation = noise.standard_deviation
         return Noisy(moments=numbers @ inverse.T, inverse=inverse, deviation=deviation)
 
@@ -258,11 +262,6 @@ class OfMoments(Single):
             table=tuple((n, self.scale * self.first_order(still, n, assume)) for n in TABLE_ROWS),
             notes=(*self.clamping, *([] if assume else [self.even])),
         )
-
-
-def unit_of(one: int) -> float:
-    """What the moment of 1 is in the unit of the noise."""
-    return float(one * Fraction(2) ** -one.bit_length())
 
 
 def _drawn(still: Noisy, moments: Floats, *, laplace: bool) -> Noisy:

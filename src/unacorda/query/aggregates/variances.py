@@ -76,7 +76,6 @@ from unacorda.query.aggregates.moment_strategies import (
     linear_ends,
     mean_box,
     moment_clamp,
-    unit_of,
 )
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide
 from unacorda.query.noise.additive import noise_quantile
@@ -130,7 +129,7 @@ class Variance(OfColumn, OfMoments):
     @property
     def numbers(self) -> str:
         """What the noise is added to."""
-        return f"three sums, to which a row adds up to {2 * unit_of(self.one):.6g}"
+        return f"three sums, to which a row adds up to {2 * self.unit:.6g}"
 
     @property
     def scale(self) -> float:

@@ -86,14 +86,13 @@ def private_keys(
     2
     """
     part, share = checks.exact("weight", weight), None
-    if part <= 0:
-        raise InvalidParameter("weight", weight, expected="a number above 0")
+    checks.demand(part > 0, "weight", weight, expected="a number above 0")
     if delta is not None:
         share = checks.exact("delta", delta)
-        if not 0 < share < 1:
-            raise InvalidParameter("delta", delta, expected="a number between 0 and 1, or None")
-    if max_groups is not None and checks.positive_integer(max_groups=max_groups) > _MOST_GROUPS:
-        raise InvalidParameter("max_groups", max_groups, expected=f"at most {_MOST_GROUPS:,}")
+        checks.demand(0 < share < 1, "delta", delta, expected="a number between 0 and 1, or None")
+    if max_groups is not None:
+        few = checks.positive_integer(max_groups=max_groups) <= _MOST_GROUPS
+        checks.demand(few, "max_groups", max_groups, expected=f"at most {_MOST_GROUPS:,}")
     return PrivateKeys(weight=part, delta=share, max_groups=max_groups)
 
 
@@ -171,12 +170,9 @@ def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> Key
 def hits_of(reach: Reach) -> int:
     """Under how many private keys one unit's change is felt; InvalidParameter where too many."""
     hits = int(of_people(reach).l1)
-    if hits > _MOST_GROUPS:
-        raise InvalidParameter(
-            "max_groups",
-            f"{hits:,} keys that one unit may have",
-            expected=f"private_keys(max_groups=...) with at most {_MOST_GROUPS:,} of them",
-        )
+    expected = f"private_keys(max_groups=...) with at most {_MOST_GROUPS:,} of them"
+    found = f"{hits:,} keys that one unit may have"
+    checks.demand(hits <= _MOST_GROUPS, "max_groups", found, expected=expected)
     return hits
 
 

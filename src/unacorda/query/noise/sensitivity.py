@@ -11,6 +11,7 @@ units, not rows, is bounded by the cells that a unit touches.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -77,13 +78,25 @@ def of_vectors(
     """
     points = {tuple(map(int, corner)) for corner in corners}
     points |= {(0,) * len(corner) for corner in points}
-    l1, l2_squared = _Norm(points, power=1), _Norm(points, power=2)
     spreads = list(_spreads(reach))
-    reason = _rows(reach) if each is None else f"{_rows(reach)}; {each}"
+
+    @functools.cache
+    def largest(left: int, right: int, power: int) -> int:
+        # What no rows are multiplied by is all the same.
+        others = points if right else list(points)[:1]
+        found: int = max(
+            sum(abs(left * a - right * b) ** power for a, b in zip(x, y, strict=True))
+            for x, y in itertools.product(points, others)
+        )
+        return found
+
+    def norm(spread: _Spread, power: int) -> int:
+        return sum(cells * largest(max(k), min(k), power) for k, cells in spread.items())
+
     return Sensitivity(
-        l1=Fraction(max(map(l1.of, spreads))),
-        l2_squared=Fraction(max(map(l2_squared.of, spreads))),
-        reason=reason,
+        l1=Fraction(max(norm(spread, 1) for spread in spreads)),
+        l2_squared=Fraction(max(norm(spread, 2) for spread in spreads)),
+        reason=_rows(reach) if each is None else f"{_rows(reach)}; {each}",
     )
 
 
@@ -201,29 +214,6 @@ def _spreads(reach: Reach) -> Iterator[_Spread]:
             yield Counter(met) + Counter(
                 {(most, most): both, (most, 0): left - both, (0, most): right - both}
             )
-
-
-class _Norm:
-    """The sum over cells of the largest |k x - k' y|^power, x and y among the points."""
-
-    def __init__(self, points: set[tuple[int, ...]], *, power: int) -> None:
-        self._points, self._power = points, power
-        self._known: dict[tuple[int, int], int] = {}
-
-    def of(self, spread: _Spread) -> int:
-        return sum(cells * self._largest(*rows) for rows, cells in spread.items())
-
-    def _largest(self, left: int, right: int) -> int:
-        key = (max(left, right), min(left, right))
-        if key not in self._known:
-            # Which rows there are none of is all the same.
-            pairs = itertools.product(self._points, self._points if key[1] else [None])
-            self._known[key] = max(self._length(key, x, y) for x, y in pairs)
-        return self._known[key]
-
-    def _length(self, rows: tuple[int, int], x: tuple[int, ...], y: tuple[int, ...] | None) -> int:
-        parts = zip(x, y or (0,) * len(x), strict=True)
-        return sum(abs(rows[0] * a - rows[1] * b) ** self._power for a, b in parts)
 
 
 def _rows(reach: Reach) -> str:

@@ -14,10 +14,12 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
+import importlib
 import inspect
 import json
 import math
 import numbers
+import pkgutil
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +30,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+from unacorda.query import aggregates
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.aggregates.every import EVERY
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.expressions.types import Expression, encodable
 from unacorda.query.plan.groups import public_column
@@ -53,6 +55,7 @@ from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [
+    "EVERY",
     "decode",
     "decoded",
     "encode",
@@ -114,6 +117,22 @@ def decode(plain: object, hint: Any, *, at: str) -> Any:
             return found
     expected = " or ".join(map(_named, _arms(hint)))
     raise InvalidParameter(at, _shown(plain), expected=expected)
+
+
+def _every() -> tuple[type[Aggregate], ...]:
+    """All aggregates: those of the modules of their package that have a tag of their own."""
+    found = pkgutil.iter_modules(aggregates.__path__, f"{aggregates.__name__}.")
+    kinds = {
+        kind.tag: kind
+        for module in found
+        for kind in vars(importlib.import_module(module.name)).values()
+        if isinstance(kind, type) and issubclass(kind, Aggregate) and "tag" in vars(kind)
+    }
+    return tuple(kinds[tag] for tag in sorted(kinds))
+
+
+EVERY = _every()
+"""The classes of what `agg` takes."""
 
 
 @functools.cache
