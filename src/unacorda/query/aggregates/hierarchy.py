@@ -265,8 +265,6 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) 
 
     found: how many columns have keys that are found.
     """
-    if kind is None:
-        return
     columns, expected = [dict.fromkeys(column) for column in zip(*keys, strict=True)], ""
     if kind not in {"rollup", "cube"}:
         expected = "'rollup', 'cube' or None"
@@ -293,10 +291,8 @@ def check_level_weights(
     >>> check_level_weights([1, 1, 4], "rollup", 2)
     (Fraction(1, 1), Fraction(1, 1), Fraction(4, 1))
     """
-    if weights is None:
-        return None
     if kind is None:
-        raise InvalidParameter("level_weights", weights, expected="it beside margins=")
+        raise InvalidParameter("level_weights", weights, expected="it together with margins=")
     if weights == "overall":
         expected = "a list: how many keys are found is not known"
         checks.demand(not found, "level_weights", weights, expected=expected)

@@ -244,14 +244,17 @@ class Query:
         checks.demand(twin(columns) is None, "group_by", columns, expected=expected)
         groups, listed, private = grouped(self.scope, columns, keys)
         sought = sum(group.private for group in groups)
-        check_margins(margins, listed, found=sought)
+        if margins is not None:
+            check_margins(margins, listed, found=sought)
+        if level_weights is not None:
+            level_weights = check_level_weights(level_weights, margins, len(columns), found=sought)
         return dataclasses.replace(
             self,
             groups=groups,
             keys=listed,
             private=private,
             margins=margins,
-            level_weights=check_level_weights(level_weights, margins, len(columns), found=sought),
+            level_weights=level_weights,
         )
 
     def agg(self, /, **aggregates: Aggregate) -> Query:
