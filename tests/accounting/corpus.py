@@ -1,7 +1,7 @@
 """Questions that people put to an accountant, drawn from a seed: 420 realistic ones for each.
 
 The draws of a family stand together, and their order is part of the file: one seed must always
-give the same questions. What they were answered is kept by `golden.py` beside it.
+give the same questions. What they were answered is kept by `golden_intervals.py` beside it.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.accounting import golden
+from tests.accounting import golden_intervals as golden
 from tests.accounting.corpus import SEEDS, questions
 from tests.support.cases import in_subtests
 
