@@ -3,8 +3,8 @@
 For each seed, in the order of the questions: both ends of the interval, and the seconds of a
 processor that it took.
 
-`python -m tests.accounting.golden_intervals` writes the file anew, which takes ten minutes and is done
-alone, in a commit that says what has changed and why.
+`python -m tests.accounting.golden_intervals` writes the file anew, which takes ten minutes and is
+done alone, in a commit that says what has changed and why.
 """
 
 # SPDX-License-Identifier: Apache-2.0
