@@ -61,9 +61,10 @@ def evaluate(connection: duckdb.DuckDBPyConnection, found: Expression) -> None:
         if found.kind == Kind.INTEGER:
             outside += " OR floor(v) <> v"
         query = f"SELECT v FROM r WHERE v IS NOT NULL AND ({outside})"
-        ends = [found.lower, found.upper, found.least, found.most, found.step]
-        assert found.least >= 2.0**-664
-        assert found.most <= 1e200
+        size = found.size
+        ends = [found.lower, found.upper, size.least, size.most, size.step]
+        assert size.least >= 2.0**-664
+        assert size.most <= 1e200
         assert connection.execute(query, ends).fetchall() == []
 
 

@@ -74,7 +74,7 @@ def of_dates(name: str, other: str = "DATE '2024-02-29'") -> tuple[str, ...]:
 def of_instants(name: str, other: str = "TIMESTAMP '2024-02-29 12:00:00'") -> tuple[str, ...]:
     """Every operation of the language on a column of instants, beside another instant."""
     return (
-        *_of_moments(name, other, PARTS, UNITS),
+        *_of_moments(name, other, tuple(PARTS), tuple(UNITS)),
         f"TRY_CAST(CAST({name} AS VARCHAR) AS TIMESTAMP)",
         f"EPOCH({name}) / 86400",
         f"TO_TIMESTAMP(EPOCH({name}))",
@@ -104,7 +104,7 @@ def _of_moments(
         *(
             f"STRFTIME({name}, '{sign}')"
             for sign in FORMATS
-            if parts == PARTS or sign[-1] not in "HIMSp"
+            if parts == tuple(PARTS) or sign[-1] not in "HIMSp"
         ),
         *(f"{function}({name})" for function in ("LAST_DAY", "DAYNAME", "MONTHNAME")),
         *(f"{function}({name})" for function in ("DATE",)),

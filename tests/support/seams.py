@@ -147,15 +147,24 @@ from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.engines.translated import check_statement
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import held, in_years, rounded
-from unacorda.query.expressions.functions import DERIVED, FORMATS, FUNCTIONS
+from unacorda.query.expressions.dates import PARTS, UNITS
+from unacorda.query.expressions.language import (
+    DERIVED,
+    FORMATS,
+    FUNCTIONS,
+    Column,
+    Expression,
+    Kind,
+    Literal,
+    Name,
+    Node,
+    Operation,
+)
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.quoting import NOTHING, double, folded, identifier, literal
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.reader import PARTS, UNITS, Reader
-from unacorda.query.expressions.syntax import condition
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation
-from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.expressions.reader import Reader, condition
+from unacorda.query.expressions.values import held, in_years, rounded
 from unacorda.query.fit import rows_of, stated
 from unacorda.query.noise.additive import (
     CONFIDENCE,

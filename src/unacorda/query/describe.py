@@ -25,8 +25,8 @@ from unacorda.query.aggregates.linear import count, count_people
 from unacorda.query.aggregates.means import mean
 from unacorda.query.aggregates.quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
+from unacorda.query.expressions.language import Kind as Read
 from unacorda.query.expressions.quoting import identifier
-from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan.query import Query, QueryBatch, answer_columns
 from unacorda.query.results.description import (

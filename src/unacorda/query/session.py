@@ -34,8 +34,7 @@ from unacorda.query.engines.duckdb import read_public_table
 from unacorda.query.engines.engine import Admission, Engine, check_timeout, open_engine
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, execute, find_rows, read_request
-from unacorda.query.expressions.quoting import folded, twin
-from unacorda.query.expressions.types import encodable
+from unacorda.query.expressions.quoting import encodable, folded, twin
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.joins import parted

@@ -28,7 +28,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.grid import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
-from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema

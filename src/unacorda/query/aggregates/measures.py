@@ -28,8 +28,8 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.quoting import double
-from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import grid_unit
 from unacorda.query.schema.units import Person, Unit, id_columns
 

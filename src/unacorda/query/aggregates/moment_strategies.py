@@ -77,7 +77,7 @@ from unacorda.query.aggregates.base import (
     Single,
 )
 from unacorda.query.aggregates.measures import Clamp
-from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_vectors
 from unacorda.query.schema.units import Reach

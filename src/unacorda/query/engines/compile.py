@@ -31,9 +31,9 @@ from dataclasses import dataclass, field, replace
 
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
 from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
+from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.quoting import identifier, literal
-from unacorda.query.expressions.types import Kind
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (

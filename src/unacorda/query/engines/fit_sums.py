@@ -24,10 +24,11 @@ from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.engines.dialects.statements import LAYER
-from unacorda.query.expressions.conversions import held, stepped
+from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.quoting import double
-from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.expressions.ranges import Size
+from unacorda.query.expressions.values import held, stepped
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
 from unacorda.query.schema.units import Reach
@@ -88,7 +89,9 @@ class FitRelation:
         present = " AND ".join(
             f"abs({old}) <= {double(most)}" for old in dict.fromkeys([*features, target])
         )
-        columns = {name: Column(name, Kind.NUMBER, -most, most, least, most) for name in named}
+        columns = {
+            name: Column(name, Kind.NUMBER, -most, most, Size(least, most)) for name in named
+        }
         if weight is not None:
             cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
             renamed += f", CASE WHEN {weight} IS NOT NULL THEN {cut} ELSE {double(0.0)} END"
@@ -363,29 +366,31 @@ _STEP = 2.0**-200
 
 
 def _stepped(found: Expression) -> str:
-    return found.sql if found.least >= _STEP else stepped(found.sql, _STEP)
+    return found.sql if found.size.least >= _STEP else stepped(found.sql, _STEP)
 
 
 def _column(name: str, found: Expression) -> Column:
     column = found.named(name)
-    return column if found.least >= _STEP else replace(column, least=_STEP, step=_STEP)
+    size = replace(found.size, least=_STEP, step=_STEP)
+    return column if found.size.least >= _STEP else replace(column, size=size)
 
 
 def _in_doubles(numbers: Sequence[Expression], value: Expression, *, squared: bool) -> bool:
     """Whether a wish can be computed of these as they are: v v (n n + ...), and v (n n + ...) n."""
-    least, most = min(one.least for one in numbers), max(one.most for one in numbers)
+    least, most = min(one.size.least for one in numbers), max(one.size.most for one in numbers)
     power = 2 if squared else 1
+    small, large = value.size.least, value.size.most
     return (
-        min(least, value.least, value.least * least**power * (1e90 if squared else 1.0)) >= 1e-150
-        and max(most, value.most, value.most * most**power) <= 1e140
+        min(least, small, small * least**power * (1e90 if squared else 1.0)) >= 1e-150
+        and max(most, large, large * most**power) <= 1e140
     )
 
 
 def _held(found: Expression) -> str:
     """SQL of a number within reach of every wish."""
     least, most = _OWN_SIZES
-    if found.most <= most:
-        return found.sql if found.least >= least else stepped(found.sql, least)
+    if found.size.most <= most:
+        return found.sql if found.size.least >= least else stepped(found.sql, least)
     return held(found.sql, least=least, most=most)
 
 

@@ -1,3 +1,3 @@
-"""Row-wise SQL expressions that can not fail: parse.py reads one, types.py says what it is."""
+"""Row-wise SQL expressions that can not fail: parse.py reads one, language.py says what it is."""
 
 # SPDX-License-Identifier: Apache-2.0

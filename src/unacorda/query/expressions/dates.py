@@ -9,37 +9,41 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
 
-from unacorda.query.expressions.conversions import extracted, in_years, let
+from unacorda.query.expressions.language import Kind, Literal, Operation
 from unacorda.query.expressions.quoting import literal
 from unacorda.query.expressions.ranges import Range
-from unacorda.query.expressions.tree import Literal, Operation
-from unacorda.query.expressions.types import Kind
 from unacorda.query.expressions.values import (
     KindMismatch,
+    Rule,
     Value,
     described,
+    each,
+    extracted,
+    form,
+    guarded,
+    in_years,
+    let,
     number,
     numeric,
     of_kind,
     of_one_kind,
 )
 
-__all__ = ["DATES"]
+__all__ = ["DATES", "PARTS", "UNITS"]
 
 _SECONDS = -62_135_596_800, 253_402_300_800
 """The beginnings of the years 1 and 10000, since that of 1970."""
-_PART_RANGES = {
+PARTS = {
     "CENTURY": Range(1.0, 100.0),
     "DECADE": Range(0.0, 999.0),
     "YEAR": Range(1.0, 9999.0),
     "QUARTER": Range(1.0, 4.0),
     "MONTH": Range(1.0, 12.0),
-    "WEEK": Range(1.0, 53.0),
     "DAY": Range(1.0, 31.0),
-    "DOY": Range(1.0, 366.0),
+    "WEEK": Range(1.0, 53.0),
     "DOW": Range(0.0, 6.0),
+    "DOY": Range(1.0, 366.0),
     "ISODOW": Range(1.0, 7.0),
     "ISOYEAR": Range(1.0, 9999.0),
     "HOUR": Range(0.0, 23.0),
@@ -47,11 +51,10 @@ _PART_RANGES = {
     "SECOND": Range(0.0, 59.0),
     "EPOCH": Range(*map(float, _SECONDS)),
 }
-_FIRST, _LAST = dt.datetime.min, dt.datetime.max  # noqa: DTZ901
-_OF_INSTANTS = ("HOUR", "MINUTE", "SECOND")
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+"""What EXTRACT takes out of a date or timestamp, and where that lies."""
+
 _DAYS = 3_652_059.0  # more than two days are apart
-_STEPS = {
+UNITS = {
     "YEAR": _DAYS / 365,
     "QUARTER": _DAYS / 90,
     "MONTH": _DAYS / 28,
@@ -61,17 +64,21 @@ _STEPS = {
     "MINUTE": _DAYS * 24 * 60,
     "SECOND": _DAYS * 24 * 60 * 60,
 }
-"""More steps of a unit than lie between any two dates."""
+"""The steps in which dates are counted, cut and moved; more of each than lie between two dates."""
+_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_OF_INSTANTS = ("HOUR", "MINUTE", "SECOND")
+_FIRST, _LAST = dt.datetime.min, dt.datetime.max  # noqa: DTZ901
 
 
-def _moment(value: Value, unit: str = "DAY") -> Value:
+def _moment(value: Value, unit: str) -> Value:
     """A date or an instant that has this part; raises KindMismatch for any other value."""
-    instant = unit in _OF_INSTANTS
-    if instant and value.kind == Kind.DATE:
+    if unit not in _OF_INSTANTS:
+        return of_kind(value, Kind.DATE, Kind.TIMESTAMP)
+    if value.kind == Kind.DATE:
         raise KindMismatch(
             f"a timestamp where {described(value)} stands; a date has no time of day"
         )
-    return of_kind(value, Kind.TIMESTAMP) if instant else of_kind(value, Kind.DATE, Kind.TIMESTAMP)
+    return of_kind(value, Kind.TIMESTAMP)
 
 
 def _extract(node: Operation, operand: Value) -> Value:
@@ -79,20 +86,20 @@ def _extract(node: Operation, operand: Value) -> Value:
     moment = _moment(operand, part)
     return number(
         f"CAST(extract({part} FROM {moment.sql}) AS DOUBLE)",
-        range=_PART_RANGES[part],
+        range=PARTS[part],
         integer=part != "EPOCH",
         nullable=moment.nullable,
     )
 
 
-def _between(sql: str, most: float | None = None) -> Callable[..., Value]:
+def _between(sql: str, most: float | None = None) -> Rule:
     """A number of units between two dates; sql: with {0} and {1} for them; most: if known."""
 
     def rule(node: Operation, *operands: Value) -> Value:
         unit = str(node.option or "YEAR")
         moments = tuple(_moment(operand, unit) for operand in operands)
         first, second = of_one_kind(moments, otherwise=Kind.DATE)
-        size = most or _STEPS[unit]
+        size = most or UNITS[unit]
         return number(
             f"CAST({sql.format(first.sql, second.sql, unit=unit.lower())} AS DOUBLE)",
             range=Range(-size, size),
@@ -115,15 +122,13 @@ def _date_add(node: Operation, operand: Value, step: Value) -> Value:
     unit = str(node.option)
     moment, steps = _moment(operand, unit), step.node.value if isinstance(step.node, Literal) else 0
     assert isinstance(steps, int)
-    assert moment.kind is not None
     if steps == 0:
         return _of_date(moment, f"CAST({moment.sql} AS TIMESTAMP)")
     end = _end(steps, unit)
     if end is None:
         return _of_date(moment, "CAST(NULL AS TIMESTAMP)")
-    sign = ">=" if steps < 0 else "<"
     said = literal(end if moment.kind == Kind.TIMESTAMP else end.date())
-    inside = let(moment.sql, f"(CASE WHEN {{0}} {sign} {said} THEN {{0}} END)".format)
+    inside = guarded(moment.sql, f"{{0}} {'>=' if steps < 0 else '<'} {said}")
     return _of_date(moment, f"({inside} + INTERVAL ({steps}) {unit})")
 
 
@@ -149,13 +154,10 @@ def _of_date(moment: Value, sql: str) -> Value:
     return Value(sql=sql, kind=moment.kind)
 
 
-def _called(kind: Kind) -> Callable[..., Value]:
-    """A function of a date or an instant that gives this kind."""
-
-    def rule(node: Operation, operand: Value) -> Value:
-        return Value(sql=f"{node.name.lower()}({_moment(operand).sql})", kind=kind)
-
-    return rule
+def _called(gives: Kind) -> Rule:
+    """A function of a date or an instant."""
+    of = each(Kind.DATE, Kind.TIMESTAMP)
+    return form("{function}({0})", of=of, gives=gives, nullable=True)
 
 
 _CODE = re.compile("%(.)", re.DOTALL)
@@ -164,7 +166,6 @@ _SAID = {
     **dict.fromkeys("ymd", "[0-9]{1,2}"),
     "H": "(?:[01]?[0-9]|2[0-3])",
     **dict.fromkeys("MS", "[0-5]?[0-9]"),
-    "%": "%",
 }
 """How a text says the parts of an instant, by the letters of a format."""
 
@@ -182,7 +183,7 @@ def _parsed(_: Operation, *operands: Value) -> Value:
         if place % 2 == 0 or part == "%":
             pattern += re.escape(part)
         else:
-            places.setdefault(part, len(places) + 2)
+            places[part] = len(places) + 2
             pattern += f"({_SAID[part]})"
 
     def instant(x: str) -> str:
@@ -198,37 +199,29 @@ def _parsed(_: Operation, *operands: Value) -> Value:
         clock = " || ':' || ".join(said(letter, "00") for letter in "HMS")
         return f"TRY_CAST(({day} || ' ' || {clock}) AS TIMESTAMP)"
 
-    return Value(sql=in_years(let(operand.sql, instant), "TIMESTAMP"), kind=Kind.TIMESTAMP)
+    return Value(sql=in_years(let(instant, operand.sql), "TIMESTAMP"), kind=Kind.TIMESTAMP)
 
 
 def _of_seconds(_: Operation, operand: Value) -> Value:
     """The instant so many seconds after the beginning of 1970."""
     least, most = _SECONDS
-    sql = let(
-        numeric(operand).sql,
-        f"(CASE WHEN {{0}} >= {least}e0 AND {{0}} < {most}e0 THEN {{0}} END)".format,
-    )
-    sql = in_years(f"make_timestamp(CAST(round({sql} * 1e6) AS BIGINT))", "TIMESTAMP")
+    within = guarded(numeric(operand).sql, f"{{0}} >= {least}e0 AND {{0}} < {most}e0")
+    sql = in_years(f"make_timestamp(CAST(round({within} * 1e6) AS BIGINT))", "TIMESTAMP")
     return Value(sql=sql, kind=Kind.TIMESTAMP)
 
 
 def _made(_: Operation, *operands: Value) -> Value:
     """The date of a year from 1 to 9999, a month and a day; NULL where there is none."""
-    joined = " || '-' || ".join(
-        _digits(numeric(operand).sql, most)
-        for operand, most in zip(operands, (9999, 12, 31), strict=True)
-    )
-    return Value(sql=f"TRY_CAST(({joined}) AS DATE)", kind=Kind.DATE)
+    digits = []
+    for operand, most in zip(operands, (9999, 12, 31), strict=True):
+        inside = f"{{0}} >= 1e0 AND {{0}} <= {most}e0 AND {{0}} = floor({{0}})"
+        whole = f"CAST({guarded(numeric(operand).sql, inside)} AS INTEGER)"
+        digits.append(f"lpad(CAST({whole} AS VARCHAR), {len(str(most))}, '0')")
+    written = " || '-' || ".join(digits)
+    return Value(sql=f"TRY_CAST(({written}) AS DATE)", kind=Kind.DATE)
 
 
-def _digits(sql: str, most: int) -> str:
-    """A whole number from 1 to a number of at most four digits, as text with leading zeros."""
-    inside = f"{{0}} >= 1e0 AND {{0}} <= {most}e0 AND {{0}} = floor({{0}})"
-    whole = let(sql, f"(CASE WHEN {inside} THEN {{0}} END)".format)
-    return f"lpad(CAST(CAST({whole} AS INTEGER) AS VARCHAR), {len(str(most))}, '0')"
-
-
-DATES: dict[str, Callable[..., Value]] = {
+DATES: dict[str, Rule] = {
     "EXTRACT": _extract,
     "DATE_DIFF": _between("date_diff('{unit}', {0}, {1})"),  # ends of units
     "DATE_SUB": _between("date_sub('{unit}', {0}, {1})"),  # whole units
@@ -242,3 +235,4 @@ DATES: dict[str, Callable[..., Value]] = {
     "TO_TIMESTAMP": _of_seconds,
     "MAKE_DATE": _made,
 }
+"""Operations on dates and instants, by name."""

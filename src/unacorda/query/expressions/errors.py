@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.expressions.functions import FUNCTIONS
+from unacorda.query.expressions.language import FUNCTIONS
 
 __all__ = [
     "FAULTS",
@@ -103,9 +103,15 @@ def _itself(text: str, node: object) -> tuple[int, int] | None:
     if isinstance(node, exp.Query | exp.SubqueryPredicate):
         start = _begun(text, start)
     start = _opened(text, start, end)
-    if isinstance(node, exp.Func) and (head := _HEAD.search(text[:start])) is not None:
-        start = head.start()
+    if isinstance(node, exp.Func):
+        start = _with_head(text, start, start)
     return start, _closed(text, start, end)
+
+
+def _with_head(text: str, start: int, end: int) -> int:
+    """A start, or that of the function whose bracket opens before the end."""
+    head = _HEAD.search(text[:end])
+    return start if head is None else head.start()
 
 
 def of_word(text: str, word: str, within: tuple[int, int] | None = None) -> tuple[int, int] | None:
@@ -195,13 +201,12 @@ def _begun(text: str, start: int) -> int:
     """Where the SELECT begins of which this is the first place that was noted."""
     tokens = [token for token in tokens_of(text) if token.start < start]
     level = 0
-    for at in range(len(tokens) - 1, -1, -1):
-        word = tokens[at].token_type
-        if level == 0 and word in _STARTS:
-            before = tokens[at - 1] if at else None
-            opened = before is not None and before.token_type == TokenType.L_PAREN
-            return before.start if opened and before is not None else tokens[at].start
-        level = max(0, level - _BRACKETS.get(word, 0))  # brackets around all of it do not count
+    for at, token in reversed(list(enumerate(tokens))):
+        if level == 0 and token.token_type in _STARTS:
+            before = tokens[at - 1] if at else token
+            return (before if before.token_type == TokenType.L_PAREN else token).start
+        # Brackets around all of it do not count.
+        level = max(0, level - _BRACKETS.get(token.token_type, 0))
     return start
 
 
@@ -209,13 +214,10 @@ def _opened(text: str, start: int, end: int) -> int:
     """The start of a part, moved before brackets and CASEs that it closes: they are not noted."""
     inside = [token for token in tokens_of(text) if start <= token.start < end]
     missing = -min(itertools.accumulate(map(nesting, inside), initial=0))
-    if missing == 0:
-        return start
-    for token in reversed([token for token in tokens_of(text) if token.start < start]):
-        missing -= nesting(token)
-        if missing == 0:
-            head = _HEAD.search(text[: token.end + 1])
-            return token.start if head is None else head.start()
+    before = [token for token in reversed(tokens_of(text)) if token.start < start]
+    for token, level in zip(before, itertools.accumulate(map(nesting, before)), strict=True):
+        if 0 < missing == level:
+            return _with_head(text, token.start, token.end + 1)
     return start
 
 

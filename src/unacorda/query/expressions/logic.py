@@ -10,82 +10,45 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import (
+from unacorda.query.expressions.language import Kind, Literal, Operation, text_of
+from unacorda.query.expressions.quoting import double
+from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, PLAIN, Range, Size
+from unacorda.query.expressions.values import (
+    KindMismatch,
+    Rule,
+    Value,
+    any_nullable,
     boolean_of_text,
     date_of_text,
+    described,
+    each,
+    form,
     held,
     instant_of_text,
-    let_pair,
-    plain_number,
-)
-from unacorda.query.expressions.quoting import double
-from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.tree import Literal, Operation, text_of
-from unacorda.query.expressions.types import Kind
-from unacorda.query.expressions.values import (
-    PLAIN,
-    KindMismatch,
-    Size,
-    Value,
-    described,
+    let,
+    listed,
     number,
     numeric,
     of_kind,
     of_one_kind,
+    plain_number,
 )
 
 __all__ = ["LOGIC", "LONGEST_JOINED"]
 
-
-# ---- conditions --------------------------------------------------------------------------------
-
-
-def _truth(sql: str, *, nullable: bool = True) -> Value:
-    return Value(sql=sql, kind=Kind.BOOLEAN, nullable=nullable)
-
-
-def _any_nullable(values: Iterable[Value]) -> bool:
-    return any(value.nullable for value in values)
-
-
-def _condition(
-    sql: str, *, of: Kind | None = None, nullable: bool | None = None
-) -> Callable[..., Value]:
-    """A condition on operands of a kind, or of any one kind that they share.
-
-    sql: with {0} and so on for the operands, {name} for the operator; nullable: as the operands are
-    by default. Bare NULLs alone are compared as truth values.
-    """
-
-    def rule(node: Operation, *operands: Value) -> Value:
-        values = (
-            of_one_kind(operands, otherwise=Kind.BOOLEAN)
-            if of is None
-            else [of_kind(one, of) for one in operands]
-        )
-        found = sql.format(*(value.sql for value in values), name=node.name)
-        return _truth(found, nullable=_any_nullable(values) if nullable is None else nullable)
-
-    return rule
-
-
-def _in(_: Operation, *operands: Value) -> Value:
-    first, *choices = of_one_kind(operands, otherwise=Kind.BOOLEAN)
-    return _truth(f"({first.sql} IN ({_listed(choices)}))")
-
-
-def _is_null(_: Operation, operand: Value) -> Value:
-    return _truth(f"({operand.sql} IS NULL)", nullable=False)
+_alike = functools.partial(of_one_kind, otherwise=Kind.BOOLEAN)
+"""Operands of any one kind; bare NULLs alone are compared as truth values."""
+_truths, _texts = each(Kind.BOOLEAN), each(Kind.TEXT)
 
 
 def _connected(node: Operation, *operands: Value) -> Value:
-    values = [of_kind(operand, Kind.BOOLEAN) for operand in operands]
+    values = _truths(operands)
     sql = f" {node.name} ".join(value.sql for value in values)
-    return _truth(f"({sql})", nullable=_any_nullable(values))
+    return Value(sql=f"({sql})", kind=Kind.BOOLEAN, nullable=any_nullable(values))
 
 
 # ---- choices -----------------------------------------------------------------------------------
@@ -108,8 +71,7 @@ def _one_of(sql: str, values: Sequence[Value], *, nullable: bool) -> Value:
 
 def _case(_: Operation, *operands: Value) -> Value:
     *pairs, default = operands
-    conditions = [of_kind(condition, Kind.BOOLEAN) for condition in pairs[::2]]
-    return _arms("CASE", conditions, (*pairs[1::2], default))
+    return _arms("CASE", _truths(tuple(pairs[::2])), (*pairs[1::2], default))
 
 
 def _switch(_: Operation, *operands: Value) -> Value:
@@ -124,13 +86,13 @@ def _switch(_: Operation, *operands: Value) -> Value:
 
 
 def _arms(head: str, conditions: list[Value], results: tuple[Value, ...]) -> Value:
-    values = of_one_kind(results)
+    *values, default = of_one_kind(results)
     arms = " ".join(
         f"WHEN {condition.sql} THEN {value.sql}"
-        for condition, value in zip(conditions, values[:-1], strict=True)
+        for condition, value in zip(conditions, values, strict=True)
     )
-    sql = f"({head} {arms} ELSE {values[-1].sql} END)"
-    return _one_of(sql, values, nullable=_any_nullable(values))
+    every = [*values, default]
+    return _one_of(f"({head} {arms} ELSE {default.sql} END)", every, nullable=any_nullable(every))
 
 
 def _coalesce(_: Operation, *operands: Value) -> Value:
@@ -138,13 +100,12 @@ def _coalesce(_: Operation, *operands: Value) -> Value:
     # What stands behind an operand that is never NULL is never reached.
     certain = next((at for at, value in enumerate(values, 1) if not value.nullable), None)
     reached = values[:certain]
-    sql = f"coalesce({_listed(reached)})"
-    return _one_of(sql, reached, nullable=certain is None)
+    return _one_of(f"coalesce({listed(reached)})", reached, nullable=certain is None)
 
 
 def _nullif(_: Operation, *operands: Value) -> Value:
     a, b = of_one_kind(operands)
-    sql = let_pair(a.sql, b.sql, "(CASE WHEN {0} = {1} THEN NULL ELSE {0} END)".format)
+    sql = let("(CASE WHEN {0} = {1} THEN NULL ELSE {0} END)".format, a.sql, b.sql)
     return replace(a, sql=sql, nullable=True)
 
 
@@ -152,41 +113,39 @@ def _extreme(node: Operation, *operands: Value) -> Value:
     """LEAST or GREATEST; NULLs are passed over, as in DuckDB, so NULL only where all are NULL."""
     values = of_one_kind(operands)
     certain = [value.range for value in values if not value.nullable]
-    sql = _cut(node.name, values) or _called(node, values)
+    cuts = _cuts(values)
+    sql = _cut(*values) if cuts and node.name == "GREATEST" else None
+    sql = sql or f"{node.name.lower()}({listed(values)})"
     found = _one_of(sql, values, nullable=not certain)
     least, most = found.range.lower, found.range.upper
     if node.name == "GREATEST":
         least = max(least, *(one.lower for one in certain), -math.inf)
         return replace(found, range=Range(least, most))
     most = min(most, *(one.upper for one in certain), math.inf)
-    below = (values[0].sql, values[1].range.upper) if _cuts(values) else None
+    below = (values[0].sql, values[1].range.upper) if cuts else None
     return replace(found, range=Range(least, most), below=below)
 
 
-def _cut(name: str, values: tuple[Value, ...]) -> str | None:
+def _cuts(values: Sequence[Value]) -> bool:
+    """Whether these are a number and a literal one."""
+    numbers = all(value.kind is not None and value.kind.numeric for value in values)
+    return numbers and len(values) == 2 and isinstance(values[1].node, Literal)
+
+
+def _cut(inner: Value, limit: Value) -> str | None:
     """GREATEST(LEAST(x, high), low) as DuckDB computes it in a sixth of the time; None for others.
 
     Most rows take the first arm. NULL and what is beyond `high` take the last.
     """
-    if name != "GREATEST" or not _cuts(values) or values[0].below is None:
+    if inner.below is None:
         return None
-    x, most = values[0].below
-    least = values[1].range.lower
+    (x, most), least = inner.below, limit.range.lower
     if len(x) > _LONGEST_CUT or least > most:
         return None
     low, high = double(least), double(most)
     return (
         f"(CASE WHEN {x} BETWEEN {low} AND {high} THEN {x} WHEN {x} < {low} THEN {low} "
         f"ELSE {high} END)"
-    )
-
-
-def _cuts(values: tuple[Value, ...]) -> bool:
-    """Whether these are a number and a literal one."""
-    return (
-        len(values) == 2
-        and isinstance(values[1].node, Literal)
-        and all(value.kind is not None and value.kind.numeric for value in values)
     )
 
 
@@ -201,16 +160,15 @@ _INTEGER_RANGES = {
 
 
 def _cast(node: Operation, operand: Value) -> Value:
-    target = str(node.option)
-    match target:
+    match node.option:
         case "VARCHAR":
             return _to_text(operand)
         case "BOOLEAN":
             return _to_boolean(operand)
-        case "DATE" | "TIMESTAMP":
-            return _to_moment(operand, Kind[target])
+        case "DATE" | "TIMESTAMP" as name:
+            return _to_moment(operand, Kind[name])
         case _:
-            return _to_number(operand, target)
+            return _to_number(operand, str(node.option))
 
 
 def _no_moment(value: Value, instead: str) -> None:
@@ -253,10 +211,12 @@ def _to_text(operand: Value) -> Value:
 def _to_boolean(operand: Value) -> Value:
     _no_moment(operand, "compare it instead")
     if operand.kind == Kind.TEXT:
-        return _truth(boolean_of_text(operand.sql))
-    if operand.kind in (Kind.NUMBER, Kind.INTEGER):
-        return _truth(f"({operand.sql} <> 0e0)")
-    return _truth(f"CAST({operand.sql} AS BOOLEAN)")
+        sql = boolean_of_text(operand.sql)
+    elif operand.kind in (Kind.NUMBER, Kind.INTEGER):
+        sql = f"({operand.sql} <> 0e0)"
+    else:
+        sql = f"CAST({operand.sql} AS BOOLEAN)"
+    return Value(sql=sql, kind=Kind.BOOLEAN)
 
 
 def _to_moment(operand: Value, kind: Kind) -> Value:
@@ -273,20 +233,6 @@ def _to_moment(operand: Value, kind: Kind) -> Value:
 
 LONGEST_JOINED = 10_000
 """How many characters of a text that may have grown are kept."""
-
-_LONGEST_TEXT = 2.0**32
-
-
-def _texts(operands: Iterable[Value]) -> list[Value]:
-    return [of_kind(operand, Kind.TEXT) for operand in operands]
-
-
-def _listed(values: Iterable[Value]) -> str:
-    return ", ".join(value.sql for value in values)
-
-
-def _called(node: Operation, values: Iterable[Value]) -> str:
-    return f"{node.name.lower()}({_listed(values)})"
 
 
 def _first(sql: str) -> str:
@@ -307,17 +253,6 @@ def _edited(node: Operation, text: Value, *constants: Value) -> Value:
     return Value(sql=_first(sql) if grows else sql, kind=Kind.TEXT, nullable=value.nullable)
 
 
-def _counted(node: Operation, *operands: Value) -> Value:
-    """A number of characters of a text."""
-    values = _texts(operands)
-    return number(
-        f"CAST({_called(node, values)} AS DOUBLE)",
-        range=Range(0.0, _LONGEST_TEXT),
-        integer=True,
-        nullable=_any_nullable(values),
-    )
-
-
 def _join(node: Operation, *operands: Value) -> Value:
     """|| gives NULL where an operand is NULL; CONCAT and CONCAT_WS pass over NULLs."""
     values = _texts(operands)
@@ -325,27 +260,30 @@ def _join(node: Operation, *operands: Value) -> Value:
         value.sql if isinstance(value.node, Literal) else _first(value.sql) for value in values
     ]
     if node.name == "||":
-        sql, nullable = " || ".join(parts), _any_nullable(values)
+        sql, nullable = " || ".join(parts), any_nullable(values)
     else:
         sql, nullable = f"{node.name.lower()}({', '.join(parts)})", False
     return Value(sql=_first(sql), kind=Kind.TEXT, nullable=nullable)
 
 
-LOGIC: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _condition("({0} {name} {1})")),
-    **dict.fromkeys(
-        ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"),
-        _condition("({0} {name} {1})", nullable=False),
-    ),
-    "BETWEEN": _condition("({0} BETWEEN {1} AND {2})", nullable=True),
-    "IN": _in,
-    "IS NULL": _is_null,
+_compared = form("({0} {name} {1})", of=_alike)
+_distinguished = form("({0} {name} {1})", of=_alike, nullable=False)
+_likened = form("({0} {name} {1})", of=_texts)
+_held_in = form("{function}({all})", of=_texts)
+_counted = form(
+    "CAST({function}({all}) AS DOUBLE)", of=_texts, gives=Kind.INTEGER, range=Range(0.0, 2.0**32)
+)
+
+LOGIC: dict[str, Rule] = {
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compared),
+    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _distinguished),
+    "BETWEEN": form("({0} BETWEEN {1} AND {2})", of=_alike, nullable=True),
+    "IN": form("({0} IN ({others}))", of=_alike, nullable=True),
+    "IS NULL": form("({0} IS NULL)", of=list, nullable=False),
     **dict.fromkeys(("AND", "OR"), _connected),
-    "NOT": _condition("(NOT {0})", of=Kind.BOOLEAN),
-    **dict.fromkeys(("LIKE", "ILIKE"), _condition("({0} {name} {1})", of=Kind.TEXT)),
-    "STARTS_WITH": _condition("starts_with({0}, {1})", of=Kind.TEXT),
-    "ENDS_WITH": _condition("ends_with({0}, {1})", of=Kind.TEXT),
-    "CONTAINS": _condition("contains({0}, {1})", of=Kind.TEXT),
+    "NOT": form("(NOT {0})", of=_truths),
+    **dict.fromkeys(("LIKE", "ILIKE"), _likened),
+    **dict.fromkeys(("STARTS_WITH", "ENDS_WITH", "CONTAINS"), _held_in),
     "CASE": _case,
     "SWITCH": _switch,
     "COALESCE": _coalesce,

@@ -12,66 +12,74 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.conversions import held, let, let_pair
+from unacorda.query.expressions.language import Kind, Operation
 from unacorda.query.expressions.quoting import double
-from unacorda.query.expressions.ranges import Range
-from unacorda.query.expressions.tree import Operation
-from unacorda.query.expressions.types import LARGEST, Kind
-from unacorda.query.expressions.values import PLAIN, Size, Value, kept, number, numeric
+from unacorda.query.expressions.ranges import LARGEST, PLAIN, Range, Size
+from unacorda.query.expressions.values import (
+    Rule,
+    Value,
+    any_nullable,
+    guarded,
+    held,
+    kept,
+    let,
+    number,
+    numeric,
+)
 
 __all__ = ["NUMBERS"]
 
 _DOUBLES = Size(1e-300, 1e300)
 """Within the normal doubles, with room for what computing them errs."""
 _NEARLY = 1 + 2.0**-40
+_NOT_ZERO = "{0} <> 0e0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Function:
+    """A function of one number or two.
+
+    sql: with {0} and {1} for the numbers, {name} for the operation; defined: where it has a value,
+    a condition on the last of them; range, size: of the result, from those of the numbers; whole:
+    whether it is an integer, or as the numbers are where that is None; plain: whether the numbers
+    are held to the sizes of numbers whatever comes out.
+    """
+
+    sql: str
+    range: Callable[..., Range]
+    size: Callable[..., Size]
+    defined: str | None = None
+    whole: bool | None = False
+    plain: bool = False
+
+    def __call__(self, node: Operation, *operands: Value) -> Value:
+        values = [numeric(operand) for operand in operands]
+        size = self.size(*(value.size for value in values))
+        if self.plain or (len(values) > 1 and not size.within(_DOUBLES)):
+            values = [kept(value) for value in values]
+            size = self.size(*(value.size for value in values))
+        parts, last = [value.sql for value in values], values[-1]
+        guard = self.defined != _NOT_ZERO or last.range.contains(0.0)
+        if self.defined is not None and guard:
+            parts[-1] = guarded(last.sql, self.defined)
+        return number(
+            self.sql.format(*parts, name=node.name),
+            range=self.range(*(value.range for value in values)),
+            size=size,
+            integer=_integers(*values) if self.whole is None else self.whole,
+            nullable=self.defined is not None or any_nullable(values),
+        )
 
 
 def _integers(*values: Value) -> bool:
     return all(value.kind == Kind.INTEGER for value in values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Arithmetic:
-    """An operator between two numbers.
-
-    range, size: of the result, from those of the operands; whole: whether that of integers is one;
-    divides: whether there is no result where the second is 0.
-    """
-
-    range: Callable[[Range, Range], Range]
-    size: Callable[[Size, Size], Size]
-    whole: bool = True
-    divides: bool = False
-
-    def __call__(self, node: Operation, *operands: Value) -> Value:
-        a, b = map(numeric, operands)
-        size = self.size(a.size, b.size)
-        if not size.within(_DOUBLES):
-            a, b = kept(a), kept(b)
-            size = self.size(a.size, b.size)
-        divisor = b.sql
-        if self.divides and b.range.contains(0.0):
-            divisor = _guarded(b.sql, "{0} <> 0e0")
-        return number(
-            f"({a.sql} {node.name} {divisor})",
-            range=self.range(a.range, b.range),
-            size=size,
-            integer=self.whole and _integers(a, b),
-            nullable=self.divides or a.nullable or b.nullable,
-        )
-
-
-def _guarded(sql: str, condition: str) -> str:
-    """SQL of a number where a condition on {0} holds, else NULL."""
-    return let(sql, f"(CASE WHEN {condition} THEN {{0}} END)".format)
-
-
-def _difference(a: Range, b: Range) -> Range:
-    return ranges.add(a, ranges.negate(b))
+# ---- sizes, and rows of the table that several functions share ----------------------------------
 
 
 def _of_sum(a: Size, b: Size) -> Size:
@@ -92,58 +100,31 @@ def _of_remainder(a: Size, b: Size) -> Size:
     return Size(step, min(a.most, b.most), step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Function:
-    """A function of one number.
-
-    sql: with {0} for the number; defined: where it has a value, a condition on {0}; range, size: of
-    the result, from those of the number; whole: whether it is an integer, or as the number is
-    where that is None; plain: whether the number is held to the sizes of numbers first.
-    """
-
-    sql: str
-    range: Callable[[Range], Range]
-    size: Callable[[Size], Size]
-    defined: str | None = None
-    whole: bool | None = False
-    plain: bool = False
-
-    def __call__(self, _: Operation, operand: Value) -> Value:
-        a = kept(numeric(operand)) if self.plain else numeric(operand)
-        return number(
-            self.sql.format(a.sql if self.defined is None else _guarded(a.sql, self.defined)),
-            range=self.range(a.range),
-            size=self.size(a.size),
-            integer=_integers(a) if self.whole is None else self.whole,
-            nullable=a.nullable or self.defined is not None,
-        )
-
-
 def _same(size: Size) -> Size:
     return size
 
 
-def _within(lower: float, upper: float) -> Callable[[Range], Range]:
-    """The range of a function, whatever its operand."""
-    return lambda _: Range(lower, upper)
+_arithmetic = partial(_Function, sql="({0} {name} {1})", whole=None)
+_rounding = partial(
+    _Function, range=ranges.whole, size=lambda a: Size(1.0, a.most + 1, 1.0), whole=True
+)
+"""To a whole number next to it."""
 
 
-def _rounding(sql: str) -> _Function:
-    """A rounding to a whole number next to it."""
-    return _Function(
-        sql=sql, range=ranges.whole, size=lambda a: Size(1.0, a.most + 1, 1.0), whole=True
-    )
+def _root(sql: str, range: Callable[[Range], Range], root: Callable[[float], float]) -> Rule:
+    defined = "{0} >= 0e0" if root is math.sqrt else None
 
+    def size(a: Size) -> Size:
+        return Size(root(a.least) / 2, root(a.most) * 2)
 
-def _root(sql: str, range: Callable[[Range], Range], root: Callable[[float], float]) -> _Function:
-    return _Function(sql=sql, range=range, size=lambda a: Size(root(a.least) / 2, root(a.most) * 2))
+    return _Function(sql=sql, range=range, size=size, defined=defined)
 
 
 _FARTHEST = 1_100.0
 """No logarithm of a double is larger; none but 0 is smaller than 2^-55, the distance from 1."""
 
 
-def _logarithm(sql: str, function: Callable[[float], float]) -> _Function:
+def _logarithm(sql: str, function: Callable[[float], float]) -> Rule:
     return _Function(
         sql=sql,
         defined="{0} > 0e0",
@@ -158,15 +139,19 @@ _LARGEST_TANGENT = 1e18  # no double lies nearer than 6e-17 to an odd multiple o
 _NEAREST = 1e-25  # nor nearer to a multiple of pi than this, but 0
 
 
-def _curved(a: Size) -> Size:
-    return Size(min(a.least / 2, _NEAREST), _LARGEST_TANGENT)
+def _curve(
+    sql: str, lower: float, upper: float, *, defined: str | None = None, plain: bool = False
+) -> Rule:
+    return _Function(
+        sql=sql,
+        range=lambda _: Range(lower, upper),
+        size=lambda a: Size(min(a.least / 2, _NEAREST), _LARGEST_TANGENT),
+        defined=defined,
+        plain=plain,
+    )
 
 
-def _curve(sql: str, lower: float, upper: float, *, defined: str | None = None) -> _Function:
-    return _Function(sql=sql, range=_within(lower, upper), size=_curved, defined=defined)
-
-
-def _angle(factor: float) -> _Function:
+def _angle(factor: float) -> Rule:
     return _Function(
         sql=f"({{0}} * {double(factor)})",
         range=partial(ranges.multiply, Range(factor, factor)),
@@ -175,14 +160,7 @@ def _angle(factor: float) -> _Function:
     )
 
 
-def _arc_tangent_of_two(_: Operation, *operands: Value) -> Value:
-    a, b = (kept(numeric(operand)) for operand in operands)
-    return number(
-        f"atan2({a.sql}, {b.sql})",
-        range=Range(-_WHOLE, _WHOLE),
-        size=Size(_of_quotient(a.size, b.size).least / 2, _WHOLE),
-        nullable=a.nullable or b.nullable,
-    )
+# ---- functions of their own --------------------------------------------------------------------
 
 
 def _round(node: Operation, operand: Value) -> Value:
@@ -234,7 +212,7 @@ def _power(_: Operation, *operands: Value) -> Value:
     base, exponent = (kept(numeric(operand)) for operand in operands)
     y, size = exponent.range.lower, PLAIN
     if y != exponent.range.upper or abs(y) > _MOST_CONSTANT:
-        sql = let_pair(base.sql, exponent.sql, _any_power)
+        sql = let(_any_power, base.sql, exponent.sql)
         found = ranges.power(base.range, exponent.range)
         lower, upper = (
             end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
@@ -242,13 +220,13 @@ def _power(_: Operation, *operands: Value) -> Value:
         )
         found = Range(0.0 if 0 < lower < PLAIN.least else lower, upper)
     elif y == 0:
-        sql = let(base.sql, "(CASE WHEN {0} IS NOT NULL THEN 1e0 END)".format)
+        sql = let("(CASE WHEN {0} IS NOT NULL THEN 1e0 END)".format, base.sql)
         found = Range(1.0, 1.0)
     else:
         power = min(1_000.0 / abs(y), 332.0)
         base = kept(base, Size(2.0 ** -math.floor(power), 2.0**power))
         real = "{0} >= 0e0" if y != math.floor(y) else "{0} IS NOT NULL"
-        within = _guarded(base.sql, real if y > 0 else f"{real} AND {{0}} <> 0e0")
+        within = guarded(base.sql, real if y > 0 else f"{real} AND {_NOT_ZERO}")
         sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
         ends = sorted(max(one, base.size.least) ** y for one in (base.size.least, base.size.most))
         size = Size(ends[0] / 2, ends[1] * 2)
@@ -267,22 +245,22 @@ def _any_power(x: str, y: str) -> str:
     )
 
 
-NUMBERS: dict[str, Callable[..., Value]] = {
-    "+": _Arithmetic(ranges.add, _of_sum),
-    "-": _Arithmetic(_difference, _of_sum),
-    "*": _Arithmetic(ranges.multiply, _of_product),
-    "/": _Arithmetic(ranges.divide, _of_quotient, whole=False, divides=True),
-    "%": _Arithmetic(ranges.remainder, _of_remainder, divides=True),
+NUMBERS: dict[str, Rule] = {
+    "+": _arithmetic(range=ranges.add, size=_of_sum),
+    "-": _arithmetic(range=lambda a, b: ranges.add(a, ranges.negate(b)), size=_of_sum),
+    "*": _arithmetic(range=ranges.multiply, size=_of_product),
+    "/": _arithmetic(range=ranges.divide, size=_of_quotient, whole=False, defined=_NOT_ZERO),
+    "%": _arithmetic(range=ranges.remainder, size=_of_remainder, defined=_NOT_ZERO),
     "NEGATIVE": _Function(sql="(- {0})", range=ranges.negate, size=_same, whole=None),
     "ABS": _Function(sql="abs({0})", range=ranges.absolute, size=_same, whole=None),
-    "FLOOR": _rounding("floor({0})"),
-    "CEIL": _rounding("ceil({0})"),
-    "TRUNC": _rounding("trunc({0})"),
+    "FLOOR": _rounding(sql="floor({0})"),
+    "CEIL": _rounding(sql="ceil({0})"),
+    "TRUNC": _rounding(sql="trunc({0})"),
     "ROUND": _round,
-    "SIGN": _Function(
-        sql="CAST(sign({0}) AS DOUBLE)", range=_within(-1.0, 1.0), size=lambda _: PLAIN, whole=True
+    "SIGN": _rounding(
+        sql="CAST(sign({0}) AS DOUBLE)", range=lambda _: Range(-1.0, 1.0), size=lambda _: PLAIN
     ),
-    "SQRT": replace(_root("sqrt({0})", ranges.root, math.sqrt), defined="{0} >= 0e0"),
+    "SQRT": _root("sqrt({0})", ranges.root, math.sqrt),
     "CBRT": _root("cbrt({0})", ranges.cube_root, math.cbrt),
     "LN": _logarithm("ln({0})", math.log),
     "LOG2": _logarithm("log2({0})", math.log2),
@@ -294,9 +272,15 @@ NUMBERS: dict[str, Callable[..., Value]] = {
     "TAN": _curve("tan({0})", -_LARGEST_TANGENT, _LARGEST_TANGENT),
     "ASIN": _curve("asin({0})", -_HALF, _HALF, defined="abs({0}) <= 1e0"),
     "ACOS": _curve("acos({0})", 0.0, _WHOLE, defined="abs({0}) <= 1e0"),
-    "ATAN": replace(_curve("atan({0})", -_HALF, _HALF), plain=True),
-    "ATAN2": _arc_tangent_of_two,
+    "ATAN": _curve("atan({0})", -_HALF, _HALF, plain=True),
+    "ATAN2": _Function(
+        sql="atan2({0}, {1})",
+        range=lambda _, __: Range(-_WHOLE, _WHOLE),
+        size=lambda a, b: Size(_of_quotient(a, b).least / 2, _WHOLE),
+        plain=True,
+    ),
     "RADIANS": _angle(math.pi / 180),
     "DEGREES": _angle(180 / math.pi),
     "PI": lambda _: number(double(math.pi), range=Range(math.pi, math.pi), nullable=False),
 }
+"""Operations on numbers, by name."""

@@ -11,27 +11,36 @@ with the text and not with the number of combinations.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.dates import DATES
-from unacorda.query.expressions.functions import defined
+from unacorda.query.expressions.language import (
+    DERIVED,
+    FORMATS,
+    Column,
+    Expression,
+    Kind,
+    Literal,
+    Name,
+    Node,
+    Operation,
+    names,
+    text_of,
+)
 from unacorda.query.expressions.logic import LOGIC
 from unacorda.query.expressions.numbers import NUMBERS
-from unacorda.query.expressions.quoting import quoted
-from unacorda.query.expressions.ranges import EVERYTHING, Range
-from unacorda.query.expressions.reader import Reader, meaning
-from unacorda.query.expressions.syntax import condition, refuse_lost
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
-from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.expressions.quoting import identifier, literal
+from unacorda.query.expressions.ranges import EVERYTHING, FINISHED, Range
+from unacorda.query.expressions.reader import Reader, condition, meaning, refuse_lost
 from unacorda.query.expressions.values import (
-    FINISHED,
     KindMismatch,
-    Size,
+    Rule,
     Value,
     as_kind,
     constant,
@@ -43,7 +52,7 @@ from unacorda.query.expressions.values import (
 
 __all__ = ["parse", "remember", "tree_of"]
 
-_RULES: dict[str, Callable[..., Value]] = {**NUMBERS, **DATES, **LOGIC}
+_RULES: dict[str, Rule] = {**NUMBERS, **DATES, **LOGIC}
 """By operation what it means: of the node and the values of its operands."""
 _MOST_WAYS = 10_000
 _MOST_TREES = 4_096
@@ -235,10 +244,21 @@ def _applied(node: Operation, values: tuple[Value, ...]) -> Value:
     if node.name in _RULES:
         value = _RULES[node.name](node, *values)
     else:
-        literals = [part.value for part in node.operands if isinstance(part, Literal)]
-        operands, definition = defined(node.name, tuple(literals))
+        operands, definition = DERIVED.get(node.name) or ("x layout", _formatted(node))
         value = _meant(meaning(definition), dict(zip(operands.split(), values, strict=True)))
     return replace(value, node=node)
+
+
+_LETTERS = re.compile("(" + "|".join(map(re.escape, FORMATS)) + ")")
+
+
+def _formatted(node: Operation) -> str:
+    """What STRFTIME means of its date or instant x."""
+    layout = node.operands[1]
+    assert isinstance(layout, Literal)
+    parts = [part for part in _LETTERS.split(str(layout.value)) if part]
+    listed = ", ".join(FORMATS.get(part) or literal(part) for part in parts) or "''"
+    return f"CASE WHEN x IS NOT NULL THEN CONCAT({listed}) END"
 
 
 def _meant(node: Node, found: Mapping[str, Value]) -> Value:
@@ -253,11 +273,11 @@ def _meant(node: Node, found: Mapping[str, Value]) -> Value:
 
 
 def _column(node: Name, column: Column) -> Value:
-    sql, found = quoted(column.name, '"'), Range(column.lower, column.upper)
+    sql, found = identifier(column.name), Range(column.lower, column.upper)
     if not column.kind.numeric:
         return Value(sql=sql, kind=column.kind, range=found, node=node)
-    whole, size = column.kind is Kind.INTEGER, Size(column.least, column.most, column.step or 0.0)
-    return replace(number(sql, range=found, size=size, integer=whole), node=node)
+    whole = column.kind is Kind.INTEGER
+    return replace(number(sql, range=found, size=column.size, integer=whole), node=node)
 
 
 def _expected(value: Value, expect: Kind | None) -> Value:
@@ -287,7 +307,5 @@ def _finished(value: Value, node: Node, columns: frozenset[str]) -> Expression:
         upper=found.upper + 0.0,
         columns=columns,
         text=text_of(node),
-        least=value.size.least,
-        most=value.size.most,
-        step=value.size.step,
+        size=value.size,
     )

@@ -8,7 +8,17 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["NOTHING", "double", "escape", "folded", "identifier", "literal", "quoted", "twin"]
+__all__ = [
+    "NOTHING",
+    "double",
+    "encodable",
+    "escape",
+    "folded",
+    "identifier",
+    "literal",
+    "quoted",
+    "twin",
+]
 
 
 def folded(name: str) -> str:
@@ -38,6 +48,15 @@ def twin(names: Iterable[str]) -> str | None:
     return None
 
 
+def encodable(text: str) -> bool:
+    r"""Whether the engine can be given this text: no U+0000 and no lone surrogate.
+
+    >>> encodable("né"), encodable("a\x00"), encodable("\ud800")
+    (True, False, False)
+    """
+    return "\x00" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
 def quoted(text: str, mark: str) -> str:
     """Text in quotes of a kind, each such mark in it doubled.
 
@@ -62,17 +81,17 @@ def literal(value: str | int | dt.date | None) -> str:
     >>> literal("O'Hara"), literal(3), literal(None), literal(True)
     ("'O''Hara'", '3', 'NULL', 'TRUE')
     """
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, dt.date):
-        return f"DATE '{value.isoformat()}'"
-    return quoted(value, "'")
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int():
+            return str(value).upper()
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+        case str():
+            return quoted(value, "'")
 
 
 def double(value: float) -> str:

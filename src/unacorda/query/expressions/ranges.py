@@ -20,7 +20,12 @@ from fractions import Fraction
 __all__ = [
     "EMPTY",
     "EVERYTHING",
+    "FINISHED",
+    "LARGEST",
+    "PLAIN",
+    "SMALLEST",
     "Range",
+    "Size",
     "absolute",
     "add",
     "cube_root",
@@ -63,6 +68,44 @@ class Range:
 
 EVERYTHING = Range(-math.inf, math.inf)
 EMPTY = Range(math.inf, -math.inf)
+
+
+LARGEST, SMALLEST = 1e100, 2.0**-332
+"""The sizes to which numbers are held: every one that a column has is between them, or 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Between which sizes numbers are that are not 0; all are multiples of step, a power of 2.
+
+    A sum is a multiple of what its parts are multiples of, however small it is, and rounding it
+    leaves it one. step: if it is not known, what the smallest double of these sizes is one of.
+    """
+
+    least: float
+    most: float
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.step == 0.0:
+            last_place = math.ldexp(1.0, math.frexp(self.least)[1] - 53)
+            object.__setattr__(self, "step", last_place)
+
+    def within(self, other: Size) -> bool:
+        """Whether all of these are sizes of the other."""
+        return other.least <= self.least and self.most <= other.most
+
+    def hull(self, other: Size) -> Size:
+        """The sizes of both."""
+        return Size(
+            min(self.least, other.least), max(self.most, other.most), min(self.step, other.step)
+        )
+
+
+PLAIN = Size(SMALLEST, LARGEST)
+"""What columns have, and what is held to that."""
+FINISHED = Size(2.0**-664, 1e200)
+"""What expressions have that have been finished."""
 
 
 def hull(*ranges: Range) -> Range:
@@ -234,21 +277,12 @@ def _sum(x: float, y: float) -> tuple[float, float]:
     total = x + y
     if math.isnan(total):
         return -math.inf, math.inf
-    if math.isinf(x) or math.isinf(y):
-        return total, total
-    return _outward(
-        total, exact=math.isfinite(total) and Fraction(x) + Fraction(y) == Fraction(total)
-    )
+    return _outward(total, lambda: Fraction(x) + Fraction(y) == Fraction(total), x, y)
 
 
 def _product(x: float, y: float) -> tuple[float, float]:
-    if x == 0 or y == 0:
-        return 0.0, 0.0
-    result = x * y
-    if math.isinf(x) or math.isinf(y):
-        return result, result
-    exact = math.isfinite(result) and Fraction(x) * Fraction(y) == Fraction(result)
-    return _outward(result, exact=exact)
+    result = 0.0 if x == 0 or y == 0 else x * y
+    return _outward(result, lambda: Fraction(x) * Fraction(y) == Fraction(result), x, y)
 
 
 def _quotient(x: float, y: float) -> tuple[float, float]:
@@ -258,14 +292,12 @@ def _quotient(x: float, y: float) -> tuple[float, float]:
         limit = math.copysign(math.inf, x)
         return limit, limit
     result = x / y
-    exact = math.isfinite(result) and Fraction(result) * Fraction(y) == Fraction(x)
-    return _outward(result, exact=exact)
+    return _outward(result, lambda: Fraction(result) * Fraction(y) == Fraction(x))
 
 
 def _square_root(x: float) -> tuple[float, float]:
     result = math.sqrt(x)
-    exact = math.isinf(x) or Fraction(result) ** 2 == Fraction(x)
-    return _outward(result, exact=exact)
+    return _outward(result, lambda: Fraction(result) ** 2 == Fraction(x), x)
 
 
 def _limited(function: Callable[..., float], *operands: float) -> float:
@@ -281,8 +313,9 @@ def _pow(x: float, y: float) -> float:
     return math.inf if x == 0 and y < 0 else _limited(math.pow, x, y)
 
 
-def _outward(x: float, *, exact: bool) -> tuple[float, float]:
-    if exact:
+def _outward(x: float, exact: Callable[[], bool], *operands: float) -> tuple[float, float]:
+    """Around a result in doubles; itself where it is exact, or the limit at infinite operands."""
+    if any(map(math.isinf, operands)) or (math.isfinite(x) and exact()):
         return x + 0.0, x + 0.0
     return math.nextafter(x, -math.inf), math.nextafter(x, math.inf)
 

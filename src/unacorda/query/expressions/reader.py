@@ -1,4 +1,4 @@
-"""From a parsed text to a tree: which forms, calls and literals there are.
+"""From text to a tree: what is refused, and which forms, calls and literals there are.
 
 A function that DuckDB and sqlglot spell in several ways is read to one operation of the tree.
 
@@ -12,38 +12,207 @@ was written is silently left out.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
 
-from unacorda.errors import UnsafeExpression
+from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.functions import DERIVED, FORMATS
-from unacorda.query.expressions.syntax import MOST_LEVELS, condition
-from unacorda.query.expressions.tree import (
+from unacorda.query.expressions.dates import PARTS, UNITS
+from unacorda.query.expressions.language import (
+    DERIVED,
+    FORMATS,
     Literal,
     Name,
     Node,
     Operation,
+    literal_moment,
+    literal_number,
     names,
     size_of,
 )
-from unacorda.query.expressions.types import literal_moment, literal_number
+from unacorda.query.expressions.quoting import encodable
 
-__all__ = ["NAMED", "PARTS", "RULES", "UNITS", "Reader", "bare", "given", "meaning"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "MOST_LEVELS",
+    "NAMED",
+    "RULES",
+    "Reader",
+    "bare",
+    "condition",
+    "given",
+    "meaning",
+    "refuse_lost",
+    "statement",
+]
 
-_MOST_POSITION = 1_000_000
-"""The last character of a text that a position may name."""
+# ---- from text to sqlglot's tree ---------------------------------------------------------------
+
+MOST_CHARACTERS = 10_000
+MOST_LEVELS = 100
+
+_OTHER_DIALECTS = (
+    (re.compile("`"), 'Write names in double quotes, as in "age", or plainly.'),
+    (re.compile(r"\bSELECT\s+TOP\b", re.IGNORECASE), "Write LIMIT 3 at the end in place of TOP 3."),
+    (
+        re.compile(r"\bDECODE\s*\(", re.IGNORECASE),
+        "Write CASE WHEN x = 'a' THEN 1 ELSE 0 END for DECODE.",
+    ),
+)
+
+_LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+_NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
+
+
+def condition(text: str, *, argument: str) -> exp.Expression:
+    """The tree sqlglot makes of one expression.
+
+    Raises InvalidParameter where text is none, UnsafeExpression where it is too long, nested too
+    deeply, more than one statement, or not understood.
+
+    >>> condition("age > 3", argument="where").key
+    'gt'
+    """
+    _checked(text, argument)
+    return _parsed(text, into=exp.Condition)
+
+
+def statement(text: str, *, argument: str) -> exp.Expression:
+    """The tree sqlglot makes of one SELECT; a semicolon may end it.
+
+    Raises like `condition`.
+    """
+    if isinstance(text, str):
+        text = text.rstrip().removesuffix(";")
+    first, *_ = _checked(text, argument)
+    if first.token_type not in (TokenType.SELECT, TokenType.WITH):
+        raise UnsafeExpression(
+            text,
+            reason="it begins neither with SELECT nor with WITH",
+            hint="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
+            place=errors.span(first),
+        )
+    return _parsed(text, into=None)
+
+
+def refuse_lost(text: str, tree: exp.Expression) -> None:
+    """Raise where sqlglot left out of its tree a literal or a name that was written.
+
+    It drops, for one, the time zone in DATE_TRUNC('day', x, 'UTC'). To be called once the tree is
+    known to be otherwise in order.
+
+    Raises UnsafeExpression naming what was left out.
+    """
+    kept = Counter(
+        word for node in tree.walk() for value in node.args.values() for word in _words(value)
+    )
+    tokens = errors.tokens_of(text)
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        called = after is not None and after.token_type == TokenType.L_PAREN
+        named = token.token_type == TokenType.VAR and not called
+        if not named and token.token_type not in _LITERALS:
+            continue
+        for word in _words(token.text):
+            found = word if word in kept else f"0.{word}"
+            kept[found] -= 1
+            if kept[found] < 0 and word not in _NOISE:
+                raise UnsafeExpression(
+                    text,
+                    reason=f"a part of it would be without effect: {word[:60]!r}",
+                    hint="Leave it out.",
+                    place=errors.span(token),
+                )
+
+
+def _words(value: object) -> list[str]:
+    if isinstance(value, exp.DataType.Type):
+        return [value.name.casefold()]
+    words = value.casefold().split() if isinstance(value, str) else []
+    return [word.removeprefix("-") for word in words]
+
+
+def _checked(text: str, argument: str) -> Sequence[Token]:
+    """The words of a text that may be parsed."""
+    if not isinstance(text, str):
+        raise InvalidParameter(argument, type(text).__name__, expected="a text (str)")
+    if len(text) > MOST_CHARACTERS:
+        raise UnsafeExpression(
+            text,
+            reason=f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}",
+            hint="Write it shorter, or derive a part of it as a column first.",
+            place=(MOST_CHARACTERS, MOST_CHARACTERS + 1),
+        )
+    if not encodable(text):
+        at = next(at for at, sign in enumerate(text) if not encodable(sign))
+        raise UnsafeExpression(
+            text,
+            reason="it holds U+0000 or half of a surrogate pair",
+            hint="Remove it.",
+            place=(at, at + 1),
+        )
+    tokens = errors.tokens_of(text)
+    if not tokens:
+        raise UnsafeExpression(
+            text,
+            reason="it is empty, or a quote or comment in it is not closed",
+            hint="Write an expression, and close every quote.",
+            place=errors.unclosed(text),
+        )
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            raise UnsafeExpression(
+                text,
+                reason="it holds a semicolon",
+                hint="Write one statement only, without ';'.",
+                place=errors.span(token),
+            )
+    if max(itertools.accumulate(map(errors.nesting, tokens))) > MOST_LEVELS:
+        raise errors.too_deep(text)
+    return tokens
+
+
+def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
+    place = None
+    try:
+        tree = sqlglot.parse_one(text, read="duckdb", into=into)
+    except RecursionError:
+        raise errors.too_deep(text) from None
+    except errors.FAULTS as error:
+        place = errors.of_error(text, error) if isinstance(error, SqlglotError) else None
+    else:
+        if isinstance(tree, exp.Expression):
+            return tree
+    raise UnsafeExpression(
+        text,
+        reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
+        hint=_hint(text),
+        place=place,
+    )
+
+
+def _hint(text: str) -> str:
+    """What may be written in place of text that is not understood."""
+    for pattern, hint in _OTHER_DIALECTS:
+        if pattern.search(text):
+            return hint
+    return "Check brackets, commas, quotes and the order of words."
+
+
+# ---- how nodes are read ------------------------------------------------------------------------
 
 _Word = Callable[["Reader", exp.Expression], str]
 """How a word is read that is an option of an operation."""
-
-
 _Read = Callable[["Reader", exp.Expression], Node]
 """How one kind of node is read."""
+_Rule = tuple[_Read, str]
+"""How one kind of node is read, and which arguments of it are known."""
 
 
 def given(node: exp.Expression) -> set[str]:
@@ -58,11 +227,49 @@ def bare(node: object) -> object:
     return node
 
 
-def _operation(name: str, *parts: str | _Read, option: str | _Word | None = None) -> _Read:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    """An argument that is a literal whole number; otherwise: what is meant where it is left out."""
+
+    key: str
+    least: int = 0
+    most: int
+    otherwise: int | None = None
+
+    def __call__(self, reader: Reader, node: exp.Expression) -> Literal:
+        if self.otherwise is not None and node.args.get(self.key) is None:
+            return Literal(self.otherwise)
+        found, least, most = reader.node(node.args.get(self.key)), self.least, self.most
+        if isinstance(found, Literal) and type(found.value) is int and least <= found.value <= most:
+            return found
+        raise reader.refuse(node, f"Write a literal whole number from {least} to {most} there.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """An argument that is a text literal, which may be empty or not."""
+
+    key: str
+    hint: str
+    empty: bool = False
+
+    def __call__(self, reader: Reader, node: exp.Expression) -> Literal:
+        text = reader.literal(node.args.get(self.key), node, self.hint)
+        if not text and not self.empty:
+            raise reader.refuse(node, self.hint)
+        return Literal(text)
+
+
+def _row(
+    name: str,
+    *parts: str | _Whole | _Text,
+    option: str | _Word | None = None,
+    free: str = "",
+) -> _Rule:
     """A rule for an operation.
 
-    parts: its operands, by the names of required arguments or by how they are read; option: what
-    is fixed of it, or the word that says so.
+    parts: its operands, by their arguments; option: what is fixed of it, or the word that says so;
+    free: arguments that are known besides.
     """
 
     def read(reader: Reader, node: exp.Expression) -> Node:
@@ -73,45 +280,8 @@ def _operation(name: str, *parts: str | _Read, option: str | _Word | None = None
         chosen = option if option is None or isinstance(option, str) else option(reader, node)
         return Operation(name, operands, chosen)
 
-    return read
-
-
-_Rule = tuple[_Read, str]
-"""How one kind of node is read, and which arguments of it are known."""
-
-
-def _one(name: str) -> _Rule:
-    return _operation(name, "this"), "this"
-
-
-def _two(name: str, *, others: str = "") -> _Rule:
-    return _operation(name, "this", "expression"), f"this expression {others}"
-
-
-def _whole(key: str, *, least: int, most: int, otherwise: int | None = None) -> _Read:
-    """A literal whole number in a range; otherwise: what is meant where it is left out."""
-
-    def read(reader: Reader, node: exp.Expression) -> Node:
-        if otherwise is not None and node.args.get(key) is None:
-            return Literal(otherwise)
-        found = reader.node(node.args.get(key))
-        if isinstance(found, Literal) and type(found.value) is int and least <= found.value <= most:
-            return found
-        raise reader.refuse(node, f"Write a literal whole number from {least} to {most} there.")
-
-    return read
-
-
-def _text(key: str, hint: str, *, empty: bool = False) -> _Read:
-    """A text literal, which may be empty or not."""
-
-    def read(reader: Reader, node: exp.Expression) -> Node:
-        text = reader.literal(node.args.get(key), node, hint)
-        if not text and not empty:
-            raise reader.refuse(node, hint)
-        return Literal(text)
-
-    return read
+    keys = (part if isinstance(part, str) else part.key for part in parts)
+    return read, " ".join((*keys, free))
 
 
 def _list(name: str, *, most: int | None = None) -> _Read:
@@ -125,22 +295,6 @@ def _list(name: str, *, most: int | None = None) -> _Read:
         return Operation(name, reader.nodes(*operands))
 
     return read
-
-
-_TYPES = {
-    "DOUBLE": "DOUBLE",
-    "FLOAT": "DOUBLE",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INTEGER",
-    "BIGINT": "BIGINT",
-    "TEXT": "VARCHAR",
-    "VARCHAR": "VARCHAR",
-    "BOOLEAN": "BOOLEAN",
-    "DATE": "DATE",
-    "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMPNTZ": "TIMESTAMP",
-}
 
 
 def _chain(name: str) -> _Read:
@@ -205,11 +359,6 @@ def _is(reader: Reader, node: exp.Expression) -> Node:
             raise reader.refuse(node, "Write IS NULL, IS TRUE, IS FALSE or =.")
 
 
-def _like(name: str) -> _Rule:
-    pattern = _text("expression", "Write the pattern as a text literal: x LIKE 'a%'.", empty=True)
-    return _operation(name, "this", pattern), "this expression negate"
-
-
 def _in(reader: Reader, node: exp.Expression) -> Node:
     if node.args.get("query") is not None:
         raise errors.refusal(reader.text, node.args["query"])
@@ -238,6 +387,19 @@ def _if(reader: Reader, node: exp.Expression) -> Node:
     return Operation("CASE", (*reader.nodes(node.this, node.args.get("true")), default))
 
 
+_TYPES = {
+    **dict.fromkeys(("DOUBLE", "FLOAT"), "DOUBLE"),
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    **dict.fromkeys(("TEXT", "VARCHAR"), "VARCHAR"),
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), "TIMESTAMP"),
+}
+
+
 def _cast(reader: Reader, node: exp.Expression) -> Node:
     to, name = node.args.get("to"), None
     if isinstance(to, exp.DataType) and given(to) <= {"this"}:
@@ -260,28 +422,15 @@ def _cast(reader: Reader, node: exp.Expression) -> Node:
     return Operation("TRY_CAST", (operand,), name)
 
 
-_MOST_PADDING = 10_000
 _MOST_STEPS = 100_000
 _MOST_LETTERS = 20
 _MOST_PARTS = 100
 _MOST_GROWTH = 10
+_MOST_POSITION = 1_000_000
+"""The last character of a text that a position may name."""
 
-_END = _whole("expression", least=0, most=_MOST_POSITION)
-_PLACE = _whole("part_index", least=1, most=_MOST_POSITION)
-_SPLIT_MEND = "Write the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1)."
-
-PARTS = (
-    *("CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "DAY", "WEEK", "DOW", "DOY"),
-    *("ISODOW", "ISOYEAR", "HOUR", "MINUTE", "SECOND", "EPOCH"),
-)
-"""What EXTRACT takes out of a date or timestamp."""
-
-UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-"""The steps in which dates are counted, cut and moved."""
-
-_UNIT_OF = dict(zip(UNITS, UNITS, strict=True))
 _SPELLINGS = {"DAYOFWEEK": "DOW", "WEEKDAY": "DOW", "DAYOFYEAR": "DOY", "WEEKOFYEAR": "WEEK"}
-_PART_OF = dict(zip(PARTS, PARTS, strict=True)) | _SPELLINGS
+_PART_OF = {part: part for part in PARTS} | _SPELLINGS
 _FORMAT = re.compile("([^%]|" + "|".join(map(re.escape, FORMATS)) + ")*", re.DOTALL)
 _FORMAT_MEND = (
     "Write the format as a text literal with %Y %y %m %d %j %b %B %a %A %H %I %p %M %S, as in "
@@ -296,14 +445,13 @@ _READABLE_MEND = (
 # ---- numbers -----------------------------------------------------------------------------------
 
 
-_DIGITS = _whole("decimals", least=-15, most=15, otherwise=0)
+_DIGITS = _Whole(key="decimals", least=-15, most=15, otherwise=0)
 
 
 def _round(reader: Reader, node: exp.Expression) -> Node:
-    digits = _DIGITS(reader, node)
-    assert isinstance(digits, Literal)
-    assert isinstance(digits.value, int)
-    return Operation("ROUND", (reader.node(node.this),), digits.value)
+    digits = _DIGITS(reader, node).value
+    assert isinstance(digits, int)
+    return Operation("ROUND", (reader.node(node.this),), digits)
 
 
 def _log(reader: Reader, node: exp.Expression) -> Node:
@@ -318,12 +466,37 @@ def _log(reader: Reader, node: exp.Expression) -> Node:
 # ---- text --------------------------------------------------------------------------------------
 
 
+_END = _Whole(key="expression", most=_MOST_POSITION)
+_PLACE = _Whole(key="part_index", least=1, most=_MOST_POSITION)
+_PADDED = _Whole(key="expression", most=10_000)
+_FILLING = _Text(
+    key="fill_pattern", hint="Write what it is filled with as a text literal: LPAD(x, 5, '0')."
+)
+_PATTERN = _Text(
+    key="expression", hint="Write the pattern as a text literal: x LIKE 'a%'.", empty=True
+)
+_CUT = _Text(
+    key="expression",
+    hint="Write the characters to cut as a text literal: TRIM(x, '.,').",
+    empty=True,
+)
+_SEPARATOR = _Text(
+    key="delimiter",
+    hint="Write the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1).",
+)
+
+
 def _trim(reader: Reader, node: exp.Expression) -> Node:
     position = str(node.args.get("position") or "BOTH").upper()
     name = {"BOTH": "TRIM", "LEADING": "LTRIM", "TRAILING": "RTRIM"}[position]
-    hint = "Write the characters to cut as a text literal: TRIM(x, '.,')."
-    cut = [] if node.args.get("expression") is None else [_text("expression", hint, empty=True)]
-    return _operation(name, "this", *cut)(reader, node)
+    cut = [] if node.args.get("expression") is None else [_CUT(reader, node)]
+    return Operation(name, (reader.node(node.this), *cut))
+
+
+def _pad(reader: Reader, node: exp.Expression) -> Node:
+    name = "LPAD" if node.args.get("is_left") else "RPAD"
+    filling, length = _FILLING(reader, node), _PADDED(reader, node)
+    return Operation(name, (reader.node(node.this), length, filling))
 
 
 def _replace(reader: Reader, node: exp.Expression) -> Node:
@@ -338,14 +511,6 @@ def _replace(reader: Reader, node: exp.Expression) -> Node:
     return Operation("REPLACE", (reader.node(node.this), Literal(old), Literal(new)))
 
 
-def _pad(reader: Reader, node: exp.Expression) -> Node:
-    hint = "Write what it is filled with as a text literal: LPAD(x, 5, '0')."
-    filling = _text("fill_pattern", hint)(reader, node)
-    length = _whole("expression", least=0, most=_MOST_PADDING)(reader, node)
-    name = "LPAD" if node.args.get("is_left") else "RPAD"
-    return Operation(name, (reader.node(node.this), length, filling))
-
-
 def _joined_with(reader: Reader, node: exp.Expression) -> Node:
     hint = "Write the separator as a text literal: CONCAT_WS(', ', x, y)."
     found = _list("CONCAT_WS", most=_MOST_PARTS)(reader, node)
@@ -357,10 +522,6 @@ def _joined_with(reader: Reader, node: exp.Expression) -> Node:
 
 
 # ---- dates -------------------------------------------------------------------------------------
-
-
-def _part(part: str) -> _Rule:
-    return _operation("EXTRACT", "this", option=part), "this"
 
 
 def _named_part(reader: Reader, node: exp.Expression, word: object, operand: object) -> Node:
@@ -384,7 +545,7 @@ def _date_part(reader: Reader, node: exp.Expression) -> Node:
 
 
 def _unit(reader: Reader, node: exp.Expression) -> str:
-    return reader.word(node.args.get("unit"), node, _UNIT_OF)
+    return reader.word(node.args.get("unit"), node, {unit: unit for unit in UNITS})
 
 
 def _date_sub(reader: Reader, node: exp.Expression) -> Node:
@@ -393,7 +554,8 @@ def _date_sub(reader: Reader, node: exp.Expression) -> Node:
         return _moved(reader, parts[0], parts[1], sign=-1)
     if len(parts) != 3:
         raise reader.refuse(node, "Write DATE_SUB('year', earlier, later).")
-    return Operation("DATE_SUB", reader.nodes(*parts[1:]), reader.word(parts[0], node, _UNIT_OF))
+    unit = reader.word(parts[0], node, {unit: unit for unit in UNITS})
+    return Operation("DATE_SUB", reader.nodes(*parts[1:]), unit)
 
 
 def _sum(name: str) -> _Read:
@@ -405,7 +567,7 @@ def _sum(name: str) -> _Read:
             return _moved(reader, left, right, sign=1 if name == "+" else -1)
         if isinstance(left, exp.Interval) and name == "+":
             return _moved(reader, right, left, sign=1)
-        return _operation(name, "this", "expression")(reader, node)
+        return Operation(name, reader.nodes(node.this, node.args.get("expression")))
 
     return read
 
@@ -466,37 +628,22 @@ def _made_date(reader: Reader, node: exp.Expression) -> Node:
 # ---- functions that sqlglot does not know ------------------------------------------------------
 
 
-def _anonymous(name: str, hint: str, *, operands: int = 1, option: str | None = None) -> _Read:
-    def read(reader: Reader, node: exp.Expression) -> Node:
-        if len(node.expressions) != operands:
-            raise reader.refuse(node, hint)
-        return Operation(name, reader.nodes(*node.expressions), option)
-
-    return read
-
-
-def _anonymous_part(part: str) -> _Read:
-    return _anonymous("EXTRACT", f"Write EXTRACT({part} FROM x).", option=part)
-
-
 _MOST_REPEATED = 20
 """How large an operand may be that stands several times in what a function is written as."""
 
 
-def _derived(name: str) -> _Read:
-    """A function that is written in the language itself."""
-    operands, definition = DERIVED[name]
-    named = operands.split()
+def _named(name: str, hint: str, *operands: str, option: str | None = None) -> _Read:
+    """A function of so many operands; the hint is what to write in place of another number."""
 
     def read(reader: Reader, node: exp.Expression) -> Node:
-        if len(node.expressions) != len(named):
-            raise reader.refuse(node, f"Write {name}({', '.join(named)}).")
+        if len(node.expressions) != len(operands):
+            raise reader.refuse(node, hint)
         values = reader.nodes(*node.expressions)
-        stand = Counter(names(meaning(definition)))
-        for operand, value in zip(named, values, strict=True):
+        stand = Counter(names(meaning(DERIVED[name][1]))) if name in DERIVED else Counter[str]()
+        for operand, value in zip(operands, values, strict=True):
             if stand[operand] > 1 and size_of(value) > _MOST_REPEATED:
                 raise reader.refuse(node, f"Derive its {operand} as a column first.")
-        return Operation(name, values)
+        return Operation(name, values, option)
 
     return read
 
@@ -508,16 +655,26 @@ def meaning(definition: str) -> Node:
 
 
 NAMED: dict[str, _Read] = {
-    "PREFIX": _anonymous("STARTS_WITH", "STARTS_WITH takes 2 operands.", operands=2),
-    "SUFFIX": _anonymous("ENDS_WITH", "ENDS_WITH takes 2 operands.", operands=2),
+    "PREFIX": _named("STARTS_WITH", "STARTS_WITH takes 2 operands.", "x", "start"),
+    "SUFFIX": _named("ENDS_WITH", "ENDS_WITH takes 2 operands.", "x", "end"),
     "DATE_PART": _date_part,
     "DATEPART": _date_part,
     "DATE_SUB": _date_sub,
     "DATESUB": _date_sub,
     "TRY_STRPTIME": _parsed_time,
-    "WEEKDAY": _anonymous_part("DOW"),
-    **{part: _anonymous_part(part) for part in ("CENTURY", "DECADE", "ISOYEAR")},
-    **{name: _derived(name) for name in DERIVED},
+    **{
+        name: _named("EXTRACT", f"Write EXTRACT({part} FROM x).", "x", option=part)
+        for name, part in {
+            "WEEKDAY": "DOW",
+            "CENTURY": "CENTURY",
+            "DECADE": "DECADE",
+            "ISOYEAR": "ISOYEAR",
+        }.items()
+    },
+    **{
+        name: _named(name, f"Write {name}({', '.join(operands.split())}).", *operands.split())
+        for name, (operands, _) in DERIVED.items()
+    },
 }
 """Functions by the name that was written, in capitals."""
 
@@ -529,12 +686,12 @@ RULES: dict[type[object], _Rule] = {
     exp.Neg: (_negative, "this"),
     exp.And: (_chain("AND"), "this expression"),
     exp.Or: (_chain("OR"), "this expression"),
-    exp.Not: _one("NOT"),
+    exp.Not: _row("NOT", "this"),
     exp.Is: (_is, "this expression"),
-    exp.Like: _like("LIKE"),
-    exp.ILike: _like("ILIKE"),
+    exp.Like: _row("LIKE", "this", _PATTERN, free="negate"),
+    exp.ILike: _row("ILIKE", "this", _PATTERN, free="negate"),
     exp.In: (_in, "this expressions query"),
-    exp.Between: (_operation("BETWEEN", "this", "low", "high"), "this low high negate"),
+    exp.Between: _row("BETWEEN", "this", "low", "high", free="negate"),
     exp.Case: (_case, "this ifs default"),
     exp.If: (_if, "this true false"),
     exp.Coalesce: (_list("COALESCE"), "this expressions"),
@@ -542,67 +699,45 @@ RULES: dict[type[object], _Rule] = {
     exp.Greatest: (_list("GREATEST"), "this expressions ignore_nulls"),
     exp.Cast: (_cast, "this to"),
     exp.TryCast: (_cast, "this to safe"),
-    exp.DPipe: _two("||", others="safe"),
-    exp.Mul: _two("*"),
-    exp.Div: _two("/", others="typed safe"),
-    exp.Mod: _two("%"),
-    exp.Pow: _two("POWER"),
-    exp.EQ: _two("="),
-    exp.NEQ: _two("<>"),
-    exp.LT: _two("<"),
-    exp.LTE: _two("<="),
-    exp.GT: _two(">"),
-    exp.GTE: _two(">="),
-    exp.NullSafeEQ: _two("IS NOT DISTINCT FROM"),
-    exp.NullSafeNEQ: _two("IS DISTINCT FROM"),
+    exp.DPipe: _row("||", "this", "expression", free="safe"),
+    exp.Div: _row("/", "this", "expression", free="typed safe"),
+    exp.NullSafeEQ: _row("IS NOT DISTINCT FROM", "this", "expression"),
+    exp.NullSafeNEQ: _row("IS DISTINCT FROM", "this", "expression"),
     exp.Add: (_sum("+"), "this expression"),
     exp.Sub: (_sum("-"), "this expression"),
     exp.Round: (_round, "this decimals"),
     exp.Log: (_log, "this expression"),
-    exp.Pi: (_operation("PI"), ""),
+    exp.Pi: _row("PI"),
     exp.Concat: (_list("CONCAT", most=_MOST_PARTS), "expressions safe coalesce"),
     exp.ConcatWs: (_joined_with, "expressions safe coalesce"),
-    exp.Substring: (
-        _operation(
-            "SUBSTRING",
-            "this",
-            _whole("start", least=1, most=_MOST_POSITION),
-            _whole("length", least=0, most=_MOST_POSITION, otherwise=_MOST_POSITION),
-        ),
-        "this start length",
+    exp.Substring: _row(
+        "SUBSTRING",
+        "this",
+        _Whole(key="start", least=1, most=_MOST_POSITION),
+        _Whole(key="length", most=_MOST_POSITION, otherwise=_MOST_POSITION),
     ),
-    exp.Left: (_operation("LEFT", "this", _END), "this expression"),
-    exp.Right: (_operation("RIGHT", "this", _END), "this expression"),
+    exp.Left: _row("LEFT", "this", _END),
+    exp.Right: _row("RIGHT", "this", _END),
     exp.Trim: (_trim, "this expression position"),
     exp.Replace: (_replace, "this expression replacement"),
     exp.Pad: (_pad, "this expression fill_pattern is_left"),
-    exp.SplitPart: (
-        _operation("SPLIT_PART", "this", _text("delimiter", _SPLIT_MEND), _PLACE),
-        "this delimiter part_index",
-    ),
-    exp.StrPosition: (_operation("STRPOS", "this", "substr"), "this substr"),
+    exp.SplitPart: _row("SPLIT_PART", "this", _SEPARATOR, _PLACE),
+    exp.StrPosition: _row("STRPOS", "this", "substr"),
     exp.Extract: (_extract, "this expression"),
-    exp.DateDiff: (
-        _operation("DATE_DIFF", "expression", "this", option=_unit),  # sqlglot holds end first
-        "this expression unit date_part_boundary",
+    # sqlglot holds the end first.
+    exp.DateDiff: _row(
+        "DATE_DIFF", "expression", "this", option=_unit, free="unit date_part_boundary"
     ),
-    exp.DateTrunc: (_operation("DATE_TRUNC", "this", option=_unit), "this unit"),
-    exp.TimestampTrunc: (_operation("DATE_TRUNC", "this", option=_unit), "this unit"),
+    exp.DateTrunc: _row("DATE_TRUNC", "this", option=_unit, free="unit"),
+    exp.TimestampTrunc: _row("DATE_TRUNC", "this", option=_unit, free="unit"),
     exp.DateAdd: (_date_add, "this expression"),
     exp.TimeToStr: (_format, "this format"),
     exp.StrToTime: (_parsed_time, "this format"),
-    exp.Date: (_operation("TRY_CAST", "this", option="DATE"), "this"),
+    exp.Date: _row("TRY_CAST", "this", option="DATE"),
     exp.DateFromParts: (_made_date, "year month day"),
-    exp.UnixToTime: _one("TO_TIMESTAMP"),
-    exp.TimeToUnix: _part("EPOCH"),
-    exp.DayOfMonth: _part("DAY"),
-    exp.DayOfWeek: _part("DOW"),
-    exp.DayOfWeekIso: _part("ISODOW"),
-    exp.DayOfYear: _part("DOY"),
-    exp.Week: _part("WEEK"),
-    exp.WeekOfYear: _part("WEEK"),
+    exp.UnixToTime: _row("TO_TIMESTAMP", "this"),
     **{
-        kind: _one(kind.sql_names()[0])
+        kind: _row(kind.sql_names()[0], "this")
         for kind in (
             *(exp.Abs, exp.Floor, exp.Ceil, exp.Trunc, exp.Sign, exp.Sqrt, exp.Cbrt, exp.Ln),
             *(exp.Exp, exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan),
@@ -611,12 +746,42 @@ RULES: dict[type[object], _Rule] = {
         )
     },
     **{
-        kind: _two(kind.sql_names()[0])
-        for kind in (exp.Atan2, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Nullif)
+        kind: _row(name, "this", "expression")
+        for kind, name in {
+            exp.EQ: "=",
+            exp.NEQ: "<>",
+            exp.LT: "<",
+            exp.LTE: "<=",
+            exp.GT: ">",
+            exp.GTE: ">=",
+            exp.Mul: "*",
+            exp.Mod: "%",
+            exp.Pow: "POWER",
+            exp.Atan2: "ATAN2",
+            exp.StartsWith: "STARTS_WITH",
+            exp.EndsWith: "ENDS_WITH",
+            exp.Contains: "CONTAINS",
+            exp.Nullif: "NULLIF",
+        }.items()
     },
     **{
-        kind: _part(kind.sql_names()[0])
-        for kind in (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second)
+        kind: _row("EXTRACT", "this", option=part)
+        for kind, part in {
+            exp.Year: "YEAR",
+            exp.Quarter: "QUARTER",
+            exp.Month: "MONTH",
+            exp.Day: "DAY",
+            exp.Hour: "HOUR",
+            exp.Minute: "MINUTE",
+            exp.Second: "SECOND",
+            exp.TimeToUnix: "EPOCH",
+            exp.DayOfMonth: "DAY",
+            exp.DayOfYear: "DOY",
+            exp.DayOfWeek: "DOW",
+            exp.DayOfWeekIso: "ISODOW",
+            exp.Week: "WEEK",
+            exp.WeekOfYear: "WEEK",
+        }.items()
     },
 }
 """By the kind of node how it is read, and the arguments of it that are known."""

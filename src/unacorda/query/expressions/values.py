@@ -1,79 +1,74 @@
-"""A part of an expression with its kind, its range and the sizes that its numbers have.
+"""A part of an expression: its SQL, its kind, its range and the sizes that its numbers have.
 
-Every number that a column gives is 0 or of a size from SMALLEST to LARGEST. What is computed of it
-may leave these ends, but never those of the doubles: an operation that could take it there sees its
-operands held to the former first.
+A number that is read is 0 or of a size from SMALLEST to LARGEST: what is smaller is 0, what is
+larger is that end, and NaN is NULL. What is computed of it may leave these ends, but never those of
+the doubles: an operation that could take it there sees its operands held to the former first. So
+nothing overflows or vanishes, which some engines call an error. A date or an instant lies in the
+years 1 to 9999; any other is NULL. A text is a number, a date, an instant or a truth value where it
+is written as here, and NULL elsewhere. All of it is SQL that raises on no row, and that engines
+compute alike.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from unacorda.query.expressions.conversions import held, rounded, stepped
-from unacorda.query.expressions.quoting import double, literal
-from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.tree import Literal, Node, text_of
-from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, literal_moment
+from unacorda.query.expressions.language import (
+    Kind,
+    Literal,
+    Node,
+    Operation,
+    literal_moment,
+    text_of,
+)
+from unacorda.query.expressions.quoting import double, literal, quoted
+from unacorda.query.expressions.ranges import (
+    EMPTY,
+    EVERYTHING,
+    LARGEST,
+    PLAIN,
+    SMALLEST,
+    Range,
+    Size,
+)
 
 __all__ = [
-    "PLAIN",
     "KindMismatch",
-    "Size",
+    "Rule",
     "Value",
+    "any_nullable",
     "as_kind",
+    "boolean_of_text",
     "constant",
+    "date_of_text",
     "described",
+    "each",
+    "extracted",
+    "form",
+    "guarded",
+    "held",
+    "in_years",
+    "instant_of_text",
     "kept",
+    "let",
+    "listed",
     "number",
     "numeric",
     "of_kind",
     "of_one_kind",
+    "plain_number",
+    "rounded",
+    "stepped",
 ]
 
 
 class KindMismatch(Exception):
     """Parts of different kinds meet; `parse` turns it into InvalidParameter."""
-
-
-_STEPS = 2.0**-52
-"""Of the power of 2 below a number, of which it is a multiple."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Between which sizes numbers are that are not 0; all are multiples of step, a power of 2.
-
-    A sum is a multiple of what its parts are multiples of, however small it is, and rounding it
-    leaves it one.
-    """
-
-    least: float
-    most: float
-    step: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.step == 0.0:
-            known = math.ldexp(1.0, math.frexp(self.least)[1] - 1) * _STEPS
-            object.__setattr__(self, "step", known)
-
-    def within(self, other: Size) -> bool:
-        """Whether all of these are sizes of the other."""
-        return other.least <= self.least and self.most <= other.most
-
-    def hull(self, other: Size) -> Size:
-        """The sizes of both."""
-        return Size(
-            min(self.least, other.least), max(self.most, other.most), min(self.step, other.step)
-        )
-
-
-PLAIN = Size(SMALLEST, LARGEST)
-"""What columns have, and what is held to that."""
-FINISHED = Size(2.0**-664, 1e200)
-"""What expressions have that have been finished."""
 
 
 _NULL = Literal(None)
@@ -97,6 +92,10 @@ class Value:
     below: tuple[str, float] | None = None
 
 
+Rule = Callable[..., Value]
+"""What an operation means: of its node and the values of its operands."""
+
+
 def number(
     sql: str,
     *,
@@ -115,46 +114,21 @@ def number(
     return Value(sql=sql, kind=kind, range=range, size=size, nullable=nullable)
 
 
-def kept(value: Value, to: Size = PLAIN) -> Value:
-    """A number whose size is between two: held there where it may leave them."""
-    if value.size.within(to) or value.kind is None or not value.kind.numeric:
-        return value
-    ends, most = (value.range.lower, value.range.upper), value.size.most
-    if most <= to.most:
-        lower, upper = (end if math.isinf(end) else rounded(end, to.least) for end in ends)
-        sql, size = stepped(value.sql, to.least), Size(to.least, most, to.least)
-        return replace(value, sql=sql, range=Range(lower, upper), size=size)
-    lower, upper = (end if math.isinf(end) else min(max(end, -to.most), to.most) for end in ends)
-    lower = 0.0 if 0 < lower < to.least else lower
-    upper = 0.0 if -to.least < upper < 0 else upper
-    least = min(max(value.size.least, to.least), to.most)
-    step = max(min(value.size.step, Size(to.most, to.most).step), to.step)
-    return replace(
-        value,
-        sql=held(value.sql, least=to.least, most=to.most),
-        range=Range(lower, upper),
-        size=Size(least, to.most, step),
-    )
-
-
 def constant(node: Literal) -> Value:
     """The value of a literal."""
-    value = node.value
-    match value:
+    match node.value:
         case None:
             return Value(sql="NULL", kind=None, range=EMPTY)
-        case int() | float() if not isinstance(value, bool):
-            exact, size = float(value), Size(abs(value) or 1.0, abs(float(value)))
-            found = number(
-                double(exact),
-                range=Range(exact, exact),
-                size=size,
-                integer=isinstance(value, int),
-                nullable=False,
-            )
-            return replace(found, node=node)
-        case _:
+        case bool() | str() | dt.date() as value:
             return Value(sql=literal(value), kind=Kind.of(value), node=node, nullable=False)
+        case value:
+            exact, size = float(value), Size(abs(value) or 1.0, abs(float(value)))
+            only, whole = Range(exact, exact), isinstance(value, int)
+            found = number(double(exact), range=only, size=size, integer=whole, nullable=False)
+            return replace(found, node=node)
+
+
+# ---- kinds -------------------------------------------------------------------------------------
 
 
 def of_one_kind(values: tuple[Value, ...], *, otherwise: Kind | None = None) -> tuple[Value, ...]:
@@ -188,25 +162,28 @@ def _common_kind(values: tuple[Value, ...]) -> Kind | None:
     )
 
 
+def _text_literal(value: Value) -> bool:
+    return isinstance(value.node, Literal) and isinstance(value.node.value, str)
+
+
 def as_kind(value: Value, kind: Kind) -> Value:
     """The value as another kind; raises KindMismatch where it can not be one."""
-    if value.kind == kind:
-        return value
-    if value.kind is None:
-        return replace(value, sql=f"CAST(NULL AS {kind.sql_type})", kind=kind)
-    if value.kind == Kind.INTEGER and kind == Kind.NUMBER:
-        return replace(value, kind=kind)
-    if value.kind == Kind.DATE and kind == Kind.TIMESTAMP:
-        return replace(value, sql=f"CAST({value.sql} AS TIMESTAMP)", kind=kind)
-    if kind in (Kind.DATE, Kind.TIMESTAMP) and isinstance(value.node, Literal):
-        moment = literal_moment(str(value.node.value), date=kind == Kind.DATE)
-        if moment is not None:
-            return constant(Literal(moment))
-        raise KindMismatch(
-            "a date such as '2024-01-31' or a time such as '2024-01-31 12:00:00' "
-            f"where {described(value)} stands"
-        )
-    raise KindMismatch(f"{_any_of((kind,))} where {described(value)} stands; {_cast(value, kind)}")
+    match value.kind, kind:
+        case found, _ if found == kind:
+            return value
+        case None, _:
+            return replace(value, sql=f"CAST(NULL AS {kind.sql_type})", kind=kind)
+        case Kind.INTEGER, Kind.NUMBER:
+            return replace(value, kind=kind)
+        case Kind.DATE, Kind.TIMESTAMP:
+            return replace(value, sql=f"CAST({value.sql} AS TIMESTAMP)", kind=kind)
+        case _, Kind.DATE | Kind.TIMESTAMP if isinstance(value.node, Literal):
+            moment = literal_moment(str(value.node.value), date=kind == Kind.DATE)
+            if moment is not None:
+                return constant(Literal(moment))
+            wanted = "a date such as '2024-01-31' or a time such as '2024-01-31 12:00:00'"
+            raise KindMismatch(f"{wanted} where {described(value)} stands")
+    raise _unfit(value, kind)
 
 
 def of_kind(value: Value, *kinds: Kind) -> Value:
@@ -218,8 +195,12 @@ def of_kind(value: Value, *kinds: Kind) -> Value:
         return value
     if value.kind is None or (value.kind == Kind.TEXT and Kind.DATE in kinds):
         return as_kind(value, kinds[0])
-    wanted = "a number" if kinds == (Kind.INTEGER, Kind.NUMBER) else _any_of(kinds)
-    raise KindMismatch(f"{wanted} where {described(value)} stands; {_cast(value, kinds[0])}")
+    raise _unfit(value, *kinds)
+
+
+def each(*kinds: Kind) -> Callable[[tuple[Value, ...]], list[Value]]:
+    """All operands, each as `of_kind` takes it."""
+    return lambda operands: [of_kind(operand, *kinds) for operand in operands]
 
 
 def numeric(value: Value) -> Value:
@@ -241,17 +222,196 @@ def described(value: Value) -> str:
     return f"{text}, which is {value.kind.value if value.kind else 'NULL'},"
 
 
-def _text_literal(value: Value) -> bool:
-    return isinstance(value.node, Literal) and isinstance(value.node.value, str)
-
-
-def _any_of(kinds: tuple[Kind, ...]) -> str:
-    return " or ".join(f"{'an' if kind == Kind.INTEGER else 'a'} {kind.value}" for kind in kinds)
-
-
-def _cast(value: Value, kind: Kind) -> str:
-    if value.kind in (Kind.DATE, Kind.TIMESTAMP) and kind.numeric:
-        return "use EXTRACT or DATE_DIFF to get a number, and x + INTERVAL 7 DAY to move a date"
+def _unfit(value: Value, *kinds: Kind) -> KindMismatch:
+    """The refusal of a value where one of these kinds is needed."""
+    kind = kinds[0]
+    named = (f"{'an' if one == Kind.INTEGER else 'a'} {one.value}" for one in kinds)
+    wanted = "a number" if kinds == (Kind.INTEGER, Kind.NUMBER) else " or ".join(named)
     whole = kind == Kind.INTEGER and value.kind != Kind.TEXT
-    name = "INTEGER" if whole else kind.sql_type
-    return f"write TRY_CAST({text_of(value.node)[:60]} AS {name})"
+    cast = f"write TRY_CAST({text_of(value.node)[:60]} AS {'INTEGER' if whole else kind.sql_type})"
+    if value.kind in (Kind.DATE, Kind.TIMESTAMP) and kind.numeric:
+        cast = "use EXTRACT or DATE_DIFF to get a number, and x + INTERVAL 7 DAY to move a date"
+    return KindMismatch(f"{wanted} where {described(value)} stands; {cast}")
+
+
+# ---- operations that are one form of SQL -------------------------------------------------------
+
+
+def listed(values: Iterable[Value]) -> str:
+    """The SQL of several values behind each other."""
+    return ", ".join(value.sql for value in values)
+
+
+def any_nullable(values: Iterable[Value]) -> bool:
+    """Whether one of them may be NULL."""
+    return any(value.nullable for value in values)
+
+
+def form(
+    sql: str,
+    *,
+    of: Callable[[tuple[Value, ...]], Sequence[Value]],
+    gives: Kind = Kind.BOOLEAN,
+    range: Range = EVERYTHING,
+    nullable: bool | None = None,
+) -> Rule:
+    """An operation that is one form of SQL.
+
+    sql: with {0}, {1}, ... for operands, {all} for their list and {others} for that of all but the
+    first, {name} for the operation and {function} for the same in small letters. of: the operands
+    as it takes them; gives: the kind of what comes out, and range: where that lies; nullable: as
+    the operands are by default.
+    """
+
+    def rule(node: Operation, *operands: Value) -> Value:
+        values = of(operands)
+        text = sql.format(
+            *(value.sql for value in values),
+            all=listed(values),
+            others=listed(values[1:]),
+            name=node.name,
+            function=node.name.lower(),
+        )
+        null = any_nullable(values) if nullable is None else nullable
+        if gives.numeric:
+            return number(text, range=range, integer=gives is Kind.INTEGER, nullable=null)
+        return Value(sql=text, kind=gives, nullable=null)
+
+    return rule
+
+
+_SHORT = 250
+_BOUND = "unacorda_bound_value"
+
+
+def let(body: Callable[..., str], *operands: str) -> str:
+    """SQL that uses one or two operands several times: as they stand, or by names where long."""
+    if sum(map(len, operands)) <= _SHORT:
+        return body(*operands)
+    if len(operands) == 1:
+        bound, parts = operands[0], [_BOUND]
+    else:
+        bound = "struct_pack(first := {}, second := {})".format(*operands)
+        parts = [f"struct_extract({_BOUND}, '{name}')" for name in ("first", "second")]
+    return f"list_transform([{bound}], lambda {_BOUND}: {body(*parts)})[1]"
+
+
+def guarded(sql: str, condition: str) -> str:
+    """SQL of a value where a condition on {0} holds, else NULL."""
+    return let(f"(CASE WHEN {condition} THEN {{0}} END)".format, sql)
+
+
+# ---- numbers within their sizes ----------------------------------------------------------------
+
+
+def held(
+    sql: str, *, least: float = SMALLEST, most: float = LARGEST, undefined: bool = False
+) -> str:
+    """SQL of a number that is 0 or of a size between two; undefined: it may be NaN, which is NULL.
+
+    >>> print(held("x", most=9.0, least=1.0))
+    (CASE WHEN abs(x) BETWEEN 1.0e0 AND 9.0e0 THEN x WHEN abs(x) < 1.0e0 THEN 0e0 \
+WHEN x < 0e0 THEN (-9.0e0) WHEN x > 0e0 THEN 9.0e0 END)
+    """
+    small, large = double(least), double(most)
+    # NaN is greater than all numbers.
+    nan = "WHEN isnan({0}) THEN NULL " if undefined else ""
+    arms = (
+        f"(CASE WHEN abs({{0}}) BETWEEN {small} AND {large} THEN {{0}} "
+        f"WHEN abs({{0}}) < {small} THEN 0e0 {nan}"
+        f"WHEN {{0}} < 0e0 THEN {double(-most)} WHEN {{0}} > 0e0 THEN {large} END)"
+    )
+    return let(arms.format, sql)
+
+
+_PLACES = 2.0**53
+
+
+def stepped(sql: str, step: float) -> str:
+    """SQL of a number as a multiple of a power of 2: the next one, or itself where it is large.
+
+    A number of 2^53 steps is added, where doubles have no smaller places, and taken away.
+    """
+    shift = double(step * _PLACES)
+    return f"(({sql} + {shift}) - {shift})"
+
+
+def rounded(value: float, step: float) -> float:
+    """What `stepped` makes of a number.
+
+    >>> rounded(1e-150, 2.0**-332), rounded(0.1, 2.0**-332)
+    (0.0, 0.1)
+    """
+    return value + step * _PLACES - step * _PLACES
+
+
+def kept(value: Value, to: Size = PLAIN) -> Value:
+    """A number whose size is between two: held there where it may leave them."""
+    if value.size.within(to) or value.kind is None or not value.kind.numeric:
+        return value
+    ends, most = (value.range.lower, value.range.upper), value.size.most
+    if most <= to.most:
+        lower, upper = (end if math.isinf(end) else rounded(end, to.least) for end in ends)
+        sql, size = stepped(value.sql, to.least), Size(to.least, most, to.least)
+        return replace(value, sql=sql, range=Range(lower, upper), size=size)
+    lower, upper = (end if math.isinf(end) else min(max(end, -to.most), to.most) for end in ends)
+    lower = 0.0 if 0 < lower < to.least else lower
+    upper = 0.0 if -to.least < upper < 0 else upper
+    least = min(max(value.size.least, to.least), to.most)
+    step = max(min(value.size.step, Size(to.most, to.most).step), to.step)
+    sql, size = held(value.sql, least=to.least, most=to.most), Size(least, to.most, step)
+    return replace(value, sql=sql, range=Range(lower, upper), size=size)
+
+
+# ---- what is read out of a text ----------------------------------------------------------------
+
+_SPACE = r"[ \t\r\n]*"
+_DIGITS = "[0-9]{1,150}"
+_NUMBER = rf"[+-]?(?:{_DIGITS}(?:\.[0-9]{{0,150}})?|\.{_DIGITS})(?:[eE][+-]?[0-9]{{1,2}})?"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def in_years(sql: str, kind: str) -> str:
+    """SQL of a DATE or TIMESTAMP where it is in the years 1 to 9999, else NULL."""
+    return guarded(sql, f"{{0}} >= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'")
+
+
+def extracted(sql: str, pattern: str, group: int = 1) -> str:
+    """SQL of a group of the pattern of a whole text, but for spaces around it; else no text."""
+    whole = quoted(rf"\A{_SPACE}({pattern}){_SPACE}\z", "'")
+    return f"regexp_extract({sql}, {whole}, {group})"
+
+
+def plain_number(sql: str) -> str:
+    """SQL of the number that a text says in digits, with a point and an exponent or without.
+
+    At most 150 digits before the point and after it, and an exponent of two: a double has them.
+    """
+    return f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)"
+
+
+def date_of_text(sql: str) -> str:
+    """SQL of the day that a text says as 2024-01-31."""
+    return in_years(f"TRY_CAST({extracted(sql, _DATE)} AS DATE)", "DATE")
+
+
+def instant_of_text(sql: str) -> str:
+    """SQL of the instant that a text says as 2024-01-31, 2024-01-31 12:30 or to a microsecond."""
+    pattern = rf"{_DATE}(?:[ T]{_CLOCK})?"
+    return in_years(f"TRY_CAST({extracted(sql, pattern)} AS TIMESTAMP)", "TIMESTAMP")
+
+
+def boolean_of_text(sql: str) -> str:
+    """SQL of the truth of words such as true, f, yes and 0; true may be True or TRUE."""
+    true, false = (
+        ", ".join(quoted(form, "'") for word in words for form in _spellings(word))
+        for words in (_TRUE, _FALSE)
+    )
+    arms = f"(CASE WHEN {{0}} IN ({true}) THEN TRUE WHEN {{0}} IN ({false}) THEN FALSE END)"
+    return let(arms.format, sql)
+
+
+def _spellings(word: str) -> dict[str, None]:
+    return dict.fromkeys((word, word.capitalize(), word.upper()))

@@ -21,8 +21,8 @@ from typing import ClassVar, Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.quoting import identifier
-from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import ColumnReading, Identity, TableSchema

@@ -18,7 +18,9 @@ from typing import Any, ClassVar, Literal
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.types import LARGEST, SMALLEST, Kind, encodable
+from unacorda.query.expressions.language import Kind
+from unacorda.query.expressions.quoting import encodable
+from unacorda.query.expressions.ranges import LARGEST, SMALLEST
 
 __all__ = [
     "MOST_KEYS",

@@ -18,9 +18,15 @@ from typing import Any, Protocol
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.conversions import (
+from unacorda.query.expressions.errors import resembling
+from unacorda.query.expressions.language import Column, Expression, Kind
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.quoting import double, folded, identifier, twin
+from unacorda.query.expressions.ranges import LARGEST, SMALLEST, Size
+from unacorda.query.expressions.values import (
     boolean_of_text,
     date_of_text,
+    guarded,
     held,
     in_years,
     instant_of_text,
@@ -29,10 +35,6 @@ from unacorda.query.expressions.conversions import (
     rounded,
     stepped,
 )
-from unacorda.query.expressions.errors import resembling
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.quoting import double, folded, identifier, twin
-from unacorda.query.expressions.types import SMALLEST, Column, Expression, Kind
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.units import Person, Row, Unit
 
@@ -295,14 +297,15 @@ def _number(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str
             f"(CASE WHEN {{0}} BETWEEN {low} AND {high} THEN {{0}} "
             f"WHEN {{0}} < {low} THEN {low} {nan}WHEN {{0}} > {high} THEN {high} END)"
         )
-        number = let(raw, cut.format)
+        number = let(cut.format, raw)
         number = number if exact else stepped(number, SMALLEST)
-        return number, replace(column, lower=lower, upper=upper, step=SMALLEST)
+        size = Size(SMALLEST, LARGEST, SMALLEST)
+        return number, replace(column, lower=lower, upper=upper, size=size)
     if exact:
-        return f"({raw} + 0.0e0)", replace(column, least=1e-39, most=1e39)
+        return f"({raw} + 0.0e0)", replace(column, size=Size(1e-39, 1e39))
     number = held(raw, undefined=not text)
     if column.kind is Kind.INTEGER:  # declared categories: what is not whole is none of them
-        number = let(number, lambda x: f"(CASE WHEN {x} = floor({x}) THEN {x} END)")
+        number = guarded(number, "{0} = floor({0})")
     return number, column
 
 

@@ -25,8 +25,8 @@ from unacorda.query.aggregates.means import mean
 from unacorda.query.aggregates.quantiles import iqr, quantile, quantiles
 from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
 from unacorda.query.expressions import errors
+from unacorda.query.expressions.language import Literal, Name, Node, Operation, text_of
 from unacorda.query.expressions.reader import given
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
 from unacorda.query.sql.from_clause import Offered, Place, Source, placed, written

@@ -17,10 +17,9 @@ from sqlglot import exp
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
+from unacorda.query.expressions.language import Name, Node, depth_of, text_of
 from unacorda.query.expressions.parse import remember
-from unacorda.query.expressions.reader import Reader, bare, given
-from unacorda.query.expressions.syntax import MOST_CHARACTERS, MOST_LEVELS
-from unacorda.query.expressions.tree import Name, Node, depth_of, text_of
+from unacorda.query.expressions.reader import MOST_CHARACTERS, MOST_LEVELS, Reader, bare, given
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How

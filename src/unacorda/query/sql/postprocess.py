@@ -27,8 +27,8 @@ from typing import Any, Literal
 
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.aggregates.hierarchy import MARGIN
+from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
 from unacorda.query.sql.aggregates import Item

@@ -2,7 +2,7 @@
 
 The language of expressions computes nothing that an engine could not: its numbers are doubles that
 neither overflow nor are NaN, its dates are of the years 1 to 9999, and a text is matched with a
-pattern before it is read (`expressions.conversions`). So a translation is by construct.
+pattern before it is read (`expressions.values`). So a translation is by construct.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,401 @@
+"""The row-wise expression language: its kinds, columns, trees and their canonical text."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from unacorda import checks
+from unacorda.query.expressions.quoting import encodable, identifier, literal
+from unacorda.query.expressions.ranges import LARGEST, PLAIN, Size
+
+__all__ = [
+    "DERIVED",
+    "FORMATS",
+    "FUNCTIONS",
+    "Column",
+    "Expression",
+    "Kind",
+    "Literal",
+    "Name",
+    "Node",
+    "Operation",
+    "depth_of",
+    "literal_moment",
+    "literal_number",
+    "names",
+    "size_of",
+    "substituted",
+    "text_of",
+]
+
+
+class Kind(enum.Enum):
+    """What a column or an expression holds; NULL is a value of every kind."""
+
+    NUMBER = "number"
+    """A double, never NaN or infinite."""
+    INTEGER = "integer"
+    """A double that is a whole number."""
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    """An instant, in UTC."""
+
+    def __init__(self, name: str) -> None:
+        self.numeric = name in ("number", "integer")
+        """Whether arithmetic applies."""
+        self.sql_type = "DOUBLE" if self.numeric else "VARCHAR" if name == "text" else name.upper()
+        """The engine's type of a column of it."""
+
+    @staticmethod
+    def of(value: float | str | dt.date) -> Kind:
+        """The kind of a public value.
+
+        >>> Kind.of(True), Kind.of(1)
+        (<Kind.BOOLEAN: 'boolean'>, <Kind.INTEGER: 'integer'>)
+        """
+        # The kinds of more special types first: a truth value is an int, an instant a date.
+        return next(kind for type_, kind in _KINDS.items() if isinstance(value, type_))
+
+
+_KINDS: dict[type[object], Kind] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    str: Kind.TEXT,
+    dt.datetime: Kind.TIMESTAMP,
+    dt.date: Kind.DATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A normalised column: what an expression may count on when it names one.
+
+    name: the identifier in the SQL the engine runs; any text that UTF-8 can hold, without U+0000.
+    kind: numbers and integers are nullable DOUBLE columns; text is VARCHAR; then BOOLEAN, DATE and
+    TIMESTAMP (UTC), of the years 1 to 9999.
+    lower, upper: a public fact about every non-NULL number of the column, to which the producer
+    has clamped it; infinite where nothing is known but the sizes that numbers have; of no meaning
+    for other kinds. size: the sizes of its numbers that are not 0.
+
+    Raises InvalidParameter for an unusable name or bounds out of order.
+
+    >>> age = Column("age", Kind.INTEGER, 0, 120)
+    >>> age.lower, age.upper, age.size.most
+    (0.0, 120.0, 1e+100)
+    """
+
+    name: str
+    kind: Kind
+    lower: float = -math.inf
+    upper: float = math.inf
+    size: Size = PLAIN
+
+    def __post_init__(self) -> None:
+        named = self.name and encodable(self.name)
+        expected = "a name of at least one character, without U+0000"
+        checks.demand(named, "name", self.name, expected=expected)
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
+        expected = f"a number that is at most upper={self.upper}"  # NaN is not
+        checks.demand(self.lower <= self.upper, "lower", self.lower, expected=expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A parsed expression: safe DuckDB text with its kind and range.
+
+    sql: DuckDB text written by this package from allowed parts only; evaluating it raises on no
+    row whatsoever, and a number it gives is 0 or of a size from 2^-664 to 1e200, and never -0.0
+    unless it is a bare column. kind: what it gives.
+    lower, upper: every non-NULL number it gives lies between them, infinite where nothing is
+    known; of no meaning for other kinds. An expression that only gives NULL has 0 and 0.
+    size: as of a column. columns: the names of the columns it reads.
+    text: the same expression in the input language, comments and needless brackets dropped;
+    parsing it again gives an equal expression.
+    """
+
+    sql: str
+    kind: Kind
+    lower: float
+    upper: float
+    columns: frozenset[str]
+    text: str
+    size: Size = PLAIN
+
+    def named(self, identifier: str) -> Column:
+        """The column that it is under a name."""
+        return Column(identifier, self.kind, self.lower, self.upper, self.size)
+
+
+# ---- trees -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is NULL, and an int is one that a double holds exactly."""
+
+    value: bool | int | float | str | dt.date | dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, as the caller spelled it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator or function over other nodes.
+
+    name: as written in SQL, in capitals. option: what must be constant: the type of a TRY_CAST,
+    the part of an EXTRACT, the unit of DATE_DIFF, DATE_SUB, DATE_TRUNC and DATE_ADD, the digits
+    of a ROUND. CASE holds condition and result in turn and the default last; SWITCH (CASE x WHEN
+    ...) holds x before them. DATE_ADD holds a date and a literal number of units; AGE a later and
+    an earlier date, and means whole years.
+    """
+
+    name: str
+    operands: tuple[Node, ...]
+    option: str | int | None = None
+
+
+Node = Literal | Name | Operation
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    return node.operands if isinstance(node, Operation) else ()
+
+
+def names(node: Node) -> Iterator[str]:
+    """Every column name in the node, as it was spelled, repetitions included.
+
+    >>> list(names(Operation("+", (Name("a"), Name("b")))))
+    ['a', 'b']
+    """
+    if isinstance(node, Name):
+        yield node.name
+    for part in _parts(node):
+        yield from names(part)
+
+
+def size_of(node: Node) -> int:
+    """How many nodes it has."""
+    return 1 + sum(map(size_of, _parts(node)))
+
+
+def depth_of(node: Node) -> int:
+    """How many levels it has."""
+    return 1 + max(map(depth_of, _parts(node)), default=0)
+
+
+def substituted(node: Node, found: Mapping[str, Node]) -> Node:
+    """The node with others in the places of these names.
+
+    >>> text_of(substituted(Operation("+", (Name("a"), Literal(1))), {"a": Name("b")}))
+    '"b" + 1'
+    """
+    if isinstance(node, Operation):
+        return replace(node, operands=tuple(substituted(part, found) for part in node.operands))
+    return found.get(node.name, node) if isinstance(node, Name) else node
+
+
+# How tightly an operator binds, as sqlglot's DuckDB grammar reads it. IS DISTINCT FROM takes all
+# that follows, so it binds loosest and is bracketed wherever it is an operand.
+_LOOSEST, _OR, _AND, _NOT, _PREDICATE, _JOIN, _SUM, _PRODUCT, _SIGN, _ATOM = range(10)
+
+_FORMS: dict[str, tuple[str, int, tuple[int, ...]]] = {
+    "||": ("{0} || {1}", _JOIN, (_JOIN, _SUM)),
+    "+": ("{0} + {1}", _SUM, (_SUM, _PRODUCT)),
+    "-": ("{0} - {1}", _SUM, (_SUM, _PRODUCT)),
+    **{sign: (f"{{0}} {sign} {{1}}", _PRODUCT, (_PRODUCT, _SIGN)) for sign in "*/%"},
+    **{
+        name: (f"{{0}} {name} {{1}}", _PREDICATE, (_JOIN, _JOIN))
+        for name in ("=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE")
+    },
+    **{
+        name: (f"{{0}} {name} {{1}}", _LOOSEST, (_JOIN, _JOIN))
+        for name in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
+    },
+    "NOT": ("NOT {0}", _NOT, (_NOT,)),
+    "NEGATIVE": ("-{0}", _SIGN, (_ATOM,)),
+    "IS NULL": ("{0} IS NULL", _PREDICATE, (_JOIN,)),
+    "BETWEEN": ("{0} BETWEEN {1} AND {2}", _PREDICATE, (_JOIN, _JOIN, _JOIN)),
+    "TRY_CAST": ("TRY_CAST({0} AS {option})", _ATOM, (_LOOSEST,)),
+    "EXTRACT": ("EXTRACT({option} FROM {0})", _ATOM, (_LOOSEST,)),
+    "DATE_DIFF": ("DATE_DIFF('{option}', {0}, {1})", _ATOM, (_LOOSEST, _LOOSEST)),
+    "DATE_SUB": ("DATE_SUB('{option}', {0}, {1})", _ATOM, (_LOOSEST, _LOOSEST)),
+    "DATE_TRUNC": ("DATE_TRUNC('{option}', {0})", _ATOM, (_LOOSEST,)),
+    "AGE": ("DATE_PART('year', AGE({0}, {1}))", _ATOM, (_LOOSEST, _LOOSEST)),
+    "ROUND": ("ROUND({0}, {option})", _ATOM, (_LOOSEST,)),
+}
+"""Operations as they are written, how tightly they bind, and how tightly operands must."""
+
+
+def text_of(node: Node) -> str:
+    """The node in the input language, with the fewest brackets that keep its meaning.
+
+    >>> text_of(Operation("*", (Operation("+", (Name("a"), Literal(1))), Literal(0.5))))
+    '("a" + 1) * 0.5'
+    """
+    return _written(node)[0]
+
+
+def _at(node: Node, level: int) -> str:
+    """The node as an operand of what binds its operands so tightly."""
+    text, binding = _written(node)
+    return text if binding >= level else f"({text})"
+
+
+def _listed(nodes: Iterable[Node]) -> str:
+    return ", ".join(map(text_of, nodes))
+
+
+def _written(node: Node) -> tuple[str, int]:
+    """The node as it is written, and how tightly that binds."""
+    match node:
+        case Literal(value):
+            negative = isinstance(value, int | float) and value < 0
+            text = repr(value) if isinstance(value, float) else literal(value)
+            return text, (_SIGN if negative else _ATOM)
+        case Name(name):
+            return identifier(name), _ATOM
+        case Operation(name, operands, option) if name in _FORMS:
+            form, level, levels = _FORMS[name]
+            parts = [_at(operand, least) for operand, least in zip(operands, levels, strict=True)]
+            return form.format(*parts, option=option), level
+        case Operation("AND" | "OR" as name, operands):
+            level = _AND if name == "AND" else _OR
+            return f" {name} ".join(_at(operand, level + 1) for operand in operands), level
+        case Operation("IN", (first, *choices)):
+            return f"{_at(first, _JOIN)} IN ({_listed(choices)})", _PREDICATE
+        case Operation("CASE", arms):
+            return f"CASE {_arms(arms)}", _ATOM
+        case Operation("SWITCH", (first, *arms)):
+            return f"CASE {text_of(first)} {_arms(arms)}", _ATOM
+        case Operation("DATE_ADD", (moment, Literal(int(steps))), unit):
+            sign = "-" if steps < 0 else "+"
+            return f"{_at(moment, _SUM)} {sign} INTERVAL {abs(steps)} {unit}", _SUM
+        case Operation(name, operands):
+            return f"{name}({_listed(operands)})", _ATOM
+
+
+def _arms(operands: Iterable[Node]) -> str:
+    *pairs, default = map(text_of, operands)
+    arms = zip(pairs[::2], pairs[1::2], strict=True)
+    written = " ".join(f"WHEN {condition} THEN {result}" for condition, result in arms)
+    return f"{written} ELSE {default} END"
+
+
+# ---- literals ----------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?", re.ASCII)
+
+
+def literal_number(text: str) -> int | float | None:
+    """The number a literal means, or None where it can not be used.
+
+    Digits alone are a whole number, which a double must hold exactly: every one up to 2^53, and
+    beyond it only some. With a point or an exponent it is the double next to the decimal. What
+    is no number of the language, such as 1e200, is not usable.
+
+    >>> [literal_number(text) for text in ("18", "0.1", "9007199254740993", "1e999")]
+    [18, 0.1, None, None]
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    if value and not 1e-100 <= value <= LARGEST:
+        return None
+    if not text.isdigit():
+        return value
+    exact = int(text.lstrip("0") or "0")
+    return exact if exact == value else None
+
+
+def literal_moment(text: str, *, date: bool) -> dt.date | dt.datetime | None:
+    """The date or the time (UTC) a text literal means, or None where it is none.
+
+    >>> literal_moment("2024-02-29", date=True), literal_moment("2024-02-30", date=True)
+    (datetime.date(2024, 2, 29), None)
+    >>> literal_moment("2024-02-29 12:30", date=False)
+    datetime.datetime(2024, 2, 29, 12, 30)
+    """
+    if not (_DATE if date else _TIMESTAMP).fullmatch(text):
+        return None
+    try:
+        return (dt.date if date else dt.datetime).fromisoformat(text)
+    except ValueError:
+        return None
+
+
+# ---- functions that are written in the language ------------------------------------------------
+
+DERIVED: dict[str, tuple[str, str]] = {
+    "CLAMP": ("x low high", "CASE WHEN x IS NOT NULL THEN LEAST(GREATEST(x, low), high) END"),
+    "HYPOT": ("x y", "SQRT(x * x + y * y)"),
+    "SQUARE": ("x", "x * x"),
+}
+"""By name, the names of the operands, and what the function means of them.
+
+What they are made of is total, has ranges and means the same on every engine, and so do they. An
+operand that stands several times in a definition is written out as often.
+"""
+
+_WRITTEN = (
+    *("ABS", "SIGN", "ROUND", "FLOOR", "CEIL", "TRUNC", "MOD", "SQRT", "CBRT", "POWER", "EXP"),
+    *("LN", "LOG2", "LOG10", "PI", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATAN2"),
+    *("DEGREES", "RADIANS", "COALESCE", "IF", "IFNULL", "NULLIF", "LEAST", "GREATEST", "TRY_CAST"),
+    *("LOWER", "UPPER", "LENGTH", "LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART", "STRPOS", "REPLACE"),
+    *("TRIM", "LTRIM", "RTRIM", "LPAD", "RPAD", "CONCAT", "CONCAT_WS", "CONTAINS", "STARTS_WITH"),
+    *("ENDS_WITH", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "ISODOW", "DAYOFYEAR"),
+    *("HOUR", "MINUTE", "SECOND", "EPOCH", "EXTRACT", "DATE_PART", "DATE_TRUNC", "DATE_DIFF"),
+    *("DATE_SUB", "DATE_ADD", "LAST_DAY", "DAYNAME", "MONTHNAME", "MAKE_DATE", "TO_TIMESTAMP"),
+    *("STRFTIME", "TRY_STRPTIME"),
+)
+FUNCTIONS = tuple(sorted((*_WRITTEN, *DERIVED)))
+"""The names that a refusal offers."""
+
+FORMATS: dict[str, str] = {
+    "%Y": "LPAD(CAST(YEAR(x) AS VARCHAR), 4, '0')",
+    "%y": "LPAD(CAST(YEAR(x) % 100 AS VARCHAR), 2, '0')",
+    "%G": "LPAD(CAST(ISOYEAR(x) AS VARCHAR), 4, '0')",
+    "%j": "LPAD(CAST(DAYOFYEAR(x) AS VARCHAR), 3, '0')",
+    "%V": "LPAD(CAST(WEEK(x) AS VARCHAR), 2, '0')",
+    "%U": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 6 - DAYOFWEEK(x)) / 7) AS VARCHAR), 2, '0')",
+    "%W": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 7 - ISODOW(x)) / 7) AS VARCHAR), 2, '0')",
+    "%u": "CAST(ISODOW(x) AS VARCHAR)",
+    "%w": "CAST(DAYOFWEEK(x) AS VARCHAR)",
+    "%B": "MONTHNAME(x)",
+    "%b": "LEFT(MONTHNAME(x), 3)",
+    "%A": "DAYNAME(x)",
+    "%a": "LEFT(DAYNAME(x), 3)",
+    "%p": "CASE WHEN HOUR(x) < 12 THEN 'AM' ELSE 'PM' END",
+    "%%": "'%'",
+    **{
+        f"%{sign}{letter}": text if sign else f"LPAD({text}, 2, '0')"
+        for letter, part in {
+            "m": "MONTH(x)",
+            "d": "DAY(x)",
+            "H": "HOUR(x)",
+            "I": "(HOUR(x) + 11) % 12 + 1",
+            "M": "MINUTE(x)",
+            "S": "SECOND(x)",
+        }.items()
+        for text in [f"CAST({part} AS VARCHAR)"]
+        for sign in ("", "-")
+    },
+}
+"""What the letters of STRFTIME mean of a date or an instant x."""
