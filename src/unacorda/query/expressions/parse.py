@@ -111,7 +111,6 @@ def parse(
     (0.0, 120.0, 'integer')
     """
     node = tree_of(text, argument=argument)
-    fault: str | None = None
     try:
         known = {name: _known(name, columns, argument=argument, text=text) for name in names(node)}
         readings = {
@@ -119,13 +118,12 @@ def parse(
             for name in columns
             if name in known.values()
         }
-        value, chosen = _Scope(columns=readings, known=known).read(node, expect)
+        uses = Counter(known[name] for name in names(node))
+        value, chosen = _Scope(columns=readings, known=known, uses=uses).read(node, expect)
     except KindMismatch as mismatch:
-        fault = str(mismatch)
+        raise InvalidParameter(argument, text, expected=str(mismatch)) from None
     except RecursionError:
         raise errors.too_deep(text) from None
-    if fault is not None:
-        raise InvalidParameter(argument, text, expected=fault)
     return _finished(value, node, chosen)
 
 
@@ -167,19 +165,22 @@ class _Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """columns: the ways to read each column of an expression; known: by its names, which it is."""
+    """The columns of an expression: the ways to read each, and how often it is named.
+
+    known: by the names in the expression, which column it is.
+    """
 
     columns: Mapping[str, tuple[Column, ...]]
     known: Mapping[str, str]
+    uses: Counter[str]
 
     def read(self, node: Node, expect: Kind | None) -> tuple[Value, frozenset[str]]:
         """The best way to read a tree as a kind, and the names of the columns that it reads.
 
         Raises KindMismatch from the first ways to read columns where none fits.
         """
-        uses = Counter(self.known[name] for name in names(node))
         found = []
-        for way in self.ways(node, uses)[0]:
+        for way in self.ways(node)[0]:
             with contextlib.suppress(KindMismatch):
                 found.append(_Way(_expected(way.value, expect), way.picks))
         if not found:
@@ -194,8 +195,8 @@ class _Scope:
         columns = enumerate(self.columns.values())
         return best.value, frozenset(ways[picked.get(at, 0)].name for at, ways in columns)
 
-    def ways(self, node: Node, uses: Counter[str]) -> tuple[list[_Way], Counter[str]]:
-        """The ways to read a part, and how often it names each column; uses: the whole does."""
+    def ways(self, node: Node) -> tuple[list[_Way], Counter[str]]:
+        """The ways to read a part, and how often it names each column."""
         match node:
             case Literal():
                 return [_Way(constant(node))], Counter()
@@ -208,14 +209,16 @@ class _Scope:
                 ]
                 return ways, Counter((known,))
             case Operation(operands=operands):
-                parts = [self.ways(operand, uses) for operand in operands]
+                parts = [self.ways(operand) for operand in operands]
                 named = sum((one for _, one in parts), Counter[str]())
-                inside = {at for at, name in enumerate(self.columns) if named[name] == uses[name]}
+                outer = {
+                    at for at, name in enumerate(self.columns) if named[name] < self.uses[name]
+                }
                 best: dict[object, _Way] = {}
                 for picks, values in _together([ways for ways, _ in parts]):
                     with contextlib.suppress(KindMismatch):
                         way = _Way(_applied(node, values), picks)
-                        outside = tuple(pick for pick in picks if pick[0] not in inside)
+                        outside = tuple(pick for pick in picks if pick[0] in outer)
                         key = (way.value.kind, outside)
                         best[key] = min(best.get(key, way), way, key=lambda way: way.rank)
                 return list(best.values()), named

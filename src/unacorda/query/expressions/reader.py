@@ -58,14 +58,12 @@ __all__ = [
 MOST_CHARACTERS = 10_000
 MOST_LEVELS = 100
 
-_OTHER_DIALECTS = (
-    (re.compile("`"), 'Write names in double quotes, as in "age", or plainly.'),
-    (re.compile(r"\bSELECT\s+TOP\b", re.IGNORECASE), "Write LIMIT 3 at the end in place of TOP 3."),
-    (
-        re.compile(r"\bDECODE\s*\(", re.IGNORECASE),
-        "Write CASE WHEN x = 'a' THEN 1 ELSE 0 END for DECODE.",
-    ),
-)
+_OTHER_DIALECTS = {
+    "`": 'Write names in double quotes, as in "age", or plainly.',
+    r"(?i)\bSELECT\s+TOP\b": "Write LIMIT 3 at the end in place of TOP 3.",
+    r"(?i)\bDECODE\s*\(": "Write CASE WHEN x = 'a' THEN 1 ELSE 0 END for DECODE.",
+}
+"""What to write in place of other dialects, by patterns of them."""
 
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
@@ -189,20 +187,13 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     else:
         if isinstance(tree, exp.Expression):
             return tree
+    other = (hint for pattern, hint in _OTHER_DIALECTS.items() if re.search(pattern, text))
     raise UnsafeExpression(
         text,
         reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
-        hint=_hint(text),
+        hint=next(other, "Check brackets, commas, quotes and the order of words."),
         place=place,
     )
-
-
-def _hint(text: str) -> str:
-    """What may be written in place of text that is not understood."""
-    for pattern, hint in _OTHER_DIALECTS:
-        if pattern.search(text):
-            return hint
-    return "Check brackets, commas, quotes and the order of words."
 
 
 # ---- how nodes are read ------------------------------------------------------------------------
@@ -227,12 +218,12 @@ def bare(node: object) -> object:
     return node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Whole:
     """An argument that is a literal whole number; otherwise: what is meant where it is left out."""
 
     key: str
-    least: int = 0
+    least: int
     most: int
     otherwise: int | None = None
 
@@ -245,18 +236,18 @@ class _Whole:
         raise reader.refuse(node, f"Write a literal whole number from {least} to {most} there.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Text:
-    """An argument that is a text literal, which may be empty or not."""
+    """An argument that is a text literal, as the hint says it, which may be empty or not."""
 
     key: str
     hint: str
     empty: bool = False
 
     def __call__(self, reader: Reader, node: exp.Expression) -> Literal:
-        text = reader.literal(node.args.get(self.key), node, self.hint)
+        text = reader.literal(node.args.get(self.key), node, f"Write {self.hint}.")
         if not text and not self.empty:
-            raise reader.refuse(node, self.hint)
+            raise reader.refuse(node, f"Write {self.hint}.")
         return Literal(text)
 
 
@@ -284,12 +275,19 @@ def _row(
     return read, " ".join((*keys, free))
 
 
+def _two(name: str, *, free: str = "") -> _Rule:
+    return _row(name, "this", "expression", free=free)
+
+
+def _part(part: str) -> _Rule:
+    return _row("EXTRACT", "this", option=part)
+
+
 def _list(name: str, *, most: int | None = None) -> _Read:
     """A rule for an operation of any number of operands, or at most some."""
 
     def read(reader: Reader, node: exp.Expression) -> Node:
-        first = [node.this] if node.args.get("this") is not None else []
-        operands = [*first, *node.expressions]
+        operands = [part for part in (node.this, *node.expressions) if part not in (None, "")]
         if most is not None and len(operands) > most:
             raise reader.refuse(node, f"Write at most {most} parts; derive some of them first.")
         return Operation(name, reader.nodes(*operands))
@@ -431,6 +429,7 @@ _MOST_POSITION = 1_000_000
 
 _SPELLINGS = {"DAYOFWEEK": "DOW", "WEEKDAY": "DOW", "DAYOFYEAR": "DOY", "WEEKOFYEAR": "WEEK"}
 _PART_OF = {part: part for part in PARTS} | _SPELLINGS
+_UNIT_OF = {unit: unit for unit in UNITS}
 _FORMAT = re.compile("([^%]|" + "|".join(map(re.escape, FORMATS)) + ")*", re.DOTALL)
 _FORMAT_MEND = (
     "Write the format as a text literal with %Y %y %m %d %j %b %B %a %A %H %I %p %M %S, as in "
@@ -445,7 +444,7 @@ _READABLE_MEND = (
 # ---- numbers -----------------------------------------------------------------------------------
 
 
-_DIGITS = _Whole(key="decimals", least=-15, most=15, otherwise=0)
+_DIGITS = _Whole("decimals", -15, 15, otherwise=0)
 
 
 def _round(reader: Reader, node: exp.Expression) -> Node:
@@ -466,23 +465,14 @@ def _log(reader: Reader, node: exp.Expression) -> Node:
 # ---- text --------------------------------------------------------------------------------------
 
 
-_END = _Whole(key="expression", most=_MOST_POSITION)
-_PLACE = _Whole(key="part_index", least=1, most=_MOST_POSITION)
-_PADDED = _Whole(key="expression", most=10_000)
-_FILLING = _Text(
-    key="fill_pattern", hint="Write what it is filled with as a text literal: LPAD(x, 5, '0')."
-)
-_PATTERN = _Text(
-    key="expression", hint="Write the pattern as a text literal: x LIKE 'a%'.", empty=True
-)
-_CUT = _Text(
-    key="expression",
-    hint="Write the characters to cut as a text literal: TRIM(x, '.,').",
-    empty=True,
-)
+_END = _Whole("expression", 0, _MOST_POSITION)
+_PLACE = _Whole("part_index", 1, _MOST_POSITION)
+_PADDED = _Whole("expression", 0, 10_000)
+_FILLING = _Text("fill_pattern", "what it is filled with as a text literal: LPAD(x, 5, '0')")
+_PATTERN = _Text("expression", "the pattern as a text literal: x LIKE 'a%'", empty=True)
+_CUT = _Text("expression", "the characters to cut as a text literal: TRIM(x, '.,')", empty=True)
 _SEPARATOR = _Text(
-    key="delimiter",
-    hint="Write the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1).",
+    "delimiter", "the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1)"
 )
 
 
@@ -524,28 +514,22 @@ def _joined_with(reader: Reader, node: exp.Expression) -> Node:
 # ---- dates -------------------------------------------------------------------------------------
 
 
-def _named_part(reader: Reader, node: exp.Expression, word: object, operand: object) -> Node:
+def _extract(reader: Reader, node: exp.Expression) -> Node:
     """EXTRACT(part FROM x) in any spelling; of AGE(later, earlier) only whole years."""
-    inside = bare(operand)
-    if isinstance(inside, exp.Anonymous) and inside.name.upper() == "AGE":
-        if len(inside.expressions) == 2 and reader.word(word, node, {"YEAR": "YEAR"}):
-            return Operation("AGE", reader.nodes(*inside.expressions))
-        raise reader.refuse(inside, "Write DATE_PART('year', AGE(later, earlier)).")
+    named = isinstance(node, exp.Anonymous)
+    parts = node.expressions if named else [node.this, node.args.get("expression")]
+    if len(parts) != 2:
+        raise reader.refuse(node, "Write DATE_PART('year', x).")
+    word, operand = parts[0], bare(parts[1])
+    if isinstance(operand, exp.Anonymous) and operand.name.upper() == "AGE":
+        if len(operand.expressions) == 2 and reader.word(word, node, {"YEAR": "YEAR"}):
+            return Operation("AGE", reader.nodes(*operand.expressions))
+        raise reader.refuse(operand, "Write DATE_PART('year', AGE(later, earlier)).")
     return Operation("EXTRACT", (reader.node(operand),), reader.word(word, node, _PART_OF))
 
 
-def _extract(reader: Reader, node: exp.Expression) -> Node:
-    return _named_part(reader, node, node.this, node.args.get("expression"))
-
-
-def _date_part(reader: Reader, node: exp.Expression) -> Node:
-    if len(node.expressions) != 2:
-        raise reader.refuse(node, "Write DATE_PART('year', x).")
-    return _named_part(reader, node, *node.expressions)
-
-
 def _unit(reader: Reader, node: exp.Expression) -> str:
-    return reader.word(node.args.get("unit"), node, {unit: unit for unit in UNITS})
+    return reader.word(node.args.get("unit"), node, _UNIT_OF)
 
 
 def _date_sub(reader: Reader, node: exp.Expression) -> Node:
@@ -554,29 +538,23 @@ def _date_sub(reader: Reader, node: exp.Expression) -> Node:
         return _moved(reader, parts[0], parts[1], sign=-1)
     if len(parts) != 3:
         raise reader.refuse(node, "Write DATE_SUB('year', earlier, later).")
-    unit = reader.word(parts[0], node, {unit: unit for unit in UNITS})
-    return Operation("DATE_SUB", reader.nodes(*parts[1:]), unit)
+    return Operation("DATE_SUB", reader.nodes(*parts[1:]), reader.word(parts[0], node, _UNIT_OF))
 
 
 def _sum(name: str) -> _Read:
-    """`+` and `-`, of numbers or of a date and an interval."""
+    """`+` and `-`, of numbers or of a date and an interval; DATE_ADD is one of these alone."""
 
     def read(reader: Reader, node: exp.Expression) -> Node:
         left, right = bare(node.this), bare(node.args.get("expression"))
         if isinstance(right, exp.Interval):
-            return _moved(reader, left, right, sign=1 if name == "+" else -1)
+            return _moved(reader, left, right, sign=-1 if name == "-" else 1)
+        if name == "DATE_ADD":
+            raise reader.refuse(node, "Write x + INTERVAL 7 DAY.")
         if isinstance(left, exp.Interval) and name == "+":
             return _moved(reader, right, left, sign=1)
-        return Operation(name, reader.nodes(node.this, node.args.get("expression")))
+        return Operation(name, reader.nodes(left, right))
 
     return read
-
-
-def _date_add(reader: Reader, node: exp.Expression) -> Node:
-    step = bare(node.args.get("expression"))
-    if not isinstance(step, exp.Interval):
-        raise reader.refuse(node, "Write x + INTERVAL 7 DAY.")
-    return _moved(reader, node.this, step, sign=1)
 
 
 def _moved(reader: Reader, moment: object, step: exp.Interval, *, sign: int) -> Node:
@@ -657,19 +635,15 @@ def meaning(definition: str) -> Node:
 NAMED: dict[str, _Read] = {
     "PREFIX": _named("STARTS_WITH", "STARTS_WITH takes 2 operands.", "x", "start"),
     "SUFFIX": _named("ENDS_WITH", "ENDS_WITH takes 2 operands.", "x", "end"),
-    "DATE_PART": _date_part,
-    "DATEPART": _date_part,
+    "DATE_PART": _extract,
+    "DATEPART": _extract,
     "DATE_SUB": _date_sub,
     "DATESUB": _date_sub,
     "TRY_STRPTIME": _parsed_time,
+    "WEEKDAY": _named("EXTRACT", "Write EXTRACT(DOW FROM x).", "x", option="DOW"),
     **{
-        name: _named("EXTRACT", f"Write EXTRACT({part} FROM x).", "x", option=part)
-        for name, part in {
-            "WEEKDAY": "DOW",
-            "CENTURY": "CENTURY",
-            "DECADE": "DECADE",
-            "ISOYEAR": "ISOYEAR",
-        }.items()
+        part: _named("EXTRACT", f"Write EXTRACT({part} FROM x).", "x", option=part)
+        for part in ("CENTURY", "DECADE", "ISOYEAR")
     },
     **{
         name: _named(name, f"Write {name}({', '.join(operands.split())}).", *operands.split())
@@ -699,10 +673,19 @@ RULES: dict[type[object], _Rule] = {
     exp.Greatest: (_list("GREATEST"), "this expressions ignore_nulls"),
     exp.Cast: (_cast, "this to"),
     exp.TryCast: (_cast, "this to safe"),
-    exp.DPipe: _row("||", "this", "expression", free="safe"),
-    exp.Div: _row("/", "this", "expression", free="typed safe"),
-    exp.NullSafeEQ: _row("IS NOT DISTINCT FROM", "this", "expression"),
-    exp.NullSafeNEQ: _row("IS DISTINCT FROM", "this", "expression"),
+    exp.DPipe: _two("||", free="safe"),
+    exp.Mul: _two("*"),
+    exp.Div: _two("/", free="typed safe"),
+    exp.Mod: _two("%"),
+    exp.Pow: _two("POWER"),
+    exp.EQ: _two("="),
+    exp.NEQ: _two("<>"),
+    exp.LT: _two("<"),
+    exp.LTE: _two("<="),
+    exp.GT: _two(">"),
+    exp.GTE: _two(">="),
+    exp.NullSafeEQ: _two("IS NOT DISTINCT FROM"),
+    exp.NullSafeNEQ: _two("IS DISTINCT FROM"),
     exp.Add: (_sum("+"), "this expression"),
     exp.Sub: (_sum("-"), "this expression"),
     exp.Round: (_round, "this decimals"),
@@ -713,8 +696,8 @@ RULES: dict[type[object], _Rule] = {
     exp.Substring: _row(
         "SUBSTRING",
         "this",
-        _Whole(key="start", least=1, most=_MOST_POSITION),
-        _Whole(key="length", most=_MOST_POSITION, otherwise=_MOST_POSITION),
+        _Whole("start", 1, _MOST_POSITION),
+        _Whole("length", 0, _MOST_POSITION, otherwise=_MOST_POSITION),
     ),
     exp.Left: _row("LEFT", "this", _END),
     exp.Right: _row("RIGHT", "this", _END),
@@ -730,12 +713,19 @@ RULES: dict[type[object], _Rule] = {
     ),
     exp.DateTrunc: _row("DATE_TRUNC", "this", option=_unit, free="unit"),
     exp.TimestampTrunc: _row("DATE_TRUNC", "this", option=_unit, free="unit"),
-    exp.DateAdd: (_date_add, "this expression"),
+    exp.DateAdd: (_sum("DATE_ADD"), "this expression"),
     exp.TimeToStr: (_format, "this format"),
     exp.StrToTime: (_parsed_time, "this format"),
     exp.Date: _row("TRY_CAST", "this", option="DATE"),
     exp.DateFromParts: (_made_date, "year month day"),
     exp.UnixToTime: _row("TO_TIMESTAMP", "this"),
+    exp.TimeToUnix: _part("EPOCH"),
+    exp.DayOfMonth: _part("DAY"),
+    exp.DayOfWeek: _part("DOW"),
+    exp.DayOfWeekIso: _part("ISODOW"),
+    exp.DayOfYear: _part("DOY"),
+    exp.Week: _part("WEEK"),
+    exp.WeekOfYear: _part("WEEK"),
     **{
         kind: _row(kind.sql_names()[0], "this")
         for kind in (
@@ -746,42 +736,12 @@ RULES: dict[type[object], _Rule] = {
         )
     },
     **{
-        kind: _row(name, "this", "expression")
-        for kind, name in {
-            exp.EQ: "=",
-            exp.NEQ: "<>",
-            exp.LT: "<",
-            exp.LTE: "<=",
-            exp.GT: ">",
-            exp.GTE: ">=",
-            exp.Mul: "*",
-            exp.Mod: "%",
-            exp.Pow: "POWER",
-            exp.Atan2: "ATAN2",
-            exp.StartsWith: "STARTS_WITH",
-            exp.EndsWith: "ENDS_WITH",
-            exp.Contains: "CONTAINS",
-            exp.Nullif: "NULLIF",
-        }.items()
+        kind: _two(kind.sql_names()[0])
+        for kind in (exp.Atan2, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Nullif)
     },
     **{
-        kind: _row("EXTRACT", "this", option=part)
-        for kind, part in {
-            exp.Year: "YEAR",
-            exp.Quarter: "QUARTER",
-            exp.Month: "MONTH",
-            exp.Day: "DAY",
-            exp.Hour: "HOUR",
-            exp.Minute: "MINUTE",
-            exp.Second: "SECOND",
-            exp.TimeToUnix: "EPOCH",
-            exp.DayOfMonth: "DAY",
-            exp.DayOfYear: "DOY",
-            exp.DayOfWeek: "DOW",
-            exp.DayOfWeekIso: "ISODOW",
-            exp.Week: "WEEK",
-            exp.WeekOfYear: "WEEK",
-        }.items()
+        kind: _part(kind.sql_names()[0])
+        for kind in (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second)
     },
 }
 """By the kind of node how it is read, and the arguments of it that are known."""
