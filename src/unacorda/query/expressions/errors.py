@@ -48,7 +48,6 @@ FAULTS = (
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_BRACKETS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _STARTS = {TokenType.SELECT, TokenType.WITH}
 _HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
 
@@ -95,17 +94,40 @@ def of_node(text: str, node: object) -> tuple[int, int] | None:
 
 
 def _itself(text: str, node: object) -> tuple[int, int] | None:
-    """The place of a node as sqlglot noted it; None where it did not."""
+    """The place of a node as sqlglot noted it, and None where it did not.
+
+    Neither brackets nor CASE and END are noted: those that stand half in it belong to it.
+    """
     noted = _noted(text, node)
     if noted is None:
         return None
     start, end = noted
     if isinstance(node, exp.Query | exp.SubqueryPredicate):
         start = _begun(text, start)
-    start = _opened(text, start, end)
+    for first, last in _pairs(text):
+        if first.start < start <= last.start < end:
+            start = _with_head(text, first.start, first.end + 1)
+            break
     if isinstance(node, exp.Func):
         start = _with_head(text, start, start)
-    return start, _closed(text, start, end)
+    for first, last in _pairs(text):
+        called = first.token_type == TokenType.L_PAREN and first.start == end
+        if called or start <= first.start < end <= last.start:
+            end = last.end + 1
+    return start, end
+
+
+@functools.lru_cache(maxsize=16)
+def _pairs(text: str) -> Sequence[tuple[Token, Token]]:
+    """The brackets and CASEs of a text, each with what closes it."""
+    waiting: list[Token] = []
+    found: list[tuple[Token, Token]] = []
+    for token in tokens_of(text):
+        if nesting(token) > 0:
+            waiting.append(token)
+        elif nesting(token) < 0 and waiting:
+            found.append((waiting.pop(), token))
+    return sorted(found, key=lambda pair: pair[0].start)
 
 
 def _with_head(text: str, start: int, end: int) -> int:
@@ -199,42 +221,15 @@ def _words(tokens: Sequence[Token]) -> list[tuple[bool, str]]:
 
 def _begun(text: str, start: int) -> int:
     """Where the SELECT begins of which this is the first place that was noted."""
-    tokens = [token for token in tokens_of(text) if token.start < start]
-    level = 0
-    for at, token in reversed(list(enumerate(tokens))):
-        if level == 0 and token.token_type in _STARTS:
-            before = tokens[at - 1] if at else token
-            return (before if before.token_type == TokenType.L_PAREN else token).start
-        # Brackets around all of it do not count.
-        level = max(0, level - _BRACKETS.get(token.token_type, 0))
-    return start
-
-
-def _opened(text: str, start: int, end: int) -> int:
-    """The start of a part, moved before brackets and CASEs that it closes: they are not noted."""
-    inside = [token for token in tokens_of(text) if start <= token.start < end]
-    missing = -min(itertools.accumulate(map(nesting, inside), initial=0))
-    before = [token for token in reversed(tokens_of(text)) if token.start < start]
-    for token, level in zip(before, itertools.accumulate(map(nesting, before)), strict=True):
-        if 0 < missing == level:
-            return _with_head(text, token.start, token.end + 1)
-    return start
-
-
-def _closed(text: str, start: int, end: int) -> int:
-    """The end of a part, moved behind brackets and CASEs that it opened: they are not noted."""
-    open_ones = 0
+    closed = [(first.start, last.start) for first, last in _pairs(text) if last.start < start]
+    before, found = None, start
     for token in tokens_of(text):
-        if token.start < start:
-            continue
-        called = token.token_type == TokenType.L_PAREN and token.start == end
-        if token.start >= end and not open_ones and not called:
-            break
-        open_ones += nesting(token)
-        if open_ones < 0:
-            break
-        end = max(end, token.end + 1)
-    return end
+        inside = any(first < token.start < last for first, last in closed)
+        if token.start < start and token.token_type in _STARTS and not inside:
+            bracket = before is not None and before.token_type == TokenType.L_PAREN
+            found = before.start if before is not None and bracket else token.start
+        before = token
+    return found
 
 
 _LOOKS = "Use operators, CASE, literals and the functions " + ", ".join(FUNCTIONS) + "."
