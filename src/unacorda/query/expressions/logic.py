@@ -160,31 +160,44 @@ _INTEGER_RANGES = {
 
 
 def _cast(node: Operation, operand: Value) -> Value:
-    match node.option:
-        case "VARCHAR":
-            return _to_text(operand)
-        case "BOOLEAN":
-            return _to_boolean(operand)
-        case "DATE" | "TIMESTAMP" as name:
-            return _to_moment(operand, Kind[name])
+    target, sql = str(node.option), operand.sql
+    match target, operand.kind:
+        case "VARCHAR", Kind.NUMBER:
+            raise KindMismatch(
+                f"a whole number, date, boolean or text where {described(operand)} stands, which "
+                f"has no one text; write CAST(ROUND({text_of(operand.node)[:60]}) AS VARCHAR)"
+            )
+        case "VARCHAR", Kind.INTEGER:  # 5 rather than 5.0; NULL from 2^63 on
+            return Value(sql=f"CAST(TRY_CAST({sql} AS BIGINT) AS VARCHAR)", kind=Kind.TEXT)
+        case "VARCHAR", _:
+            sql = f"CAST({sql} AS VARCHAR)"
+            return Value(sql=sql, kind=Kind.TEXT, nullable=operand.nullable)
+        case "DATE", Kind.TEXT:
+            return Value(sql=date_of_text(sql), kind=Kind.DATE)
+        case "TIMESTAMP", Kind.TEXT:
+            return Value(sql=instant_of_text(sql), kind=Kind.TIMESTAMP)
+        case "DATE" | "TIMESTAMP", Kind.DATE | Kind.TIMESTAMP | None:
+            return Value(sql=f"CAST({sql} AS {target})", kind=Kind[target])
+        case "DATE" | "TIMESTAMP", _:
+            raise KindMismatch(f"a text or date where {described(operand)} stands")
+        case _, Kind.DATE | Kind.TIMESTAMP:
+            instead = "use EXTRACT or DATE_DIFF to get a number"
+            raise KindMismatch(
+                f"a number, text or boolean where {described(operand)} stands; "
+                f"{'compare it instead' if target == 'BOOLEAN' else instead}"
+            )
+        case "BOOLEAN", Kind.TEXT:
+            return Value(sql=boolean_of_text(sql), kind=Kind.BOOLEAN)
+        case "BOOLEAN", Kind.NUMBER | Kind.INTEGER:
+            return Value(sql=f"({sql} <> 0e0)", kind=Kind.BOOLEAN)
+        case "BOOLEAN", _:
+            return Value(sql=f"CAST({sql} AS BOOLEAN)", kind=Kind.BOOLEAN)
+        case _, Kind.TEXT:
+            found = number(held(plain_number(sql)), range=EVERYTHING)
+        case _, None:
+            found = number("CAST(NULL AS DOUBLE)", range=EMPTY)
         case _:
-            return _to_number(operand, str(node.option))
-
-
-def _no_moment(value: Value, instead: str) -> None:
-    """Raise KindMismatch for a date or an instant, of which there is no number and no truth."""
-    if value.kind in (Kind.DATE, Kind.TIMESTAMP):
-        raise KindMismatch(f"a number, text or boolean where {described(value)} stands; {instead}")
-
-
-def _to_number(operand: Value, target: str) -> Value:
-    _no_moment(operand, "use EXTRACT or DATE_DIFF to get a number")
-    if operand.kind == Kind.TEXT:
-        found = number(held(plain_number(operand.sql)), range=EVERYTHING)
-    elif operand.kind is None:
-        found = number("CAST(NULL AS DOUBLE)", range=EMPTY)
-    else:
-        found = numeric(operand)
+            found = numeric(operand)
     if target == "DOUBLE":
         return replace(found, kind=Kind.NUMBER)
     # What the type can not hold becomes NULL; a tie goes to the even number.
@@ -194,39 +207,6 @@ def _to_number(operand: Value, target: str) -> Value:
         range=Range(max(limit.lower, near.lower), min(limit.upper, near.upper)),
         integer=True,
     )
-
-
-def _to_text(operand: Value) -> Value:
-    sql, nullable = operand.sql, operand.nullable
-    if operand.kind == Kind.NUMBER:
-        raise KindMismatch(
-            f"a whole number, date, boolean or text where {described(operand)} stands, which has "
-            f"no one text; write CAST(ROUND({text_of(operand.node)[:60]}) AS VARCHAR)"
-        )
-    if operand.kind == Kind.INTEGER:  # 5 rather than 5.0; NULL from 2^63 on
-        sql, nullable = f"TRY_CAST({sql} AS BIGINT)", True
-    return Value(sql=f"CAST({sql} AS VARCHAR)", kind=Kind.TEXT, nullable=nullable)
-
-
-def _to_boolean(operand: Value) -> Value:
-    _no_moment(operand, "compare it instead")
-    if operand.kind == Kind.TEXT:
-        sql = boolean_of_text(operand.sql)
-    elif operand.kind in (Kind.NUMBER, Kind.INTEGER):
-        sql = f"({operand.sql} <> 0e0)"
-    else:
-        sql = f"CAST({operand.sql} AS BOOLEAN)"
-    return Value(sql=sql, kind=Kind.BOOLEAN)
-
-
-def _to_moment(operand: Value, kind: Kind) -> Value:
-    if operand.kind not in (Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, None):
-        raise KindMismatch(f"a text or date where {described(operand)} stands")
-    if operand.kind == Kind.TEXT:
-        sql = (date_of_text if kind == Kind.DATE else instant_of_text)(operand.sql)
-    else:
-        sql = f"CAST({operand.sql} AS {kind.name})"
-    return Value(sql=sql, kind=kind)
 
 
 # ---- text --------------------------------------------------------------------------------------

@@ -406,7 +406,7 @@ def instant_of_text(sql: str) -> str:
 def boolean_of_text(sql: str) -> str:
     """SQL of the truth of words such as true, f, yes and 0; true may be True or TRUE."""
     true, false = (
-        ", ".join(quoted(form, "'") for word in words for form in _spellings(word))
+        ", ".join(quoted(spelled, "'") for word in words for spelled in _spellings(word))
         for words in (_TRUE, _FALSE)
     )
     arms = f"(CASE WHEN {{0}} IN ({true}) THEN TRUE WHEN {{0}} IN ({false}) THEN FALSE END)"
