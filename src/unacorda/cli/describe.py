@@ -74,7 +74,7 @@ def describe(
     whose: dict[str, Any],
     price: Mapping[str, str],
     facts: Mapping[str, Fact],
-    account: PayingAccount,
+    account: PayingAccount | None,
     html: Path | None,
     output: Path | None,
     overwrite: bool,

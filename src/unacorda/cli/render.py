@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import decimal
-import io
 import json
 import math
 import os
@@ -87,34 +86,34 @@ def print_table(table: TextTable) -> None:
 
     On a terminal that is too narrow it comes in blocks, one below the other.
     """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     width, widths = _columns(sys.stdout), table.widths()
-    terminal = _terminal(sys.stdout)
-    blocks = table.blocks(width) if terminal else [list(range(len(widths)))]
+    words = [n < table.left or n >= len(widths) - table.words for n in range(len(widths))]
+    if not _terminal(sys.stdout):
+        for row in (table.heads, *table.rows):
+            gaps = [" " * (most - cell_len(text)) for most, text in zip(widths, row, strict=True)]
+            cells = zip(words, row, gaps, strict=True)
+            line("  ".join(t + gap if left else gap + t for left, t, gap in cells).rstrip())
+        return
+    blocks = table.blocks(width)
     for block in blocks:
         if block is not blocks[0]:
             line()
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for place in block:
-            words = place < table.left or place >= len(widths) - table.words
             drawn.add_column(
                 Text(table.heads[place]),
-                justify="left" if words else "right",
+                justify="left" if words[place] else "right",
                 style="cyan" if place < table.left else "",
                 no_wrap=True,
             )
         for row in table.rows:
             drawn.add_row(*(Text(row[place]) for place in block))
         # Where a column is wider than the terminal, its lines go on below.
-        across = max(width, _across(widths, block) + 2)
-        if terminal:
-            _console(width=across).print(drawn, soft_wrap=True)
-            continue
-        text = io.StringIO()
-        _console(width=across, file=text, color_system=None).print(drawn, soft_wrap=True)
-        line("\n".join(map(str.rstrip, text.getvalue().split("\n")[:-1])))
+        _console(width=max(width, _across(widths, block) + 2)).print(drawn, soft_wrap=True)
 
 
 def release_table(release: Release) -> TextTable:

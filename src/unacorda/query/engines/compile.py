@@ -312,9 +312,7 @@ def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[
     parts = []
     for number, text in enumerate(sides):
         listed = _ids(rows, rows.sides[number])
-        listed += [
-            f"{identifier(str(old[number]))} AS {identifier(n)}" for n, old in columns.items()
-        ]
+        listed += [f"{identifier(old[number])} AS {identifier(n)}" for n, old in columns.items()]
         parts.append(f"SELECT {', '.join(listed) or '1 AS nothing'} FROM ({text})")
     return f"({' UNION ALL '.join(parts)})"
 
@@ -337,10 +335,9 @@ class KeyCountSql:
     """SQL that finds private keys: the bounded rows, and how many people have each key.
 
     names: of the private keys, k0, ...; keys: the cells of public ones, as `keys`, where there are
-    any. held: a SELECT of the bounded
-    rows (u0, ..., cell, k0, ..., v0, ...), with cells of public keys alone. counted: a SELECT of
-    (place, people, k0, ...) over `held`, with the places 0, 1, ... in an order that is a function
-    of the keys.
+    any. held: a SELECT of the bounded rows (u0, ..., cell, k0, ..., v0, ...), with cells of public
+    keys alone. counted: a SELECT of (place, people, k0, ...) over `held`, with the places 0, 1, ...
+    in an order that is a function of the keys.
     """
 
     names: tuple[str, ...]

@@ -350,9 +350,10 @@ def rows_of(
 
     Raises InvalidParameter and UnsafeExpression for what no session would take.
     """
-    known = depth <= _DEEPEST and any(names <= set(stated) for names in _SOURCES)
+    one = len({"table", "join", "union"} & set(stated)) == 1
+    known = one and any(names <= set(stated) for names in _SOURCES)
     expected = "rows of a table, a join or a union"
-    checks.demand(known, at, sorted(stated), expected=expected)
+    checks.demand(known and depth <= _DEEPEST, at, sorted(stated), expected=expected)
     if "table" in stated:
         table = decode(stated["table"], str, at=f"{at}.table")
         types, facts, _ = _columns(stated["columns"], f"{at}.columns")
@@ -373,10 +374,10 @@ def rows_of(
             )
             on = dict(zip(left.scope.ids, right.scope.ids, strict=True)) | dict(on)
             rows = matched(left, right, on=on, how=how, columns=names, max_rows=most)
-    steps = stated.get("steps")
+    steps = stated.get("steps", ())
     listed = isinstance(steps, list) and len(steps) <= _MOST_STEPS
     checks.demand(listed, f"{at}.steps", "[...]", expected=f"a list of up to {_MOST_STEPS:,}")
-    for place, step in enumerate(steps or ()):
+    for place, step in enumerate(steps):
         here = f"{at}.steps[{place}]"
         checks.demand(isinstance(step, dict), here, "...", expected="an object")
         rows = _stepped(rows, step, at=here)

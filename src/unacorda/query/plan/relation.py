@@ -213,14 +213,14 @@ class UnionAll:
 
     left: Relation
     right: Relation
-    columns: Mapping[str, BothSides] = field(compare=False, repr=False)
+    columns: Mapping[str, tuple[str, str]] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.left}.union({self.right})"
 
 
 BothSides = tuple[str | None, str | None]
-"""What a column is called on the left side and on the right, None where it is none of that."""
+"""What a column is called on the left side and on the right, None on a side without it."""
 Source = SourceTable | Matched | UnionAll
 """Where rows come from, before any step."""
 

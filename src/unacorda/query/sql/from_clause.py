@@ -218,8 +218,8 @@ class Source:
         node = bare(node)
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return None
-        table = () if given(node) == {"this"} else (node.args.get("db"), node.table)
-        return str(node.name) if table in {(), (None, *self.qualifiers)} else None
+        behind = [node.table] == [*self.qualifiers] and node.args.get("db") is None
+        return str(node.name) if behind or given(node) == {"this"} else None
 
     def shown(self, column: Name) -> str:
         """What a column of the rows is called here."""

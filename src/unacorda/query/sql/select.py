@@ -114,12 +114,14 @@ class _Outputs(Aggregates):
             if part is not whole and not isinstance(part, exp.Column):
                 return None
             shown = self.released(part)
-            named = self.source.alone(part) is not None or len(self.source.qualifiers) > 1
+            several = len(self.source.qualifiers) > 1 and given(part) == {"this", "table"}
+            named = several or self.source.alone(part) is not None
             if shown is None and isinstance(part, exp.Column) and named:
                 raise self.missing(node, clause, hint)
             return None if shown is None else Name(shown)
 
-        found = Reader(text=self.source.text, special=special).read(whole)
+        known = frozenset(self.source.qualifiers)
+        found = Reader(text=self.source.text, qualifiers=known, special=special).read(whole)
         if isinstance(found, Literal):
             raise self.missing(node, clause, hint)
         return written(self.source.text, found, node)
@@ -507,12 +509,10 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
     else:
         if lines == 1 or alone:
             return
-        value, expected = (
-            item.alias,
-            (
-                "no other aggregate beside one that makes several lines: ask for the others in a "
-                "SELECT of their own"
-            ),
+        value = item.alias
+        expected = (
+            "no other aggregate beside one that makes several lines: ask for the others in a "
+            "SELECT of their own"
         )
     raise kind("SELECT", value, expected=expected, **rest)
 
