@@ -293,16 +293,22 @@ def _count_or_auto(name: str, text: str) -> int | str:
 
 
 def unit_of(
-    request: Guarantee | None = None, *, persons: tuple[str, ...], row: bool, **limits: Any
+    request: Guarantee | None = None,
+    *,
+    persons: tuple[str, ...],
+    row: bool,
+    max_rows: Any = None,
+    max_groups: int | None = None,
+    max_rows_per_group: int | None = None,
 ) -> Unit:
     """The unit of privacy that options give; InvalidParameter where they do not go together.
 
-    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it;
-    limits: on the rows of a person, None where they are left out.
+    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
     """
     from unacorda.query.schema.units import Person, Row, auto
 
-    given = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
+    limits = (max_rows, max_groups, max_rows_per_group)
+    given = {n: limit for n, limit in zip(_LIMITS, limits, strict=True) if limit is not None}
     if row:
         expected = "it without --unit and --max-rows"
         demand(not persons and not given, "--row", row, expected=expected)
