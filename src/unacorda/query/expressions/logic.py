@@ -22,20 +22,17 @@ from unacorda.query.expressions.values import (
     Rule,
     Value,
     any_nullable,
-    boolean_of_text,
-    date_of_text,
     described,
     each,
     form,
     held,
-    instant_of_text,
     let,
     listed,
     number,
     numeric,
     of_kind,
     of_one_kind,
-    plain_number,
+    of_text,
 )
 
 __all__ = ["LOGIC", "LONGEST_JOINED"]
@@ -172,10 +169,8 @@ def _cast(node: Operation, operand: Value) -> Value:
         case "VARCHAR", _:
             sql = f"CAST({sql} AS VARCHAR)"
             return Value(sql=sql, kind=Kind.TEXT, nullable=operand.nullable)
-        case "DATE", Kind.TEXT:
-            return Value(sql=date_of_text(sql), kind=Kind.DATE)
-        case "TIMESTAMP", Kind.TEXT:
-            return Value(sql=instant_of_text(sql), kind=Kind.TIMESTAMP)
+        case "DATE" | "TIMESTAMP" | "BOOLEAN", Kind.TEXT:
+            return Value(sql=of_text(sql, Kind[target]), kind=Kind[target])
         case "DATE" | "TIMESTAMP", Kind.DATE | Kind.TIMESTAMP | None:
             return Value(sql=f"CAST({sql} AS {target})", kind=Kind[target])
         case "DATE" | "TIMESTAMP", _:
@@ -186,14 +181,12 @@ def _cast(node: Operation, operand: Value) -> Value:
                 f"a number, text or boolean where {described(operand)} stands; "
                 f"{'compare it instead' if target == 'BOOLEAN' else instead}"
             )
-        case "BOOLEAN", Kind.TEXT:
-            return Value(sql=boolean_of_text(sql), kind=Kind.BOOLEAN)
         case "BOOLEAN", Kind.NUMBER | Kind.INTEGER:
             return Value(sql=f"({sql} <> 0e0)", kind=Kind.BOOLEAN)
         case "BOOLEAN", _:
             return Value(sql=f"CAST({sql} AS BOOLEAN)", kind=Kind.BOOLEAN)
         case _, Kind.TEXT:
-            found = number(held(plain_number(sql)), range=EVERYTHING)
+            found = number(held(of_text(sql, Kind.NUMBER)), range=EVERYTHING)
         case _, None:
             found = number("CAST(NULL AS DOUBLE)", range=EMPTY)
         case _:

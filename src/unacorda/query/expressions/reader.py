@@ -503,12 +503,10 @@ def _replace(reader: Reader, node: exp.Expression) -> Node:
 
 def _joined_with(reader: Reader, node: exp.Expression) -> Node:
     hint = "Write the separator as a text literal: CONCAT_WS(', ', x, y)."
-    found = _list("CONCAT_WS", most=_MOST_PARTS)(reader, node)
-    assert isinstance(found, Operation)
-    if len(found.operands) < 2 or not isinstance(found.operands[0], Literal):
+    if len(node.expressions) < 2:
         raise reader.refuse(node, hint)
     reader.literal(node.expressions[0], node, hint)
-    return found
+    return _list("CONCAT_WS", most=_MOST_PARTS)(reader, node)
 
 
 # ---- dates -------------------------------------------------------------------------------------

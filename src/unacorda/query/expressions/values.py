@@ -43,9 +43,7 @@ __all__ = [
     "Value",
     "any_nullable",
     "as_kind",
-    "boolean_of_text",
     "constant",
-    "date_of_text",
     "described",
     "each",
     "extracted",
@@ -53,7 +51,6 @@ __all__ = [
     "guarded",
     "held",
     "in_years",
-    "instant_of_text",
     "kept",
     "let",
     "listed",
@@ -61,7 +58,7 @@ __all__ = [
     "numeric",
     "of_kind",
     "of_one_kind",
-    "plain_number",
+    "of_text",
     "rounded",
     "stepped",
 ]
@@ -384,34 +381,28 @@ def extracted(sql: str, pattern: str, group: int = 1) -> str:
     return f"regexp_extract({sql}, {whole}, {group})"
 
 
-def plain_number(sql: str) -> str:
-    """SQL of the number that a text says in digits, with a point and an exponent or without.
+def of_text(sql: str, kind: Kind) -> str:
+    """SQL of the value of a kind that a text says; NULL where it says none.
 
-    At most 150 digits before the point and after it, and an exponent of two: a double has them.
+    A number is written in digits, at most 150 before the point and after it, with an exponent of
+    two or without: a double has them. A day is written as 2024-01-31; an instant as that too, as
+    2024-01-31 12:30, or to a microsecond. A truth is one of words such as true, f, yes and 0, also
+    as True or TRUE.
     """
-    return f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)"
+    match kind:
+        case Kind.TEXT:
+            return sql
+        case Kind.BOOLEAN:
+            true, false = (", ".join(map(literal, _spellings(words))) for words in (_TRUE, _FALSE))
+            arms = f"(CASE WHEN {{0}} IN ({true}) THEN TRUE WHEN {{0}} IN ({false}) THEN FALSE END)"
+            return let(arms.format, sql)
+        case Kind.DATE | Kind.TIMESTAMP:
+            pattern = _DATE if kind is Kind.DATE else rf"{_DATE}(?:[ T]{_CLOCK})?"
+            moment = f"TRY_CAST({extracted(sql, pattern)} AS {kind.name})"
+            return in_years(moment, kind.name)
+        case _:
+            return f"TRY_CAST({extracted(sql, _NUMBER)} AS DOUBLE)"
 
 
-def date_of_text(sql: str) -> str:
-    """SQL of the day that a text says as 2024-01-31."""
-    return in_years(f"TRY_CAST({extracted(sql, _DATE)} AS DATE)", "DATE")
-
-
-def instant_of_text(sql: str) -> str:
-    """SQL of the instant that a text says as 2024-01-31, 2024-01-31 12:30 or to a microsecond."""
-    pattern = rf"{_DATE}(?:[ T]{_CLOCK})?"
-    return in_years(f"TRY_CAST({extracted(sql, pattern)} AS TIMESTAMP)", "TIMESTAMP")
-
-
-def boolean_of_text(sql: str) -> str:
-    """SQL of the truth of words such as true, f, yes and 0; true may be True or TRUE."""
-    true, false = (
-        ", ".join(quoted(spelled, "'") for word in words for spelled in _spellings(word))
-        for words in (_TRUE, _FALSE)
-    )
-    arms = f"(CASE WHEN {{0}} IN ({true}) THEN TRUE WHEN {{0}} IN ({false}) THEN FALSE END)"
-    return let(arms.format, sql)
-
-
-def _spellings(word: str) -> dict[str, None]:
-    return dict.fromkeys((word, word.capitalize(), word.upper()))
+def _spellings(words: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(form for word in words for form in (word, word.capitalize(), word.upper()))

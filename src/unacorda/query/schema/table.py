@@ -24,14 +24,11 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.quoting import double, folded, identifier, twin
 from unacorda.query.expressions.ranges import LARGEST, SMALLEST, Size
 from unacorda.query.expressions.values import (
-    boolean_of_text,
-    date_of_text,
     guarded,
     held,
     in_years,
-    instant_of_text,
     let,
-    plain_number,
+    of_text,
     rounded,
     stepped,
 )
@@ -271,24 +268,22 @@ def _read(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str, 
     elif base == "TIMESTAMPTZ_NS":
         sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
     match column.kind:
+        case Kind.NUMBER | Kind.INTEGER:
+            return _number(column, base, fact, sql)
         case Kind.TEXT:
             return by_code_point(sql if text else f"TRY_CAST({sql} AS VARCHAR)"), column
+        case kind if text:
+            return of_text(sql, kind), column
         case Kind.BOOLEAN:
-            return boolean_of_text(sql) if text else f"TRY_CAST({sql} AS BOOLEAN)", column
-        case Kind.DATE:
-            day = f"TRY_CAST({sql} AS DATE)"
-            return date_of_text(sql) if text else in_years(day, "DATE"), column
-        case Kind.TIMESTAMP:
-            whole = f"TRY_CAST({sql} AS TIMESTAMP)"
-            return instant_of_text(sql) if text else in_years(whole, "TIMESTAMP"), column
-        case _:
-            return _number(column, base, fact, sql)
+            return f"TRY_CAST({sql} AS BOOLEAN)", column
+        case kind:
+            return in_years(f"TRY_CAST({sql} AS {kind.name})", kind.name), column
 
 
 def _number(column: Column, base: str, fact: Fact | None, sql: str) -> tuple[str, Column]:
     """SQL of a number, never -0.0, and the column that it is."""
     text, exact = _native(base) is Kind.TEXT, base in INTEGERS or base == "DECIMAL"
-    raw = plain_number(sql) if text else f"TRY_CAST({sql} AS DOUBLE)"
+    raw = of_text(sql, Kind.NUMBER) if text else f"TRY_CAST({sql} AS DOUBLE)"
     if isinstance(fact, Bounds):
         lower, upper = (rounded(end, SMALLEST) for end in (fact.lower, fact.upper))
         low, high = double(lower), double(upper)
