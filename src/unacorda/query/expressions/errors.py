@@ -149,20 +149,13 @@ def of_word(text: str, word: str, within: tuple[int, int] | None = None) -> tupl
 def between(text: str, tree: exp.SetOperation) -> tuple[int, int] | None:
     """The words between two SELECTs, such as UNION."""
     left, right = _noted(text, tree.this), _noted(text, tree.expression)
-    words = [
-        token
-        for token in tokens_of(text)
-        if left is not None and right is not None and left[1] <= token.start < right[0]
-    ]
-    starts = [at for at, token in enumerate(words) if token.text.upper() == tree.key.upper()]
-    ends = [
-        at
-        for at, token in enumerate(words)
-        if starts and at > starts[0] and token.token_type in {*_STARTS, TokenType.L_PAREN}
-    ]
-    if not ends:
-        return of_word(text, tree.key) or of_node(text, tree)
-    return span(words[starts[0]], words[ends[0] - 1])
+    if left is not None and right is not None:
+        word = of_word(text, tree.key, within=(left[1], right[0])) or right
+        behind = [one for one in tokens_of(text) if word[1] <= one.start < right[0]]
+        begun = [one.start for one in behind if one.token_type in {*_STARTS, TokenType.L_PAREN}]
+        if begun:
+            return word[0], len(text[: begun[0]].rstrip())
+    return of_word(text, tree.key) or of_node(text, tree)
 
 
 def unclosed(text: str) -> tuple[int, int] | None:

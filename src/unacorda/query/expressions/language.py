@@ -368,14 +368,28 @@ _WRITTEN = (
 FUNCTIONS = tuple(sorted((*_WRITTEN, *DERIVED)))
 """The names that a refusal offers."""
 
+_TWO_DIGITS = {
+    "m": "MONTH(x)",
+    "d": "DAY(x)",
+    "H": "HOUR(x)",
+    "I": "(HOUR(x) + 11) % 12 + 1",
+    "M": "MINUTE(x)",
+    "S": "SECOND(x)",
+}
+
+
+def _padded(number: str, digits: int = 2) -> str:
+    return f"LPAD(CAST({number} AS VARCHAR), {digits}, '0')"
+
+
 FORMATS: dict[str, str] = {
-    "%Y": "LPAD(CAST(YEAR(x) AS VARCHAR), 4, '0')",
-    "%y": "LPAD(CAST(YEAR(x) % 100 AS VARCHAR), 2, '0')",
-    "%G": "LPAD(CAST(ISOYEAR(x) AS VARCHAR), 4, '0')",
-    "%j": "LPAD(CAST(DAYOFYEAR(x) AS VARCHAR), 3, '0')",
-    "%V": "LPAD(CAST(WEEK(x) AS VARCHAR), 2, '0')",
-    "%U": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 6 - DAYOFWEEK(x)) / 7) AS VARCHAR), 2, '0')",
-    "%W": "LPAD(CAST(FLOOR((DAYOFYEAR(x) + 7 - ISODOW(x)) / 7) AS VARCHAR), 2, '0')",
+    "%Y": _padded("YEAR(x)", 4),
+    "%y": _padded("YEAR(x) % 100"),
+    "%G": _padded("ISOYEAR(x)", 4),
+    "%j": _padded("DAYOFYEAR(x)", 3),
+    "%V": _padded("WEEK(x)"),
+    "%U": _padded("FLOOR((DAYOFYEAR(x) + 6 - DAYOFWEEK(x)) / 7)"),
+    "%W": _padded("FLOOR((DAYOFYEAR(x) + 7 - ISODOW(x)) / 7)"),
     "%u": "CAST(ISODOW(x) AS VARCHAR)",
     "%w": "CAST(DAYOFWEEK(x) AS VARCHAR)",
     "%B": "MONTHNAME(x)",
@@ -384,18 +398,7 @@ FORMATS: dict[str, str] = {
     "%a": "LEFT(DAYNAME(x), 3)",
     "%p": "CASE WHEN HOUR(x) < 12 THEN 'AM' ELSE 'PM' END",
     "%%": "'%'",
-    **{
-        f"%{sign}{letter}": text if sign else f"LPAD({text}, 2, '0')"
-        for letter, part in {
-            "m": "MONTH(x)",
-            "d": "DAY(x)",
-            "H": "HOUR(x)",
-            "I": "(HOUR(x) + 11) % 12 + 1",
-            "M": "MINUTE(x)",
-            "S": "SECOND(x)",
-        }.items()
-        for text in [f"CAST({part} AS VARCHAR)"]
-        for sign in ("", "-")
-    },
+    **{f"%{letter}": _padded(part) for letter, part in _TWO_DIGITS.items()},
+    **{f"%-{letter}": f"CAST({part} AS VARCHAR)" for letter, part in _TWO_DIGITS.items()},
 }
 """What the letters of STRFTIME mean of a date or an instant x."""
