@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -150,8 +151,7 @@ _Picks = tuple[tuple[int, int], ...]
 """By the place of a column that can be read in several ways, which of them is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(NamedTuple):
     """One way to read a part."""
 
     value: Value
@@ -190,38 +190,32 @@ class _Scope:
             }
             _expected(_meant(node, first), expect)
             raise KindMismatch("columns that can be read so together; declare what they are")
-        best = min(found, key=lambda way: way.rank)
-        picked = dict(best.picks)
+        value, picks = min(found, key=lambda way: way.rank)
+        picked = dict(picks)
         columns = enumerate(self.columns.values())
-        return best.value, frozenset(ways[picked.get(at, 0)].name for at, ways in columns)
+        return value, frozenset(ways[picked.get(at, 0)].name for at, ways in columns)
 
     def ways(self, node: Node) -> tuple[list[_Way], Counter[str]]:
         """The ways to read a part, and how often it names each column."""
-        match node:
-            case Literal():
-                return [_Way(constant(node))], Counter()
-            case Name(name):
-                known = self.known[name]
-                at, columns = list(self.columns).index(known), self.columns[known]
-                ways = [
-                    _Way(_column(node, column), ((at, pick),) if len(columns) > 1 else ())
-                    for pick, column in enumerate(columns)
-                ]
-                return ways, Counter((known,))
-            case Operation(operands=operands):
-                parts = [self.ways(operand) for operand in operands]
-                named = sum((one for _, one in parts), Counter[str]())
-                outer = {
-                    at for at, name in enumerate(self.columns) if named[name] < self.uses[name]
-                }
-                best: dict[object, _Way] = {}
-                for picks, values in _together([ways for ways, _ in parts]):
-                    with contextlib.suppress(KindMismatch):
-                        way = _Way(_applied(node, values), picks)
-                        outside = tuple(pick for pick in picks if pick[0] in outer)
-                        key = (way.value.kind, outside)
-                        best[key] = min(best.get(key, way), way, key=lambda way: way.rank)
-                return list(best.values()), named
+        if isinstance(node, Literal):
+            return [_Way(constant(node))], Counter()
+        if isinstance(node, Name):
+            known = self.known[node.name]
+            at, columns = list(self.columns).index(known), self.columns[known]
+            values = [_column(node, column) for column in columns]
+            if len(values) == 1:
+                return [_Way(values[0])], Counter((known,))
+            return [_Way(one, ((at, pick),)) for pick, one in enumerate(values)], Counter((known,))
+        parts = [self.ways(operand) for operand in node.operands]
+        named = sum((one for _, one in parts), Counter[str]())
+        outer = {at for at, name in enumerate(self.columns) if named[name] < self.uses[name]}
+        best: dict[object, _Way] = {}
+        for picks, operands in _together([ways for ways, _ in parts]):
+            with contextlib.suppress(KindMismatch):
+                way = _Way(_applied(node, operands), picks)
+                key = way.value.kind, tuple(pick for pick in picks if pick[0] in outer)
+                best[key] = min(best.get(key, way), way, key=lambda way: way.rank)
+        return list(best.values()), named
 
 
 def _together(parts: Sequence[list[_Way]]) -> Iterator[tuple[_Picks, tuple[Value, ...]]]:
@@ -229,7 +223,7 @@ def _together(parts: Sequence[list[_Way]]) -> Iterator[tuple[_Picks, tuple[Value
     found: list[tuple[dict[int, int], tuple[Value, ...]]] = [({}, ())]
     for ways in parts:
         found = [
-            ({**picks, **dict(way.picks)}, (*values, way.value))
+            (picks | dict(way.picks), (*values, way.value))
             for picks, values in found
             for way in ways
             if all(picks.get(at, pick) == pick for at, pick in way.picks)
@@ -238,8 +232,7 @@ def _together(parts: Sequence[list[_Way]]) -> Iterator[tuple[_Picks, tuple[Value
             raise KindMismatch(
                 "fewer columns without a type in one operation; declare what they are"
             )
-    for picks, values in found:
-        yield tuple(sorted(picks.items())), values
+    return ((tuple(sorted(picks.items())), values) for picks, values in found)
 
 
 def _applied(node: Operation, values: tuple[Value, ...]) -> Value:

@@ -287,7 +287,8 @@ def _list(name: str, *, most: int | None = None) -> _Read:
     """A rule for an operation of any number of operands, or at most some."""
 
     def read(reader: Reader, node: exp.Expression) -> Node:
-        operands = [part for part in (node.this, *node.expressions) if part not in (None, "")]
+        first = [] if node.args.get("this") is None else [node.this]
+        operands = [*first, *node.expressions]
         if most is not None and len(operands) > most:
             raise reader.refuse(node, f"Write at most {most} parts; derive some of them first.")
         return Operation(name, reader.nodes(*operands))
