@@ -129,7 +129,7 @@ def test_every_function_of_dates_and_instants_is_answered_at_both_ends(kind: str
     """As DuckDB answers it: beyond the years of the language there is none."""
     name = made(kind, pairs())
     with session(name) as opened:
-        table = opened._engine._opened["t"].table  # type: ignore[attr-defined]
+        table = opened._engine._opened[0].table  # type: ignore[attr-defined]
     assert len(MOMENTS) >= 80
     assert not expressions_alike.differences(values_of(table), held(name), MOMENTS)
 
@@ -148,7 +148,7 @@ def test_no_expression_of_dates_and_instants_fails_at_an_end(kind: str, other: s
     with session(name) as opened:
         columns = {"d": Kind.DATE, "e": Kind.DATE, "s": Kind.TIMESTAMP, "r": Kind.TIMESTAMP}
         scope = {name: Column(name, kind) for name, kind in columns.items()}
-        table = opened._engine._opened["t"].table  # type: ignore[attr-defined]
+        table = opened._engine._opened[0].table  # type: ignore[attr-defined]
         expressions, refused = [], []
         for text in SHARED[other]:
             try:
