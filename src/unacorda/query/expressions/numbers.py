@@ -111,44 +111,24 @@ _rounding = partial(
 """To a whole number next to it."""
 
 
-def _root(sql: str, range: Callable[[Range], Range], root: Callable[[float], float]) -> Rule:
-    defined = "{0} >= 0e0" if root is math.sqrt else None
+def _of_root(root: Callable[[float], float]) -> Callable[[Size], Size]:
+    return lambda a: Size(root(a.least) / 2, root(a.most) * 2)
 
-    def size(a: Size) -> Size:
-        return Size(root(a.least) / 2, root(a.most) * 2)
 
-    return _Function(sql=sql, range=range, size=size, defined=defined)
+def _within(lower: float, upper: float) -> Callable[..., Range]:
+    """The range of a function, whatever its operands."""
+    return lambda *_: Range(lower, upper)
 
 
 _FARTHEST = 1_100.0
 """No logarithm of a double is larger; none but 0 is smaller than 2^-55, the distance from 1."""
-
-
-def _logarithm(sql: str, function: Callable[[float], float]) -> Rule:
-    return _Function(
-        sql=sql,
-        defined="{0} > 0e0",
-        range=partial(ranges.logarithm, function=function),
-        size=lambda _: Size(2.0**-55, _FARTHEST),
-    )
-
+_logarithm = partial(_Function, defined="{0} > 0e0", size=lambda _: Size(2.0**-55, _FARTHEST))
 
 _HALF = math.nextafter(math.pi / 2, 2.0)
 _WHOLE = math.nextafter(math.pi, 4.0)
 _LARGEST_TANGENT = 1e18  # no double lies nearer than 6e-17 to an odd multiple of pi / 2
 _NEAREST = 1e-25  # nor nearer to a multiple of pi than this, but 0
-
-
-def _curve(
-    sql: str, lower: float, upper: float, *, defined: str | None = None, plain: bool = False
-) -> Rule:
-    return _Function(
-        sql=sql,
-        range=lambda _: Range(lower, upper),
-        size=lambda a: Size(min(a.least / 2, _NEAREST), _LARGEST_TANGENT),
-        defined=defined,
-        plain=plain,
-    )
+_curve = partial(_Function, size=lambda a: Size(min(a.least / 2, _NEAREST), _LARGEST_TANGENT))
 
 
 def _angle(factor: float) -> Rule:
@@ -258,24 +238,26 @@ NUMBERS: dict[str, Rule] = {
     "TRUNC": _rounding(sql="trunc({0})"),
     "ROUND": _round,
     "SIGN": _rounding(
-        sql="CAST(sign({0}) AS DOUBLE)", range=lambda _: Range(-1.0, 1.0), size=lambda _: PLAIN
+        sql="CAST(sign({0}) AS DOUBLE)", range=_within(-1.0, 1.0), size=lambda _: PLAIN
     ),
-    "SQRT": _root("sqrt({0})", ranges.root, math.sqrt),
-    "CBRT": _root("cbrt({0})", ranges.cube_root, math.cbrt),
-    "LN": _logarithm("ln({0})", math.log),
-    "LOG2": _logarithm("log2({0})", math.log2),
-    "LOG10": _logarithm("log10({0})", math.log10),
+    "SQRT": _Function(
+        sql="sqrt({0})", defined="{0} >= 0e0", range=ranges.root, size=_of_root(math.sqrt)
+    ),
+    "CBRT": _Function(sql="cbrt({0})", range=ranges.cube_root, size=_of_root(math.cbrt)),
+    "LN": _logarithm(sql="ln({0})", range=partial(ranges.logarithm, function=math.log)),
+    "LOG2": _logarithm(sql="log2({0})", range=partial(ranges.logarithm, function=math.log2)),
+    "LOG10": _logarithm(sql="log10({0})", range=partial(ranges.logarithm, function=math.log10)),
     "EXP": _exponential,
     "POWER": _power,
-    "SIN": _curve("sin({0})", -1.0, 1.0),
-    "COS": _curve("cos({0})", -1.0, 1.0),
-    "TAN": _curve("tan({0})", -_LARGEST_TANGENT, _LARGEST_TANGENT),
-    "ASIN": _curve("asin({0})", -_HALF, _HALF, defined="abs({0}) <= 1e0"),
-    "ACOS": _curve("acos({0})", 0.0, _WHOLE, defined="abs({0}) <= 1e0"),
-    "ATAN": _curve("atan({0})", -_HALF, _HALF, plain=True),
+    "SIN": _curve(sql="sin({0})", range=_within(-1.0, 1.0)),
+    "COS": _curve(sql="cos({0})", range=_within(-1.0, 1.0)),
+    "TAN": _curve(sql="tan({0})", range=_within(-_LARGEST_TANGENT, _LARGEST_TANGENT)),
+    "ASIN": _curve(sql="asin({0})", range=_within(-_HALF, _HALF), defined="abs({0}) <= 1e0"),
+    "ACOS": _curve(sql="acos({0})", range=_within(0.0, _WHOLE), defined="abs({0}) <= 1e0"),
+    "ATAN": _curve(sql="atan({0})", range=_within(-_HALF, _HALF), plain=True),
     "ATAN2": _Function(
         sql="atan2({0}, {1})",
-        range=lambda _, __: Range(-_WHOLE, _WHOLE),
+        range=_within(-_WHOLE, _WHOLE),
         size=lambda a, b: Size(_of_quotient(a, b).least / 2, _WHOLE),
         plain=True,
     ),
