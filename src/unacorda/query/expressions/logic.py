@@ -42,12 +42,6 @@ _alike = functools.partial(of_one_kind, otherwise=Kind.BOOLEAN)
 _truths, _texts = each(Kind.BOOLEAN), each(Kind.TEXT)
 
 
-def _connected(node: Operation, *operands: Value) -> Value:
-    values = _truths(operands)
-    sql = f" {node.name} ".join(value.sql for value in values)
-    return Value(sql=f"({sql})", kind=Kind.BOOLEAN, nullable=any_nullable(values))
-
-
 # ---- choices -----------------------------------------------------------------------------------
 
 _LONGEST_SWITCH = 120
@@ -239,24 +233,19 @@ def _join(node: Operation, *operands: Value) -> Value:
     return Value(sql=_first(sql), kind=Kind.TEXT, nullable=nullable)
 
 
-_compared = form("({0} {name} {1})", of=_alike)
-_distinguished = form("({0} {name} {1})", of=_alike, nullable=False)
-_likened = form("({0} {name} {1})", of=_texts)
-_held_in = form("{function}({all})", of=_texts)
-_counted = form(
-    "CAST({function}({all}) AS DOUBLE)", of=_texts, gives=Kind.INTEGER, range=Range(0.0, 2.0**32)
-)
-
 LOGIC: dict[str, Rule] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compared),
-    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _distinguished),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), form("({0} {name} {1})", of=_alike)),
+    **dict.fromkeys(
+        ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"),
+        form("({0} {name} {1})", of=_alike, nullable=False),
+    ),
     "BETWEEN": form("({0} BETWEEN {1} AND {2})", of=_alike, nullable=True),
     "IN": form("({0} IN ({others}))", of=_alike, nullable=True),
     "IS NULL": form("({0} IS NULL)", of=list, nullable=False),
-    **dict.fromkeys(("AND", "OR"), _connected),
+    **dict.fromkeys(("AND", "OR"), form("({joined})", of=_truths)),
     "NOT": form("(NOT {0})", of=_truths),
-    **dict.fromkeys(("LIKE", "ILIKE"), _likened),
-    **dict.fromkeys(("STARTS_WITH", "ENDS_WITH", "CONTAINS"), _held_in),
+    **dict.fromkeys(("LIKE", "ILIKE"), form("({0} {name} {1})", of=_texts)),
+    **dict.fromkeys(("STARTS_WITH", "ENDS_WITH", "CONTAINS"), form("{function}({all})", of=_texts)),
     "CASE": _case,
     "SWITCH": _switch,
     "COALESCE": _coalesce,
@@ -267,6 +256,14 @@ LOGIC: dict[str, Rule] = {
     **dict.fromkeys(("LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART"), _edited),
     **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _edited),
     **dict.fromkeys(("||", "CONCAT", "CONCAT_WS"), _join),
-    **dict.fromkeys(("LENGTH", "STRPOS"), _counted),
+    **dict.fromkeys(
+        ("LENGTH", "STRPOS"),
+        form(
+            "CAST({function}({all}) AS DOUBLE)",
+            of=_texts,
+            gives=Kind.INTEGER,
+            range=Range(0.0, 2.0**32),
+        ),
+    ),
 }
 """Conditions, choices, conversions and functions of text, by the operation."""

@@ -255,7 +255,8 @@ def form(
     """An operation that is one form of SQL.
 
     sql: with {0}, {1}, ... for operands, {all} for their list and {others} for that of all but the
-    first, {name} for the operation and {function} for the same in small letters. of: the operands
+    first, {joined} for all of them with the operation between, {name} for the operation and
+    {function} for the same in small letters. of: the operands
     as it takes them; gives: the kind of what comes out, and range: where that lies; nullable: as
     the operands are by default.
     """
@@ -266,6 +267,7 @@ def form(
             *(value.sql for value in values),
             all=listed(values),
             others=listed(values[1:]),
+            joined=f" {node.name} ".join(value.sql for value in values),
             name=node.name,
             function=node.name.lower(),
         )
