@@ -206,32 +206,30 @@ def _first(sql: str) -> str:
     return f"left({sql}, {LONGEST_JOINED})"
 
 
-def _constant(value: Value) -> str:
-    """SQL of an operand that the reader has found to be a literal: whole numbers as integers."""
-    whole = value.node.value if isinstance(value.node, Literal) else None
-    return str(whole) if type(whole) is int else value.sql
-
-
-def _edited(node: Operation, text: Value, *constants: Value) -> Value:
-    """A function of one text and constants, which is NULL where the text is, and only there."""
-    value, grows = of_kind(text, Kind.TEXT), node.name in ("REPLACE", "LPAD", "RPAD")
-    parts = [_first(value.sql) if grows else value.sql, *map(_constant, constants)]
-    sql = f"{node.name.lower()}({', '.join(parts)})"
-    return Value(sql=_first(sql) if grows else sql, kind=Kind.TEXT, nullable=value.nullable)
-
-
-def _join(node: Operation, *operands: Value) -> Value:
-    """|| gives NULL where an operand is NULL; CONCAT and CONCAT_WS pass over NULLs."""
-    values = _texts(operands)
-    parts = [
-        value.sql if isinstance(value.node, Literal) else _first(value.sql) for value in values
+def _shortened(operands: tuple[Value, ...]) -> list[Value]:
+    """Texts of which all but literals are cut."""
+    return [
+        value if isinstance(value.node, Literal) else replace(value, sql=_first(value.sql))
+        for value in _texts(operands)
     ]
-    if node.name == "||":
-        sql, nullable = " || ".join(parts), any_nullable(values)
-    else:
-        sql, nullable = f"{node.name.lower()}({', '.join(parts)})", False
-    return Value(sql=_first(sql), kind=Kind.TEXT, nullable=nullable)
 
+
+def _and_constants(operands: tuple[Value, ...]) -> list[Value]:
+    """A text and what the reader has found to be literals, whole numbers as integers."""
+    text, *constants = operands
+    return [of_kind(text, Kind.TEXT), *map(_constant, constants)]
+
+
+def _constant(value: Value) -> Value:
+    whole = value.node.value if isinstance(value.node, Literal) else None
+    return replace(value, sql=str(whole)) if type(whole) is int else value
+
+
+_edited = form("{function}({all})", of=_and_constants, gives=Kind.TEXT)
+_grown = form(
+    _first(f"{{function}}({_first('{0}')}, {{others}})"), of=_and_constants, gives=Kind.TEXT
+)
+_joined = form(_first("{function}({all})"), of=_shortened, gives=Kind.TEXT, nullable=False)
 
 LOGIC: dict[str, Rule] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), form("({0} {name} {1})", of=_alike)),
@@ -254,8 +252,9 @@ LOGIC: dict[str, Rule] = {
     "TRY_CAST": _cast,
     **dict.fromkeys(("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM"), _edited),
     **dict.fromkeys(("LEFT", "RIGHT", "SUBSTRING", "SPLIT_PART"), _edited),
-    **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _edited),
-    **dict.fromkeys(("||", "CONCAT", "CONCAT_WS"), _join),
+    **dict.fromkeys(("REPLACE", "LPAD", "RPAD"), _grown),
+    "||": form(_first("{joined}"), of=_shortened, gives=Kind.TEXT),
+    **dict.fromkeys(("CONCAT", "CONCAT_WS"), _joined),  # these pass over NULLs
     **dict.fromkeys(
         ("LENGTH", "STRPOS"),
         form(
