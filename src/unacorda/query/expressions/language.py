@@ -8,8 +8,8 @@ import datetime as dt
 import enum
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from unacorda import checks
 from unacorda.query.expressions.quoting import encodable, identifier, literal
@@ -31,7 +31,6 @@ __all__ = [
     "literal_number",
     "names",
     "size_of",
-    "substituted",
     "text_of",
 ]
 
@@ -197,17 +196,6 @@ def size_of(node: Node) -> int:
 def depth_of(node: Node) -> int:
     """How many levels it has."""
     return 1 + max(map(depth_of, _parts(node)), default=0)
-
-
-def substituted(node: Node, found: Mapping[str, Node]) -> Node:
-    """The node with others in the places of these names.
-
-    >>> text_of(substituted(Operation("+", (Name("a"), Literal(1))), {"a": Name("b")}))
-    '"b" + 1'
-    """
-    if isinstance(node, Operation):
-        return replace(node, operands=tuple(substituted(part, found) for part in node.operands))
-    return found.get(node.name, node) if isinstance(node, Name) else node
 
 
 # How tightly an operator binds, as sqlglot's DuckDB grammar reads it. IS DISTINCT FROM takes all

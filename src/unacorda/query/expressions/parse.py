@@ -51,7 +51,7 @@ from unacorda.query.expressions.values import (
     of_kind,
 )
 
-__all__ = ["parse", "remember", "tree_of"]
+__all__ = ["parse", "remember"]
 
 _RULES: dict[str, Rule] = {**NUMBERS, **DATES, **LOGIC}
 """By operation what it means: of the node and the values of its operands."""
@@ -61,11 +61,8 @@ _MOST_TREES = 4_096
 _trees: dict[str, Node] = {}
 
 
-def tree_of(text: str, *, argument: str) -> Node:
-    """What a text means before its columns are known; a text that was read is not read again.
-
-    Raises UnsafeExpression for what is outside the language, InvalidParameter for what is no text.
-    """
+def _tree_of(text: str, *, argument: str) -> Node:
+    """What a text means before its columns are known; a text that was read is not read again."""
     found = _trees.get(text) if checks.is_text(text) else None
     if found is None:
         tree = condition(text, argument=argument)
@@ -111,7 +108,7 @@ def parse(
     >>> decade.lower, decade.upper, decade.kind.value
     (0.0, 120.0, 'integer')
     """
-    node = tree_of(text, argument=argument)
+    node = _tree_of(text, argument=argument)
     try:
         known = {name: _known(name, columns, argument=argument, text=text) for name in names(node)}
         readings = {
