@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, seed, settings
@@ -156,3 +157,40 @@ def test_a_number_in_steps_is_a_multiple_of_them(value: float, power: int) -> No
     found = Fraction(rounded(value, step))
     assert (found / Fraction(step)).denominator == 1
     assert abs(found - Fraction(value)) <= max(Fraction(step), Fraction(math.ulp(value)))
+
+
+@in_subtests(
+    ("text", "bounds", "values"),
+    [
+        ("ROUND(i, 15)", (0, 1e6), [295149.0, 590302.0, 999999.0]),
+        ("ATAN2(1e100, x)", (0, 1), [0.0, 0.5, 1.0]),
+        ("ATAN2(1100.5, x)", (-20, 20), [0.0, -20.0, 20.0]),
+        ("POWER(x, 230)", (-0.07, 0.07), [-0.07, 0.07, 0.0]),
+        ("POWER(x, LEAST(GREATEST(y, 0), 1))", (0, 8e99), [8e99, 1.0, 0.0]),
+        ("POWER(x, 2000)", (0, 1.12192), [1.12192, 1.0]),
+        ("POWER(x, LEAST(GREATEST(y, 0), 1))", (1.2e-100, 1), [1.2e-100, 1.0]),
+        ("POWER(x, 230) * 1e100 * 1e100 * 1e100 * 1e65", (-0.07, 0.07), [-0.07, 0.07]),
+    ],
+)
+def test_what_is_stepped_or_jumps_lies_where_it_is_said_to(
+    text: str, bounds: tuple[float, float], values: list[float]
+) -> None:
+    """A size that is too small lets a product overflow, which PostgreSQL raises for one row."""
+    low, high = bounds
+    kind = Kind.INTEGER if "(i" in text else Kind.NUMBER
+    columns = {"y": Column("y", Kind.NUMBER)}
+    for name in ("x", "i"):
+        columns[name] = Column(name, kind, lower=low, upper=high)
+    found = parse(text, columns=columns)
+    rows = ", ".join(f"({value!r}::DOUBLE, {value!r}::DOUBLE, 1e0)" for value in values)
+    query = f"SELECT {found.sql} FROM (VALUES {rows}) AS t(x, i, y)"
+    for (value,) in duckdb.execute(query).fetchall():
+        assert found.lower <= value <= found.upper
+        assert value == 0 or found.size.least <= abs(value) <= found.size.most
+
+
+def test_a_number_that_is_made_missing_stays_missing_beneath_a_bound() -> None:
+    """NULLIF inside GREATEST(LEAST(...)) is no clamp."""
+    found = parse("GREATEST(NULLIF(LEAST(i, 5), 3), 0)", columns={"i": Column("i", Kind.INTEGER)})
+    query = f"SELECT {found.sql} FROM (VALUES (3e0), (2e0), (7e0), (-1e0)) AS t(i)"
+    assert [value for (value,) in duckdb.execute(query).fetchall()] == [0.0, 2.0, 5.0, 0.0]

@@ -155,7 +155,7 @@ def allocate_together(
         options = [option for share, deltas in shares for option in split.options(share, deltas)]
         chosen = min(options, key=_log_scale)
         event_of(chosen)
-    except (InvalidParameter, OverflowError, ValueError):
+    except (InvalidParameter, ArithmeticError, ValueError):
         pass  # a scale that no mechanism, or a noise multiplier that no event takes
     else:
         return chosen
@@ -189,8 +189,9 @@ def shares_of(request: Guarantee) -> list[Share]:
         case RenyiDP(alpha=alpha, epsilon=epsilon):
             return [ZCDP(epsilon / alpha)]
         case ApproxDP(epsilon=epsilon, delta=delta):
-            normal = [GDP.within(request)] if 0 < delta < 1 else []
-            return [PureDP(epsilon), *normal] if epsilon else [*normal]
+            normal = GDP.within(request) if 0 < delta < 1 else GDP(0)
+            pure: list[Share] = [PureDP(epsilon)] if epsilon else []
+            return [*pure, normal] if normal.mu_squared else pure
 
 
 _Deltas = tuple[Fraction, ...]

@@ -256,6 +256,8 @@ class Ratio(OfTwo, OfMoments):
     def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
         """Of rows with these means."""
         x, y = self._means(assume)
+        if y <= 0:
+            return math.inf
         length = float(np.linalg.norm(np.array([1.0, -x / y]) @ still.inverse))
         return still.deviation * length / (rows * float(y))
 

@@ -97,7 +97,7 @@ def _coalesce(_: Operation, *operands: Value) -> Value:
 def _nullif(_: Operation, *operands: Value) -> Value:
     a, b = of_one_kind(operands)
     sql = let("(CASE WHEN {0} = {1} THEN NULL ELSE {0} END)".format, a.sql, b.sql)
-    return replace(a, sql=sql, nullable=True)
+    return replace(a, sql=sql, nullable=True, below=None)
 
 
 def _extreme(node: Operation, *operands: Value) -> Value:

@@ -146,6 +146,8 @@ def _angle(factor: float) -> Rule:
 def _round(node: Operation, operand: Value) -> Value:
     a, digits = kept(numeric(operand)), node.option
     assert isinstance(digits, int)
+    if digits > 0 and _integers(a):
+        return a
     unit = f"1e{abs(digits)}"
     if digits > 0:
         sql = f"(round({a.sql} * {unit}) / {unit})"
@@ -198,7 +200,9 @@ def _power(_: Operation, *operands: Value) -> Value:
             end if math.isinf(end) else min(max(end, -LARGEST), LARGEST)
             for end in (found.lower, found.upper)
         )
-        found = Range(0.0 if 0 < lower < PLAIN.least else lower, upper)
+        # e^-230 and what is below is 0, e^230 and what is above 1e100: with room for both.
+        lower, upper = 0.0 if 0 < lower < 2e-100 else lower, LARGEST if upper > 7e99 else upper
+        found = Range(lower, upper)
     elif y == 0:
         sql = let("(CASE WHEN {0} IS NOT NULL THEN 1e0 END)".format, base.sql)
         found = Range(1.0, 1.0)
@@ -258,7 +262,7 @@ NUMBERS: dict[str, Rule] = {
     "ATAN2": _Function(
         sql="atan2({0}, {1})",
         range=_within(-_WHOLE, _WHOLE),
-        size=lambda a, b: Size(_of_quotient(a, b).least / 2, _WHOLE),
+        size=lambda a, b: Size(min(_of_quotient(a, b).least / 2, 0.5), _WHOLE),
         plain=True,
     ),
     "RADIANS": _angle(math.pi / 180),

@@ -351,6 +351,7 @@ def kept(value: Value, to: Size = PLAIN) -> Value:
     ends, most = (value.range.lower, value.range.upper), value.size.most
     if most <= to.most:
         lower, upper = (end if math.isinf(end) else rounded(end, to.least) for end in ends)
+        most = max(rounded(most, to.least), -rounded(-most, to.least))  # it may be rounded up
         sql, size = stepped(value.sql, to.least), Size(to.least, most, to.least)
         return replace(value, sql=sql, range=Range(lower, upper), size=size)
     lower, upper = (end if math.isinf(end) else min(max(end, -to.most), to.most) for end in ends)
