@@ -194,3 +194,13 @@ def test_a_number_that_is_made_missing_stays_missing_beneath_a_bound() -> None:
     found = parse("GREATEST(NULLIF(LEAST(i, 5), 3), 0)", columns={"i": Column("i", Kind.INTEGER)})
     query = f"SELECT {found.sql} FROM (VALUES (3e0), (2e0), (7e0), (-1e0)) AS t(i)"
     assert [value for (value,) in duckdb.execute(query).fetchall()] == [0.0, 2.0, 5.0, 0.0]
+
+
+@in_subtests("power", [2, 17, 18, 19, 40, 100, 230, 365, -3, -40])
+def test_a_base_to_a_constant_is_that_number(power: int) -> None:
+    columns = {"x": Column("x", Kind.NUMBER, lower=0, upper=2)}
+    found = parse(f"POWER(x, {power})", columns=columns)
+    query = f"SELECT {found.sql} FROM (VALUES (1.05e0), (0.7e0), (1e0), (2e0)) AS t(x)"
+    values = [value for (value,) in duckdb.execute(query).fetchall()]
+    truth = [one**power for one in (1.05, 0.7, 1.0, 2.0)]
+    assert values == pytest.approx(truth, rel=1e-12)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from unacorda.query.expressions import ranges
@@ -208,11 +208,22 @@ def _power(_: Operation, *operands: Value) -> Value:
         found = Range(1.0, 1.0)
     else:
         power = min(1_000.0 / abs(y), 332.0)
-        base = kept(base, Size(2.0 ** -math.floor(power), 2.0**power))
+        to, whole, known = Size(2.0 ** -math.floor(power), 2.0**power), base.range, base.size
+        most = min(known.most, to.most)
+        least = min(max(known.least, to.least), most)
+        if (least, most) != (known.least, known.most):  # what is smaller is 0: it is not stepped
+            lower, upper = (
+                end if math.isinf(end) else min(max(end, -most), most)
+                for end in (whole.lower, whole.upper)
+            )
+            lower = 0.0 if 0 < lower < least else lower
+            upper = 0.0 if -least < upper < 0 else upper
+            text = held(base.sql, least=least, most=most)
+            base = replace(base, sql=text, range=Range(lower, upper))
         real = "{0} >= 0e0" if y != math.floor(y) else "{0} IS NOT NULL"
         within = guarded(base.sql, real if y > 0 else f"{real} AND {_NOT_ZERO}")
         sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
-        ends = sorted(max(one, base.size.least) ** y for one in (base.size.least, base.size.most))
+        ends = sorted(one**y for one in (least, most))
         size = Size(ends[0] / 2, ends[1] * 2)
     return number(sql, range=found, size=size)
 
