@@ -154,8 +154,12 @@ def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
     return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
 
 
-def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+def by_loss_grids(
+    event: Event, neighbors: Neighbors, *, tolerance: float
+) -> tuple[str, Engine, str]:
     """The engine of privacy loss distributions: it knows whatever has a profile, for more time.
+
+    tolerance: of the answer, as the accountant's; grids know no more than 1e-5.
 
     Bound       both; below, of pairs that the event allows.
     Source      docs/proofs/pld.md.
@@ -172,7 +176,7 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
             PrivacyLossDistribution(
                 parts=parts_of(event, direction=direction, neighbors=neighbors),
                 grid=_GRID >> min((hits // _FEW_HITS).bit_length(), _COARSER),
-                accuracy=_ACCURACY,
+                accuracy=max(tolerance, _ACCURACY),
             )
             for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
         ]

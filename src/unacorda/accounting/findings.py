@@ -177,7 +177,7 @@ def epsilon_findings(
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "epsilon")
-    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors)])
+    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -255,7 +255,7 @@ def delta_findings(
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "delta")
-    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors)])
+    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
     if not early:
         yield from _asked("Renyi divergences", by_moments, _MOMENTS)
 

@@ -61,8 +61,10 @@ class PrivacyLossDistribution:
     a question is asked, fine where that question needs it.
 
     parts: pairs and how often; grid: nodes over the window that matters, 2^8 to 2^21; the finer,
-    the narrower the interval and the slower (one second and 200 MB at 2^20); confidence: 1 for
-    distributions that are known, less for those estimated from samples.
+    the narrower the interval and the slower (one second and 200 MB at 2^20); accuracy: grids are
+    made no finer once an interval is so narrow, relative to its upper end, or absolutely where it
+    is an epsilon below 1; confidence: 1 for distributions that are known, less for those estimated
+    from samples.
 
     Bound       both, for the composition of the parts, each chosen before the first answer; with
                 `confidence` below 1 only with that probability.
@@ -242,7 +244,7 @@ class PrivacyLossDistribution:
                     lower = largest_holding(below.delta_below, most, below=upper)
             return Interval(min(lower, upper), upper)
 
-        return self._refined(ask, Interval(0.0, math.inf), enough=enough)
+        return self._refined(ask, Interval(0.0, math.inf), enough=enough, unit=1.0)
 
     def epsilon(self, delta: float) -> float:
         """An upper bound of the least epsilon >= 0 at which delta suffices."""
@@ -264,10 +266,16 @@ class PrivacyLossDistribution:
         return all(part.above is part.below for part in self.parts)
 
     def _refined(
-        self, ask: Callable[[int], Interval], known: Interval, *, enough: float = -1.0
+        self,
+        ask: Callable[[int], Interval],
+        known: Interval,
+        *,
+        enough: float = -1.0,
+        unit: float = 0.0,
     ) -> Interval:
         """The intersection of answers on finer and finer grids, until one is fine enough.
 
+        unit: answers below it are to be as accurate as this one.
         Where the ends are of different pairs a gap stays; then, as errors fall with the square
         of the step, what the last refinement gained tells what the next one can. An answer whose
         upper end is `enough` is fine enough: another direction is worse.
@@ -280,7 +288,7 @@ class PrivacyLossDistribution:
             low, high = max(low, found.lower), min(high, found.upper)
             if high <= max(low, enough):
                 return Interval(min(low, high), high)
-            wanted = self.accuracy * abs(high)
+            wanted = self.accuracy * max(abs(high), unit)
             excess = (high - low) / wanted if wanted > 0 and high < math.inf else math.inf
             if last and not self._both:
                 # a gap that no grid closes is no reason to know its lower end much better

@@ -190,8 +190,11 @@ class _Planner:
         """Parts whose atoms miss the grid, on a finer one: together their atoms lie densely."""
         counts = np.asarray([self.drawn.counts[part] for part in apart], dtype=np.float64)
         reach = self.reach(counts @ self.drawn.cumulants[apart])
-        nodes = (reach[1] - reach[0]) / float(step)
-        finer = math.floor(math.log2(max(_LATTICE / 4 / max(nodes, 1.0), 1.0)))
+        longest = max(self.drawn.ranges[part][1] - self.drawn.ranges[part][0] for part in apart)
+        room = float(step) * min(
+            _LATTICE / 4 / max(reach[1] - reach[0], 1e-300), _NODES / max(longest, 1e-300)
+        )
+        finer = math.floor(math.log2(max(room, 1.0)))
 
         def terms_at(below: Fraction) -> list[tuple[Term, int]]:
             terms: list[tuple[Term, int]] = []
