@@ -76,6 +76,15 @@ def test_every_function_is_translated(text: str) -> None:
         "log(3, a)",
         "regexp_extract(t, u, 1)",
         "DATE 'infinity'",
+        "d - INTERVAL 1 DAY",
+        "concat(a, t)",
+        "a ** INTERVAL 1 DAY",
+        "count(a) OVER (ORDER BY b NULLS FIRST)",
+        "count(a) OVER (ORDER BY b ROWS 1 PRECEDING)",
+        "count(a) OVER (w ORDER BY b)",
+        "rank(b) OVER (ORDER BY a)",
+        "epoch_ms(i)",
+        "make_timestamp_ns(i)",
     ],
 )
 def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
@@ -100,13 +109,33 @@ def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
         "SELECT a FROM data TABLESAMPLE 10%",
         "SELECT a FROM range(5)",
         "SELECT 1 AS a",
+        "SELECT a FROM other.data",
+        "SELECT * EXCLUDE (a) FROM data",
+        "SELECT * REPLACE (b AS a) FROM data",
+        "SELECT data.* EXCLUDE (a) FROM data",
+        "SELECT b FROM data AS other(b)",
+        "SELECT a, count(*) AS n FROM data GROUP BY ALL",
+        "SELECT a, count(*) AS n FROM data GROUP BY 1",
+        "SELECT count(a) OVER w AS n FROM data WINDOW w AS (ORDER BY b ROWS 1 PRECEDING)",
+        "SELECT count(a) OVER (w ORDER BY b) AS n FROM data WINDOW w AS (PARTITION BY b)",
+        "WITH part(b) AS (SELECT a FROM data) SELECT b FROM part",
+        "WITH RECURSIVE part AS (SELECT a FROM data) SELECT a FROM part",
         "INSERT INTO data SELECT * FROM data",
         "DROP TABLE data",
     ],
 )
 def test_statements_of_other_forms_are_refused(sql: str) -> None:
-    with pytest.raises(Untranslatable):
-        translate(sql, tables=KNOWN)
+    for translated in (translate, translate_to_postgres):
+        with pytest.raises(Untranslatable):
+            translated(sql, tables=KNOWN)
+
+
+def test_distinct_rows_are_those_of_whole_lines() -> None:
+    for translated in (translate, translate_to_postgres):
+        found = translated("SELECT DISTINCT a FROM data", tables=KNOWN, public=True)
+        assert found.sql.startswith("SELECT DISTINCT ")
+        with pytest.raises(Untranslatable, match="DISTINCT ON"):
+            translated("SELECT DISTINCT ON (b) a FROM data", tables=KNOWN, public=True)
 
 
 def test_every_part_of_a_deep_expression_is_translated_once(

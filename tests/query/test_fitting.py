@@ -157,6 +157,20 @@ def test_a_fit_that_dies_stays_spent(
         assert states == ["reserved", "committed"][: 1 + bool(scans)]
 
 
+def test_an_engine_that_dies_when_rows_are_forgotten_tells_nothing() -> None:
+    class Broken:
+        def close(self) -> None:
+            raise Died("a row")
+
+    broken: Any = Broken()
+    keyed = engines.KeyedRows(broken, np.zeros(1, np.int64), names=["k0"], engine=None)
+    for rows in (engines.HeldRows(broken), keyed):
+        with pytest.raises(EngineFailed) as caught:
+            rows.close()
+        assert "a row" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
 class Unsaid:
     """A loss that cannot be written as SQL."""
 

@@ -443,7 +443,7 @@ class HeldRows:
 
     def close(self) -> None:
         """Forget all rows; a second call does nothing."""
-        self._asking.close()
+        guarded(self._asking.close)
 
 
 class KeyedRows:
@@ -479,7 +479,7 @@ class KeyedRows:
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
-        self._asking.close()
+        guarded(self._asking.close)
 
 
 ScanResult = Tallies | KeyedRows

@@ -174,10 +174,10 @@ class _SparkQuery(EngineQuery):
     ) -> None:
         translated, frame = self._select(sql, lists)
         view = f"{name}_{self._number}"
+        self._views.append(view)  # first, so that `close` drops what a failure leaves
         if keep:
             self._kept[view] = frame = frame.persist()
         frame.createOrReplaceTempView(view)
-        self._views.append(view)
         self._tables[name] = NamedTable(view=view, columns=translated.columns)
 
     def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:

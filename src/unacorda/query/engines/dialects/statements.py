@@ -101,7 +101,10 @@ class _StatementReading:
             return self.query(checked.this, tables)
         if checked.args.get("with_"):
             parts, tables = [], dict(tables)
+            if given(checked.args["with_"]) != {"expressions"}:
+                raise Untranslatable("WITH RECURSIVE")
             for one in checked.args["with_"].expressions:
+                _check_alias(one)
                 text, columns = self.query(self._checked(one).this, tables)
                 tables[one.alias] = NamedTable(view=one.alias, columns=columns)
                 parts.append(f"{self.dialect.quoted(one.alias)} AS ({text})")
@@ -149,6 +152,8 @@ class _StatementReading:
         items = _items(node, writer)
         listed = ", ".join(f"{value.sql} AS {quoted(name)}" for name, value in items)
         first = "SELECT DISTINCT" if parts.get("distinct") else "SELECT"
+        if parts.get("distinct") and given(parts["distinct"]):
+            raise Untranslatable("DISTINCT ON")
         query = f"{first} {listed} FROM {text}"
         if parts.get("where"):
             conditions.append(writer.sql(parts["where"].this))
@@ -168,15 +173,14 @@ class _StatementReading:
     def _relation(self, node: object, tables: _Tables, number: int) -> tuple[str, str, _Columns]:
         """A relation, its name, and its columns; number: its place among those of a SELECT."""
         checked, quoted = self._checked(node), self.dialect.quoted
-        if checked.alias and given(checked.args["alias"]) != {"this"}:
-            raise Untranslatable("column names in the alias of a table")
+        _check_alias(checked)
         if not isinstance(checked, exp.Table):
             text, columns = self.query(checked, tables)
             name = checked.alias or f"rows{number}"
             end = self.dialect.layer if name == LAYER else ""
             return f"({text}{end}) AS {quoted(name)}", name, columns
         table = tables.get(checked.name)
-        if table is None:
+        if table is None or checked.text("db") not in ("", "main"):  # where DuckDB has its own
             raise Untranslatable(f"the table {checked.name}")
         body = f"({table.body})" if table.body else quoted(table.view)
         name = checked.alias or checked.name
@@ -204,12 +208,19 @@ class _StatementReading:
         return f"SELECT {', '.join(items)} FROM {lists}", columns
 
 
+def _check_alias(node: exp.Expression) -> None:
+    if node.alias and given(node.args["alias"]) != {"this"}:
+        raise Untranslatable("column names in the alias of a table")
+
+
 def _items(node: exp.Select, writer: Values) -> list[tuple[str, Typed]]:
     items: list[tuple[str, Typed]] = []
     for item in node.expressions:
         match item:
             case exp.Star() | exp.Column(this=exp.Star()):
                 wanted = item.args.get("table")
+                if given(item if isinstance(item, exp.Star) else item.this):
+                    raise Untranslatable("a part of *")
                 for relation, columns in writer.relations.items():
                     if wanted is None or wanted.name == relation:
                         items += [(name, writer.column(name, relation)) for name in columns]
@@ -227,7 +238,11 @@ def _groups(node: exp.Select, writer: Values, items: list[tuple[str, Typed]]) ->
     named = dict(items)
     places = {value.sql: str(place) for place, (_, value) in enumerate(items, start=1)}
     parts = []
+    if given(node.args["group"]) != {"expressions"}:
+        raise Untranslatable("GROUP BY ALL")
     for part in node.args["group"].expressions:
+        if isinstance(part, exp.Literal):
+            raise Untranslatable("GROUP BY a place")
         try:
             sql = writer.sql(part)
         except Untranslatable:

@@ -55,7 +55,9 @@ _PARTS = {
     *("partition_by", "big_int", "value_constructor", "ignore_nulls", "safe", "coalesce", "typed"),
     *("date_part_boundary", "scale", "group", "null_if_pos_overflow"),
 }
-"""What may be said in a node: what is written again, or follows from DuckDB's dialect."""
+"""What a node may say to a function that translates it."""
+_FLAGS = {"big_int", "safe", "typed", "coalesce", "null_if_pos_overflow"}
+"""What follows from DuckDB's dialect, and changes no value: forms may leave it out."""
 _LONG = 120
 """Characters beyond which values are written once, under a name."""
 
@@ -91,7 +93,7 @@ class Values:
     """Translates the values of a SELECT; a subclass is an engine's own SQL.
 
     relations: those that it reads, in order, by name, each with its columns' types. names: of
-    lambdas, with their values, those of a struct as `name.field`.
+    lambdas, with their values, those of a struct as `name.field`. depth: how many lambdas are open.
 
     types: its names of types. writers: how it translates nodes of the tree. layer: what ends a
     SELECT in FROM that is named `layer`, so that its values are computed once, and not written out
@@ -144,8 +146,10 @@ class Values:
     hashed: Callable[[Sequence[Typed], int, int], str]
     text: Callable[[str], str]
 
-    def __init__(self, relations: Relations = _NONE, names: Mapping[str, Typed] = _NONE) -> None:
-        self.relations, self.names = relations, names
+    def __init__(
+        self, relations: Relations = _NONE, names: Mapping[str, Typed] = _NONE, depth: int = 0
+    ) -> None:
+        self.relations, self.names, self.depth = relations, names, depth
 
     def column(self, name: str, relation: str | None = None) -> Typed:
         """A column by name."""
@@ -238,6 +242,8 @@ def _of_text(form: str, kind: str) -> Writing:
     text = re.sub(r":\w+}", "}", form)
 
     def write(writer: Values, node: exp.Expression) -> Typed:
+        if not given(node) <= {*named, *_FLAGS}:
+            raise Untranslatable(type(node).__name__.upper())
         said, found = {}, kind
         for name, how in named.items():
             part = node.args.get(name)
@@ -320,7 +326,7 @@ def _let(writer: Values, node: exp.Expression) -> Typed:
     if not isinstance(transform, exp.Transform):
         raise Untranslatable("a list")
     (operand,), function = transform.this.expressions, transform.args["expression"]
-    (name,), alias = function.expressions, f"bound{len(writer.names)}"
+    (name,), alias = function.expressions, f"bound{writer.depth}"
     fields, names, called = {"v": operand}, dict(writer.names), name.name
     if isinstance(operand, exp.Struct):
         fields = {part.this.name: part.args["expression"] for part in operand.expressions}
@@ -329,7 +335,7 @@ def _let(writer: Values, node: exp.Expression) -> Typed:
     for field, value in values.items():
         said = f"{alias}.{writer.quoted(field)}"
         names[called.format(field)] = Typed(said, value.type)
-    body = type(writer)(writer.relations, names).value(function.this)
+    body = type(writer)(writer.relations, names, writer.depth + 1).value(function.this)
     listed = {field: value.sql for field, value in values.items()}
     return Typed(writer.bound(alias, listed, body.sql), body.type)
 
@@ -377,18 +383,23 @@ def _sum(writer: Values, node: exp.Expression) -> str:
 
 def _window(writer: Values, node: exp.Expression) -> Typed:
     value, alias = writer.value(node.this), node.args.get("alias")
-    over = f"({window(writer, node)})" if alias is None else writer.quoted(alias.name)
-    return Typed(f"{value.sql} OVER {over}", value.type)
+    if alias is None:
+        return Typed(f"{value.sql} OVER ({window(writer, node)})", value.type)
+    if not given(node) <= {"this", "over", "alias"}:
+        raise Untranslatable("a window made of another")
+    return Typed(f"{value.sql} OVER {writer.quoted(alias.name)}", value.type)
 
 
 def window(writer: Values, node: exp.Expression) -> str:
     """What stands in the brackets of a window. NULLs come last, as DuckDB sorts them."""
     parts, order = [], node.args.get("order")
+    if not given(node) <= {"this", "over", "partition_by", "order"}:
+        raise Untranslatable("this window")
     if node.args.get("partition_by"):
         parts.append(f"PARTITION BY {writer.sql(node.args['partition_by'])}")
     if order is not None:
-        if any(part.args.get("desc") for part in order.expressions):
-            raise Untranslatable("ORDER BY DESC")
+        if any(given(part) != {"this"} for part in order.expressions):
+            raise Untranslatable("ORDER BY with DESC or NULLS FIRST")
         listed = ", ".join(f"{writer.sql(part.this)} NULLS LAST" for part in order.expressions)
         parts.append(f"ORDER BY {listed}")
     return " ".join(parts)
@@ -411,7 +422,7 @@ def _literal(writer: Values, node: exp.Expression) -> Typed:
 def _arithmetic(sign: str) -> Writing:
     def write(writer: Values, node: exp.Expression) -> Typed:
         right = node.args["expression"]
-        if isinstance(right, exp.Interval):
+        if isinstance(right, exp.Interval) and sign == "+":
             return _moved(writer, node.this, right)
         values = [writer.value(node.this), writer.value(right)]
         kind = united(*values)
@@ -509,6 +520,8 @@ def _pad(writer: Values, node: exp.Expression) -> str:
 
 def _joined(writer: Values, node: exp.Expression) -> str:
     """CONCAT passes over NULL, as CONCAT_WS does."""
+    if not {writer.value(part).type for part in node.expressions} <= {"TEXT", "NULL"}:
+        raise Untranslatable("CONCAT of what is no text")
     apart = [exp.Literal.string("")] if type(node) is exp.Concat else []
     return writer.text(f"concat_ws({writer.sql([*apart, *node.expressions])})")
 
@@ -701,6 +714,12 @@ def _date_trunc(writer: Values, node: exp.Expression) -> str:
     return writer.truncated(value, node.args["unit"].name)
 
 
+def _instant(writer: Values, node: exp.Expression) -> str:
+    if node.args.get("scale") != exp.UnixToTime.MICROS:
+        raise Untranslatable("an instant in other units than microseconds")
+    return writer.instant(writer.sql(node.this))
+
+
 def _moved(writer: Values, moment: object, step: exp.Interval) -> Typed:
     """A date or an instant and an interval: DuckDB gives an instant."""
     value = writer.cast(writer.sql(moment), "TIMESTAMP")
@@ -824,7 +843,7 @@ COMMON: dict[type[object], Writing] = {
             "TIMESTAMP": {
                 exp.TimestampTrunc: _date_trunc,
                 exp.DateTrunc: _date_trunc,
-                exp.UnixToTime: "{this:instant}",
+                exp.UnixToTime: _instant,
             },
         }
     ),
