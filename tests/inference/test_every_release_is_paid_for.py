@@ -22,7 +22,8 @@ from unacorda import (
     inference,
     mechanisms,
 )
-from unacorda.inference import cross_validated, held_out, sparse
+from unacorda.inference import search as searching
+from unacorda.inference import sparse
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
@@ -215,7 +216,7 @@ def test_who_selects_and_who_fits_are_each_within_the_budget(
 def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_out, "rehearse", lambda *args, **named: None)  # of zeros
+    monkeypatch.setattr(searching, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (10_000, 3))
     bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
     line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has
@@ -239,7 +240,7 @@ def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
 def test_folds_and_the_last_fit_are_each_within_their_budgets(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_validated, "rehearse", lambda *args, **named: None)  # of zeros
+    monkeypatch.setattr(searching, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (30_000, 3))
     bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
     line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has

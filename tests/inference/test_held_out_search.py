@@ -27,7 +27,7 @@ from unacorda.inference import (
     SparseRegression,
 )
 from unacorda.inference.noisy_sums import NoisySums
-from unacorda.inference.tries import runs_within, stop_of
+from unacorda.inference.search import runs_within, stop_of
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

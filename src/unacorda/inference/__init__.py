@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from unacorda.inference.clipping import ClippedMean, clipped_mean, find_bounds
     from unacorda.inference.components import PCA
     from unacorda.inference.count_tests import fit_test, independence_test, two_proportions_test
-    from unacorda.inference.cross_validated import CrossValidatedSearch
     from unacorda.inference.densities import Density, density
     from unacorda.inference.distributions import Distribution, Histogram, distribution, histogram
-    from unacorda.inference.held_out import HeldOutSearch
     from unacorda.inference.linear import LinearRegression, RidgeRegression
     from unacorda.inference.local_devices import vector_randomizer
     from unacorda.inference.local_means import local_mean, mean_randomizer
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from unacorda.inference.quantiles import iqr, median, quantile
     from unacorda.inference.rank_tests import mann_whitney_test, signed_rank_test
     from unacorda.inference.scalers import RobustScaler
+    from unacorda.inference.search import CrossValidatedSearch, HeldOutSearch
     from unacorda.inference.sparse import SparseRegression
     from unacorda.inference.variances import stdev, variance
 
@@ -105,8 +104,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "unacorda.inference.cross_validated": ["CrossValidatedSearch"],
-    "unacorda.inference.held_out": ["HeldOutSearch"],
+    "unacorda.inference.search": ["CrossValidatedSearch", "HeldOutSearch"],
     "unacorda.inference.sparse": ["SparseRegression"],
     "unacorda.inference.components": ["PCA"],
     "unacorda.inference.quantile_regression": ["QuantileRegression"],
