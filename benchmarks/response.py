@@ -17,6 +17,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,14 @@ from tools import CACHE, environment
 from unacorda import mechanisms
 
 HERE = Path(__file__).parent
+ORACLES = {
+    "RandomizedResponse": mechanisms.RandomizedResponse,
+    "HadamardResponse": mechanisms.HadamardResponse,
+    "LocalHashing": mechanisms.LocalHashing,
+    "OUE": mechanisms.UnaryEncoding,
+    "RAPPOR": partial(mechanisms.UnaryEncoding, variant="symmetric"),
+    "SubsetSelection": mechanisms.SubsetSelection,
+}
 CATEGORIES = {"RandomizedResponse": (2, 4, 1000), "HadamardResponse": (1000,)}
 SOME = 100_000  # people, where every report has a bit for each of 1000 categories
 PEERS = {
@@ -46,17 +55,10 @@ def seconds(task: Callable[[], object], rounds: int) -> float:
 def ours(people: int) -> dict[tuple[str, int], tuple[float, float]]:
     """Nanoseconds a report, made and aggregated, of each mechanism and number of categories."""
     generator, found = np.random.default_rng(1), {}
-    for name in (
-        "RandomizedResponse",
-        "HadamardResponse",
-        "LocalHashing",
-        "OUE",
-        "RAPPOR",
-        "SubsetSelection",
-    ):
+    for name, kind in ORACLES.items():
         for categories in CATEGORIES.get(name, (4, 1000)):
-            mechanism = getattr(mechanisms, name)(epsilon=1.0, categories=categories)
-            few = name in {"LocalHashing", "OUE", "RAPPOR", "SubsetSelection"} and categories > 4
+            mechanism = kind(epsilon=1.0, categories=categories)
+            few = name not in CATEGORIES and categories > 4
             values = generator.integers(0, categories, SOME if few else people)
             found[name, categories] = timed(mechanism, values)
     for name in ("Duchi", "Piecewise"):

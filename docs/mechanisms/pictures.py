@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -84,8 +85,8 @@ def response(left: Axes, right: Axes) -> None:
     sizes = np.unique(np.geomspace(2, 1000, 40).astype(int))
     kinds = {
         "RandomizedResponse": mechanisms.RandomizedResponse,
-        "OUE": mechanisms.OUE,
-        "RAPPOR": mechanisms.RAPPOR,
+        "OUE": mechanisms.UnaryEncoding,
+        "RAPPOR": partial(mechanisms.UnaryEncoding, variant="symmetric"),
         "SubsetSelection": mechanisms.SubsetSelection,
         "HadamardResponse": mechanisms.HadamardResponse,
         "LocalHashing": mechanisms.LocalHashing,

@@ -53,12 +53,10 @@ NEIGHBORS: dict[str, tuple[Any, Any]] = {
     "MultivariateGaussian": ONE_NUMBER,
     "NoisyMaxWithGap": SCORES,
     "NumericSparse": SCORES,
-    "OUE": ONE_DEVICE,
     "PartitionSelection": ({"a": 2}, {"a": 3}),
     "PermuteAndFlip": SCORES,
     "Piecewise": ONE_VALUE,
     "PiecewiseConstantExponential": SCORES,
-    "RAPPOR": ONE_DEVICE,
     "RandomizedResponse": ONE_DEVICE,
     "ReportNoisyMax": SCORES,
     "Sparse": SCORES,
@@ -72,6 +70,8 @@ NEIGHBORS: dict[str, tuple[Any, Any]] = {
     "TopKWithGaps": SCORES,
     "TreeSelection": SCORES,
     "TruncatedLaplace": ONE_NUMBER,
+    "UnaryEncoding": ONE_DEVICE,
+    "UnaryEncoding symmetric": ONE_DEVICE,
 }
 
 

@@ -99,11 +99,10 @@ LOCAL: list[type] = [
     mechanisms.HadamardResponse,
     mechanisms.Hybrid,
     mechanisms.LocalHashing,
-    mechanisms.OUE,
     mechanisms.Piecewise,
-    mechanisms.RAPPOR,
     mechanisms.RandomizedResponse,
     mechanisms.SubsetSelection,
+    mechanisms.UnaryEncoding,
 ]
 FREE = {"binomial_power", "power_curve", "losses", "mean_randomizer", "frequency_randomizer"}
 FREE |= {"vector_randomizer"}

@@ -119,12 +119,13 @@ def devices(**made: Any) -> Case:
     return Case({"epsilon": 1, **made}, [0, 1, 2, 3], NO_INDICES, ODD_INDICES, encoded)
 
 
-def streams(kind: dict[str, Any]) -> Case:
-    return Case(kind, [1, 5, 3, 2], NO_STREAM, ODD_STREAM)
+def streams(made: dict[str, Any]) -> Case:
+    return Case(made, [1, 5, 3, 2], NO_STREAM, ODD_STREAM)
 
 
 PLANE = np.eye(4) * 2 + 1
 
+# Each under the name of its class, which a variant of it may follow.
 EVERY: dict[str, Case] = {
     "AboveThreshold": streams({"epsilon": 1, "sensitivity": 1, "threshold": 3}),
     "BinaryTree": streams({"sigma": 2, "l2_sensitivity": 1, "steps": 4}),
@@ -164,7 +165,6 @@ EVERY: dict[str, Case] = {
     "MultivariateGaussian": reals(covariance=PLANE, l2_sensitivity=1),
     "NoisyMaxWithGap": scores(),
     "NumericSparse": streams({"epsilon": 3, "count": 2, "sensitivity": 1, "threshold": 3}),
-    "OUE": devices(categories=4),
     "PartitionSelection": Case(
         {"epsilon": 1, "delta": 1e-3}, {"a": 20, "b": 1}, NO_COUNTS, ODD_COUNTS
     ),
@@ -179,7 +179,6 @@ EVERY: dict[str, Case] = {
         ODD_SCORES,
         pieces,
     ),
-    "RAPPOR": devices(categories=4),
     "RandomizedResponse": devices(categories=4),
     "ReportNoisyMax": scores(noise="laplace"),
     "Sparse": streams({"epsilon": 1, "count": 2, "sensitivity": 1, "threshold": 3}),
@@ -202,6 +201,8 @@ EVERY: dict[str, Case] = {
         ODD_SCORES,
     ),
     "TruncatedLaplace": reals(scale=2, sensitivity=1, bound=9),
+    "UnaryEncoding": devices(categories=4),
+    "UnaryEncoding symmetric": devices(categories=4, variant="symmetric"),
 }
 
 # These run other mechanisms, and are tested with the runs they make.
@@ -219,7 +220,12 @@ OF_RUNS: dict[str, dict[str, Any]] = {
 }
 
 
+def kind(name: str) -> Any:
+    """The class of a mechanism."""
+    return getattr(mechanisms, name.split(maxsplit=1)[0])
+
+
 def make(name: str, **changed: Any) -> Any:
     """The mechanism, with some of its arguments changed."""
     written = EVERY[name].made if name in EVERY else OF_RUNS[name]
-    return getattr(mechanisms, name)(**{**written, **changed})
+    return kind(name)(**{**written, **changed})

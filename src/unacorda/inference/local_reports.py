@@ -25,7 +25,8 @@ from unacorda.inference.noisy_sums import ROOT_TWO
 from unacorda.inference.records import Floats
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.clipping import clip_rows
-from unacorda.mechanisms.response import arguments, frequencies
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import ApproxDP, Guarantee, PureDP
@@ -144,7 +145,7 @@ class NoisyCategories:
         noisy: Floats = self._noise.release(rows, bits=bits)
         return noisy.reshape(*(shape or ()), self.categories)
 
-    def aggregate(self, reports: ArrayLike) -> frequencies.Frequencies:
+    def aggregate(self, reports: ArrayLike) -> Frequencies:
         """The shares of all categories."""
         rows = _reports(reports)
         if rows.shape[-1] != self.categories:
@@ -152,7 +153,7 @@ class NoisyCategories:
                 "reports", rows.shape, expected=f"rows of {self.categories} numbers"
             )
         rows = rows.reshape(-1, self.categories)
-        return frequencies.Frequencies(
+        return Frequencies(
             values=rows.mean(axis=0),
             count=len(rows),
             constant=np.full(self.categories, self.variance(count=1)),
@@ -161,7 +162,7 @@ class NoisyCategories:
 
     def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
         """Variance of the estimated share of a category, the same for all shares."""
-        frequencies.frequency(frequency)
+        arguments.share(frequency)
         return self._noise.standard_deviation**2 / checks.positive_integer(count=count)
 
     @property

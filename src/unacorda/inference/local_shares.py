@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -20,25 +21,17 @@ from unacorda.inference.local_reports import (
     takes_normal_noise,
 )
 from unacorda.mechanisms.response.categorical import RandomizedResponse
-from unacorda.mechanisms.response.frequencies import Frequencies
+from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
 from unacorda.mechanisms.response.hadamard import HadamardResponse
 from unacorda.mechanisms.response.hashing import LocalHashing
 from unacorda.mechanisms.response.subsets import SubsetSelection
 from unacorda.mechanisms.response.thresholds import MOST_ANSWERS, MOST_CATEGORIES
-from unacorda.mechanisms.response.unary import OUE, RAPPOR
+from unacorda.mechanisms.response.unary import UnaryEncoding
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["CategoryReports", "frequency_randomizer", "local_frequencies"]
 
-CategoryReports: TypeAlias = (
-    RandomizedResponse
-    | RAPPOR
-    | OUE
-    | SubsetSelection
-    | HadamardResponse
-    | LocalHashing
-    | NoisyCategories
-)
+CategoryReports: TypeAlias = FrequencyOracle | NoisyCategories
 """How a device reports a category: `encode`; and how the server reads reports: `aggregate`."""
 
 
@@ -49,8 +42,8 @@ def frequency_randomizer(
 
     categories: how many, 2 or more; budget: any guarantee, kept for each report by itself, under
     the replacement of its category by any other; most_bytes: how long a report may be. Of k-ary
-    randomised response, RAPPOR, OUE, subset selection, Hadamard response, hashing and, where the
-    budget allows it, normal noise on all categories. Equal ones: the one named first.
+    randomised response, both unary encodings, subset selection, Hadamard response, hashing and,
+    where the budget allows it, normal noise on all categories. Equal ones: the one named first.
     A device calls `encode(value)`, the server `aggregate(reports)`.
     Raises InvalidParameter for arguments that cannot be used.
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security); Ye and Barg 2018, arXiv:1702.00610.
@@ -77,8 +70,8 @@ def frequency_randomizer(
         (8, HadamardResponse),
         (24, LocalHashing),
         (packed, SubsetSelection),
-        (packed, OUE),
-        (packed, RAPPOR),
+        (packed, UnaryEncoding),
+        (packed, partial(UnaryEncoding, variant="symmetric")),
     ]
     found: list[CategoryReports] = []
     for size, kind in kinds:

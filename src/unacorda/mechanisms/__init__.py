@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.response.hybrid import Hybrid
     from unacorda.mechanisms.response.numbers import Duchi, Piecewise
     from unacorda.mechanisms.response.subsets import SubsetSelection
-    from unacorda.mechanisms.response.unary import OUE, RAPPOR
+    from unacorda.mechanisms.response.unary import UnaryEncoding
     from unacorda.mechanisms.retry.absorb import AbsorbFailure
     from unacorda.mechanisms.retry.best import BestOf
     from unacorda.mechanisms.retry.success import ConditionOnSuccess
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
 
 __all__ = [
-    "OUE",
-    "RAPPOR",
     "AboveThreshold",
     "AbsorbFailure",
     "BestOf",
@@ -112,6 +110,7 @@ __all__ = [
     "TopKWithGaps",
     "TreeSelection",
     "TruncatedLaplace",
+    "UnaryEncoding",
     "check_sensitivity",
     "clip_rows",
     "clip_users",
@@ -152,12 +151,10 @@ _HOMES = {
     "MultivariateGaussian": "additive.multivariate",
     "NoisyMaxWithGap": "selection.top",
     "NumericSparse": "sparse_vector.numeric",
-    "OUE": "response.unary",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
     "Piecewise": "response.numbers",
     "PiecewiseConstantExponential": "selection.piecewise",
-    "RAPPOR": "response.unary",
     "ProposeTestRelease": "adaptive.propose_test_release",
     "RaceToTheTop": "adaptive.race_to_the_top",
     "RandomizedResponse": "response.categorical",
@@ -175,6 +172,7 @@ _HOMES = {
     "TopKWithGaps": "selection.top",
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
+    "UnaryEncoding": "response.unary",
     "check_sensitivity": "adaptive.checking",
     "clip_rows": "clipping",
     "clip_users": "clipping",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from math import comb
 from typing import Any
@@ -17,30 +18,31 @@ from scipy import linalg, stats
 
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.frequencies import FrequencyOracle, PureOracle
 from unacorda.mechanisms.response.hadamard import HadamardResponse
 from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.unary import OUE, RAPPOR
+from unacorda.mechanisms.response.unary import UnaryEncoding
 
 Law = Mapping[Hashable, Fraction]
 """The probability of every report; reports are integers or tuples of packed bytes."""
 
-Oracle = RandomizedResponse | RAPPOR | OUE | SubsetSelection | HadamardResponse
-
 WHOLE = 1 << 64
-KINDS: dict[str, Callable[..., Oracle]] = {
+RAPPOR = partial(UnaryEncoding, variant="symmetric")
+KINDS: dict[str, Callable[..., FrequencyOracle]] = {
     "randomised response": RandomizedResponse,
     "rappor": RAPPOR,
-    "oue": OUE,
+    "oue": UnaryEncoding,
     "subsets": SubsetSelection,
     "hadamard": HadamardResponse,
 }
 
 
-def law(mechanism: Oracle, value: int) -> Law:
+def law(mechanism: FrequencyOracle, value: int) -> Law:
     """The law of one report, from the definition in the mechanism's docstring."""
     k = mechanism.categories
     if isinstance(mechanism, HadamardResponse):
         return _hadamard_law(mechanism, value)
+    assert isinstance(mechanism, PureOracle)
     own, other = mechanism.support
     if isinstance(mechanism, RandomizedResponse):
         return {told: own if told == value else other for told in range(k)}
@@ -135,19 +137,19 @@ def hockey_stick(first: Law, second: Law, factor: float) -> float:
     )
 
 
-def means(mechanism: Oracle, expected: Law) -> NDArray[np.float64]:
+def means(mechanism: FrequencyOracle, expected: Law) -> NDArray[np.float64]:
     """The mean of the estimates made of one report of this law."""
     return np.asarray(sum(estimates(mechanism, one) * float(expected[one]) for one in expected))
 
 
-def squares(mechanism: Oracle, expected: Law) -> NDArray[np.float64]:
+def squares(mechanism: FrequencyOracle, expected: Law) -> NDArray[np.float64]:
     """The mean square of the estimates made of one report of this law."""
     return np.asarray(
         sum(estimates(mechanism, one) ** 2 * float(expected[one]) for one in expected)
     )
 
 
-def estimates(mechanism: Oracle, report: Hashable) -> NDArray[np.float64]:
+def estimates(mechanism: FrequencyOracle, report: Hashable) -> NDArray[np.float64]:
     """The estimated shares where this is the only report."""
     return mechanism.aggregate(array_of([report])).values
 

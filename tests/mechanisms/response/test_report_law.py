@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 from tests.mechanisms.response.report_laws import (
     KINDS,
+    RAPPOR,
     WHOLE,
     Law,
-    Oracle,
     chi_square,
     keys,
     law,
@@ -27,16 +27,17 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.frequencies import FrequencyOracle
 from unacorda.mechanisms.response.hadamard import HadamardResponse
 from unacorda.mechanisms.response.hashing import LocalHashing
 from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.unary import OUE, RAPPOR, bit_sums
+from unacorda.mechanisms.response.unary import UnaryEncoding
 from unacorda.privacy import event_codec
 
 SIZE = 60_000
 
 
-def sample(mechanism: Oracle, value: int, *, seed: int, size: int = SIZE) -> list[Any]:
+def sample(mechanism: FrequencyOracle, value: int, *, seed: int, size: int = SIZE) -> list[Any]:
     reports = mechanism.encode(np.full(size, value), bits=SeededBits(seed))
     return keys(reports, packed=reports.dtype == np.uint8)
 
@@ -97,7 +98,7 @@ def test_randomised_response_tells_what_the_word_says() -> None:
 
 def test_unary_reports_are_the_same_noise_about_the_true_bit() -> None:
     # The same words for two values: only the two bits that stand for them may differ.
-    for mechanism in (RAPPOR(epsilon=1, categories=21), OUE(epsilon=1, categories=21)):
+    for mechanism in (RAPPOR(epsilon=1, categories=21), UnaryEncoding(epsilon=1, categories=21)):
         one, two = (mechanism.encode([v] * 50, bits=SeededBits(9)) for v in (3, 20))
         changed = np.unpackbits(one ^ two, axis=1)[:, :21].sum(axis=0)
         assert set(np.flatnonzero(changed).tolist()) <= {3, 20}
@@ -114,7 +115,7 @@ def test_subsets_have_their_size() -> None:
 @pytest.mark.statistical
 def test_large_subsets_name_the_others_equally_often() -> None:
     mechanism = SubsetSelection(epsilon=1, categories=200)
-    sums = bit_sums(mechanism.encode(np.full(20_000, 70), bits=SeededBits(6)), categories=200)
+    sums = mechanism.tally(mechanism.encode(np.full(20_000, 70), bits=SeededBits(6)))
     own, other = mechanism.support
     assert stats.binomtest(int(sums[70]), 20_000, float(own)).pvalue > 1e-8
     rest = np.delete(sums, 70)

@@ -20,8 +20,8 @@ def bit(reports: Any, place: int) -> int:
 
 
 RESPONSE = mechanisms.RandomizedResponse(epsilon=1, categories=3)
-OUE = mechanisms.OUE(epsilon=1, categories=40)
-RAPPOR = mechanisms.RAPPOR(epsilon=1, categories=40)
+OUE = mechanisms.UnaryEncoding(epsilon=1, categories=40)
+RAPPOR = mechanisms.UnaryEncoding(epsilon=1, categories=40, variant="symmetric")
 SUBSETS = mechanisms.SubsetSelection(epsilon=1, categories=10)
 HADAMARD = mechanisms.HadamardResponse(epsilon=3, categories=20)
 DUCHI = mechanisms.Duchi(epsilon=1, lower=-1, upper=1)

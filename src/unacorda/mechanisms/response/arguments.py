@@ -16,23 +16,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response.thresholds import MOST_CATEGORIES
 from unacorda.privacy.events import fields
 
-__all__ = ["Bounds", "answers", "bounds", "indices", "packed", "places", "set_up"]
+__all__ = [
+    "Bounds",
+    "answers",
+    "bounds",
+    "indices",
+    "keep_epsilon",
+    "packed",
+    "places",
+    "share",
+    "tallied",
+]
 
 Shape: TypeAlias = tuple[int, ...] | None
 """The shape of an array, or None for a bare number."""
 
 
-def set_up(mechanism: Any, *, most: int = MOST_CATEGORIES) -> Fraction:
-    """Check epsilon and categories of a mechanism that is being made; its epsilon, exactly."""
+def keep_epsilon(mechanism: Any) -> Fraction:
+    """Check the epsilon of a mechanism that is being made; its value, exactly."""
     fields.keep(mechanism, epsilon=fields.positive("epsilon", mechanism.epsilon))
-    if hasattr(mechanism, "categories"):
-        count = fields.whole("categories", mechanism.categories, least=2)
-        if count > most:
-            raise InvalidParameter("categories", count, expected=f"a whole number from 2 to {most}")
-        fields.keep(mechanism, categories=count)
     return checks.exact("epsilon", mechanism.epsilon)
 
 
@@ -83,6 +87,30 @@ def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
     if array.size == 0:
         raise InvalidParameter("reports", array.shape, expected="one report or more")
     return array.reshape(-1, width)
+
+
+def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
+    """The tally as int64, if it can be one of `count` reports.
+
+    Raises InvalidParameter unless the tally has that size and counts from 0 to count.
+    """
+    array = elements.numbers("tally", tally)
+    count = checks.positive_integer(count=count)
+    if array.dtype.kind not in "iu" or array.shape != (size,):
+        raise InvalidParameter(
+            "tally", (array.dtype, array.shape), expected=f"{size} integers, as `tally` returns"
+        )
+    if array.min() < 0 or array.max() > count:
+        raise InvalidParameter("tally", None, expected=f"integers from 0 to {count}, the reports")
+    return array.astype(np.int64)
+
+
+def share(frequency: checks.Number) -> Fraction:
+    """The share of people who hold a category, checked."""
+    exact = checks.exact("frequency", frequency)
+    if not 0 <= exact <= 1:
+        raise InvalidParameter("frequency", frequency, expected="a number from 0 to 1")
+    return exact
 
 
 class Bounds(NamedTuple):

@@ -7,29 +7,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import shaped
-from unacorda.mechanisms.response import arguments, frequencies
-from unacorda.mechanisms.response.draws import CHUNK
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.draws import chunks
+from unacorda.mechanisms.response.frequencies import PureOracle
 from unacorda.mechanisms.response.thresholds import MOST_ANSWERS, WHOLE, Kary, Support, kary
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, float_up, mpf
-from unacorda.privacy.events.fields import Real
 
 __all__ = ["RandomizedResponse"]
 
-_SECURE = SecureBits()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(PureOracle):
     r"""Tell one of k categories: the true one with odds e^epsilon against each other one.
 
     epsilon: above 0; a float means the decimal it prints as. categories: k, from 2 to 2^24; 2 is
@@ -45,11 +41,7 @@ class RandomizedResponse:
     4
     """
 
-    epsilon: Real
-    categories: int
-
-    def __post_init__(self) -> None:
-        kary(arguments.set_up(self, most=MOST_ANSWERS), self.categories)
+    most_categories = MOST_ANSWERS
 
     @staticmethod
     def resampling(probability: checks.Number, *, categories: int = 2) -> RandomizedResponse:
@@ -81,55 +73,21 @@ class RandomizedResponse:
     @property
     def support(self) -> Support:
         """The probabilities of the true answer and of a given false one, exactly."""
-        answer = self._answer
+        answer = self._design
         return Support(Fraction(answer.truth, WHOLE), Fraction(answer.lie, WHOLE))
 
-    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The reports of devices that hold these categories, int64 of the same shape.
-
-        values: integers; those beyond 0 .. k - 1 count as the nearest category.
-        Raises InvalidParameter for a dtype that is not integer.
-        """
-        truths, shape = arguments.indices(values, categories=self.categories)
-        answer, source = self._answer, bits or _SECURE
-        reports = np.empty_like(truths)
-        for start in range(0, truths.size, CHUNK):
-            part = truths[start : start + CHUNK]
-            told = answer.steps(part.size, source)
-            told += part
-            told += 1
-            told -= self.categories * (told >= self.categories)
-            reports[start : start + CHUNK] = told
-        return shaped(reports, shape)
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The same as `encode`."""
-        return self.encode(values, bits=bits)
-
-    def tally(self, reports: ArrayLike) -> NDArray[np.int64]:
-        """How many reports tell each category; tallies of batches add up."""
-        told = arguments.answers(reports, limit=self.categories)
-        return np.bincount(told, minlength=self.categories).astype(np.int64)
-
-    def estimate(self, tally: ArrayLike, *, count: int) -> frequencies.Frequencies:
-        """The shares of all categories, from the tally of `count` reports."""
-        return frequencies.frequencies(
-            tally, count=count, support=self.support, size=self.categories
-        )
-
-    def aggregate(self, reports: ArrayLike) -> frequencies.Frequencies:
-        """The shares of all categories, from reports of any shape."""
-        return self.estimate(self.tally(reports), count=np.size(reports))
-
-    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
-        """Variance of the estimated share of a category, given its share among `count` people.
-
-        >>> RandomizedResponse(epsilon=1, categories=4).variance(count=1000) ** 0.5
-        0.0399...
-        """
-        share = frequencies.frequency(frequency)
-        return frequencies.variance(self.support, count=count, frequency=share)
-
     @property
-    def _answer(self) -> Kary:
-        return kary(checks.exact("epsilon", self.epsilon), self.categories)
+    def _design(self) -> Kary:
+        return kary(self._exact_epsilon, self.categories)
+
+    def _randomize(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
+        reports, answer = np.empty_like(truths), self._design
+        for part in chunks(truths.size):
+            reports[part] = answer.answers(truths[part], bits)
+        return reports
+
+    def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
+        return arguments.answers(reports, limit=self.categories)
+
+    def _count(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.bincount(rows, minlength=self.categories).astype(np.int64)

@@ -72,7 +72,7 @@ class Directions:
     radius: Real = 1
 
     def __post_init__(self) -> None:
-        arguments.set_up(self)
+        arguments.keep_epsilon(self)
         fields.keep(self, radius=fields.positive("radius", self.radius))
         size = fields.whole("size", self.size, least=1)
         if size > _MOST_SIZE:
@@ -103,8 +103,7 @@ class Directions:
         design = self._design
         near, others = Fraction(design.near, WHOLE), 2 * design.axes - design.nearest
         weight = near + (1 - near) * design.nearest / others
-        least = exp_down(checks.exact("epsilon", self.epsilon))
-        return pair_event(self.epsilon, least_exp=least, weight=weight)
+        return pair_event(self.epsilon, weight=weight)
 
     @property
     def variance(self) -> float:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 
-__all__ = ["CHUNK", "below", "biased_bytes", "halves"]
+__all__ = ["CHUNK", "below", "biased_bytes", "chunks", "halves"]
 
 CHUNK: Final = 1 << 15
 """Values handled at once: what a few arrays of them need fits in the cache."""
@@ -19,6 +20,11 @@ CHUNK: Final = 1 << 15
 _TOGETHER: Final = 6  # bits compared in all lanes before the decided words are set aside
 _FEW: Final = 512  # words that are compared to the last bit, so that time tells nothing
 _LOW_HALF: Final = np.uint64((1 << 32) - 1)
+
+
+def chunks(size: int, step: int = CHUNK) -> Iterator[slice]:
+    """The parts of `size` values, of `step` values each, that are handled one after another."""
+    return (slice(start, start + step) for start in range(0, size, step))
 
 
 def halves(size: int, bits: RandomBits) -> NDArray[np.uint32]:

@@ -1,4 +1,4 @@
-"""Shares of all categories, estimated from reports alone, with their errors.
+"""Frequency oracles: shares of all categories, estimated from reports alone, with their errors.
 
 A report supports a category with probability `own` if it was made of it and `other` if not, so
 the share of supporting reports, less `other`, over own - other, is unbiased for the share of the
@@ -10,18 +10,28 @@ category. Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), pure protocols.
 from __future__ import annotations
 
 import statistics
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks, elements
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response.thresholds import Support
+from unacorda.mechanisms.arrays import shaped
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.thresholds import MOST_CATEGORIES, Support
+from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.events import fields
+from unacorda.privacy.events.fields import Real
 
-__all__ = ["Frequencies", "frequencies", "frequency", "tallied", "variance"]
+__all__ = ["Frequencies", "FrequencyOracle", "PureOracle"]
+
+_SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,45 +106,122 @@ class Frequencies:
         return np.asarray(np.maximum(self.values - excess[last], 0))
 
 
-def frequencies(tally: ArrayLike, *, count: int, support: Support, size: int) -> Frequencies:
-    """The shares of `size` categories of which each is supported by that many of `count` reports.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrequencyOracle(ABC):
+    """Randomizes a category on its owner's device and estimates the shares of all at the server.
 
-    Raises InvalidParameter unless the tally has that size and counts from 0 to count.
+    epsilon: above 0; categories: how many, k, 2 or more.
     """
-    supports, count = tallied(tally, count=count, size=size), checks.positive_integer(count=count)
-    own, other = support
-    gap = own - other
-    return Frequencies(
-        values=(supports / count - float(other)) / float(gap),
-        count=count,
-        constant=np.full(size, float(other * (1 - other) / gap**2)),
-        slope=float((1 - own - other) / gap),
-    )
+
+    epsilon: Real
+    categories: int
+
+    most_categories: ClassVar[int] = MOST_CATEGORIES
+
+    def __post_init__(self) -> None:
+        arguments.keep_epsilon(self)
+        count = fields.whole("categories", self.categories, least=2)
+        if count > self.most_categories:
+            expected = f"a whole number from 2 to {self.most_categories}"
+            raise InvalidParameter("categories", count, expected=expected)
+        fields.keep(self, categories=count)
+        _ = self._design
+
+    @property
+    @abstractmethod
+    def event(self) -> events.Event:
+        """What one report costs."""
+
+    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The reports of devices that hold these categories, in the same shape.
+
+        Reports of several numbers lie along a last axis of their own. values: integers; those
+        beyond 0 .. k - 1 count as the nearest category.
+        Raises InvalidParameter for a dtype that is not integer.
+        """
+        truths, shape = arguments.indices(values, categories=self.categories)
+        reports = self._randomize(truths, bits or _SECURE)
+        if reports.ndim > 1:
+            return reports.reshape(*(shape or ()), reports.shape[1])
+        return shaped(reports, shape)
+
+    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The same as `encode`."""
+        return self.encode(values, bits=bits)
+
+    def tally(self, reports: ArrayLike) -> NDArray[np.int64]:
+        """Counts of reports, from which shares are estimated; tallies of batches add up."""
+        return self._count(self._read(reports))
+
+    @abstractmethod
+    def estimate(self, tally: ArrayLike, *, count: int) -> Frequencies:
+        """The shares of all categories, from the tally of `count` reports."""
+
+    def aggregate(self, reports: ArrayLike) -> Frequencies:
+        """The shares of all categories, from reports as `encode` returns them."""
+        rows = self._read(reports)
+        return self.estimate(self._count(rows), count=len(rows))
+
+    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
+        """Variance of the estimated share of a category, given its share among `count` people.
+
+        >>> from unacorda.mechanisms import RandomizedResponse
+        >>> RandomizedResponse(epsilon=1, categories=4).variance(count=1000) ** 0.5
+        0.0399...
+        """
+        share = arguments.share(frequency)
+        return float(self._report_variance(share) / checks.positive_integer(count=count))
+
+    @property
+    def _exact_epsilon(self) -> Fraction:
+        return checks.exact("epsilon", self.epsilon)
+
+    @property
+    @abstractmethod
+    def _design(self) -> Any:
+        """The integers behind a report; InvalidParameter where epsilon is too small for any."""
+
+    @abstractmethod
+    def _randomize(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[Any]:
+        """One report for each category, a number or a row."""
+
+    @abstractmethod
+    def _read(self, reports: ArrayLike) -> NDArray[Any]:
+        """Reports as `_randomize` returns them, or InvalidParameter."""
+
+    @abstractmethod
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The tally of such reports."""
+
+    @abstractmethod
+    def _report_variance(self, share: Fraction) -> Fraction:
+        """Variance of the share estimated from one report."""
 
 
-def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
-    """The tally as int64, if it can be one of `count` reports."""
-    array = elements.numbers("tally", tally)
-    count = checks.positive_integer(count=count)
-    if array.dtype.kind not in "iu" or array.shape != (size,):
-        raise InvalidParameter(
-            "tally", (array.dtype, array.shape), expected=f"{size} integers, as `tally` returns"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PureOracle(FrequencyOracle):
+    """A frequency oracle whose tally counts the reports that support each category."""
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """The probabilities that a report supports its own category and a given other, exactly."""
+
+    def estimate(self, tally: ArrayLike, *, count: int) -> Frequencies:
+        """The shares of all categories, from the tally of `count` reports."""
+        return self._shares(tally, count=count, size=self.categories)
+
+    def _shares(self, tally: ArrayLike, *, count: int, size: int) -> Frequencies:
+        supports = arguments.tallied(tally, count=count, size=size)
+        count = checks.positive_integer(count=count)
+        own, other = self.support
+        gap = own - other
+        return Frequencies(
+            values=(supports / count - float(other)) / float(gap),
+            count=count,
+            constant=np.full(size, float(other * (1 - other) / gap**2)),
+            slope=float((1 - own - other) / gap),
         )
-    if array.min() < 0 or array.max() > count:
-        raise InvalidParameter("tally", None, expected=f"integers from 0 to {count}, the reports")
-    return array.astype(np.int64)
 
-
-def variance(support: Support, *, count: int, frequency: Fraction) -> float:
-    """Variance of the estimated share of a category held by this share of `count` people."""
-    own, other = support
-    noise = frequency * own * (1 - own) + (1 - frequency) * other * (1 - other)
-    return float(noise / (own - other) ** 2 / checks.positive_integer(count=count))
-
-
-def frequency(value: checks.Number) -> Fraction:
-    """The share of people who hold a category, checked."""
-    share = checks.exact("frequency", value)
-    if not 0 <= share <= 1:
-        raise InvalidParameter("frequency", value, expected="a number from 0 to 1")
-    return share
+    def _report_variance(self, share: Fraction) -> Fraction:
+        return self.support.variance(share)

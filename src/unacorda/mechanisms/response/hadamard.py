@@ -7,48 +7,41 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import shaped
-from unacorda.mechanisms.response import arguments, frequencies
-from unacorda.mechanisms.response.draws import CHUNK, halves
-from unacorda.mechanisms.response.thresholds import WHOLE, Kary, exp_down, kary, pair_event, weak
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.draws import chunks, halves
+from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
+from unacorda.mechanisms.response.thresholds import WHOLE, Kary, kary, pair_event, weak
 from unacorda.privacy import events
-from unacorda.privacy.events.fields import Real
 
 __all__ = ["HadamardResponse"]
 
-_SECURE = SecureBits()
 _SPARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HadamardResponse:
+class HadamardResponse(FrequencyOracle):
     r"""Send one of about k symbols, those of one half block e^epsilon times as often as others.
 
     The symbols form `blocks` blocks of `block` symbols each, `block` a power of two, and each
     block serves block - 1 categories: category j of a block prefers the symbols y for which the
     number of common ones of j + 1 and y is even. epsilon: above 0; categories: k, from 2 to
     2^30. A report is one integer below `symbols`, at most 4 k, and the server needs
-    about k log k steps. The number of blocks is the power of two with the least total error.
+    about k log k steps. The number of blocks is the power of two with the least total error. In
+    `variance` the other people hold the other categories equally often, and it is an average over
+    categories, whose blocks differ in how many they serve.
     Source: Acharya, Sun, Zhang 2019, arXiv:1802.04705.
 
     >>> mechanism = HadamardResponse(epsilon=2.0, categories=100)
     >>> mechanism.blocks, mechanism.block, mechanism.symbols
     (4, 32, 128)
     """
-
-    epsilon: Real
-    categories: int
-
-    def __post_init__(self) -> None:
-        _design(arguments.set_up(self), self.categories)
 
     @property
     def blocks(self) -> int:
@@ -77,68 +70,43 @@ class HadamardResponse:
         weight = Fraction(answer.truth + answer.lie, WHOLE)
         if self.categories <= self.block - 1:
             weight /= 2
-        least = exp_down(checks.exact("epsilon", self.epsilon))
-        return pair_event(self.epsilon, least_exp=least, weight=weight)
+        return pair_event(self.epsilon, weight=weight)
 
-    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The reports of devices that hold these categories, int64 of the same shape.
-
-        values: integers; those beyond 0 .. k - 1 count as the nearest category.
-        Raises InvalidParameter for a dtype that is not integer.
-        """
-        truths, shape = arguments.indices(values, categories=self.categories)
-        source = bits or _SECURE
-        reports = np.empty_like(truths)
-        for start in range(0, truths.size, CHUNK):
-            part = truths[start : start + CHUNK]
-            reports[start : start + CHUNK] = self._symbols(part, source)
-        return shaped(reports, shape)
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The same as `encode`."""
-        return self.encode(values, bits=bits)
-
-    def tally(self, reports: ArrayLike) -> NDArray[np.int64]:
-        """How many reports are each of the symbols; tallies of batches add up."""
-        told = arguments.answers(reports, limit=self.symbols)
-        return np.bincount(told, minlength=self.symbols).astype(np.int64)
-
-    def estimate(self, tally: ArrayLike, *, count: int) -> frequencies.Frequencies:
+    def estimate(self, tally: ArrayLike, *, count: int) -> Frequencies:
         """The shares of all categories, from the tally of `count` reports.
 
         A report counts +1 for the categories of its block that prefer it and -1 for the others,
         which is exactly unbiased up to a factor. Four reports are added to those of each block
         before the errors are computed, so that these are never too small.
         """
-        counts = frequencies.tallied(tally, count=count, size=self.symbols)
+        counts = arguments.tallied(tally, count=count, size=self.symbols)
         if counts.sum() != count:
             raise InvalidParameter("count", count, expected="the sum of the tally")
         sums = _walsh_hadamard(counts.reshape(self.blocks, self.block))
         gap = float(self._gap)
         scores = sums[:, 1:].reshape(-1)[: self.categories]
         inside = np.repeat(sums[:, 0], self.block - 1)[: self.categories]
-        return frequencies.Frequencies(
+        return Frequencies(
             values=scores / count / gap,
             count=count,
             constant=(inside + _SPARE) / count / gap**2,
             slope=-1.0,
         )
 
-    def aggregate(self, reports: ArrayLike) -> frequencies.Frequencies:
-        """The shares of all categories, from reports of any shape."""
-        return self.estimate(self.tally(reports), count=np.size(reports))
+    def _randomize(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
+        reports = np.empty_like(truths)
+        for part in chunks(truths.size):
+            reports[part] = self._symbols(truths[part], bits)
+        return reports
 
-    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
-        """Variance of the estimated share of a category, given its share among `count` people.
+    def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
+        return arguments.answers(reports, limit=self.symbols)
 
-        The other people hold the other categories equally often, and it is an average over
-        categories, whose blocks differ in how many they serve.
-        """
-        share = frequencies.frequency(frequency)
-        return float(
-            _variance(self._design, categories=self.categories, frequency=share)
-            / checks.positive_integer(count=count)
-        )
+    def _count(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.bincount(rows, minlength=self.symbols).astype(np.int64)
+
+    def _report_variance(self, share: Fraction) -> Fraction:
+        return _variance(self._design, categories=self.categories, frequency=share)
 
     def _symbols(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
         told = self.half_blocks.steps(truths.size, bits)
@@ -159,7 +127,7 @@ class HadamardResponse:
 
     @property
     def _design(self) -> _Design:
-        return _design(checks.exact("epsilon", self.epsilon), self.categories)
+        return _design(self._exact_epsilon, self.categories)
 
     @property
     def _gap(self) -> Fraction:

@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks, elements
-from unacorda.bits import RandomBits, SecureBits
+from unacorda import elements
+from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import arguments, frequencies
-from unacorda.mechanisms.response.draws import CHUNK, below
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.draws import below, chunks
+from unacorda.mechanisms.response.frequencies import Frequencies, PureOracle
 from unacorda.mechanisms.response.thresholds import (
     WHOLE,
     Kary,
@@ -28,24 +29,22 @@ from unacorda.mechanisms.response.thresholds import (
     weak,
 )
 from unacorda.privacy import events
-from unacorda.privacy.events.fields import Real
 
 __all__ = ["LocalHashing"]
 
-_SECURE = SecureBits()
 _PRIME: Final = (1 << 31) - 1
 _MOST_CELLS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalHashing:
+class LocalHashing(PureOracle):
     r"""Draw a hash function into g cells and tell the cell of the true category, or another cell.
 
     The function is v -> floor(g ((a v + b) mod (2^31 - 1)) / 2^31), a and b uniform and a not 0;
     the cell is told by g-ary randomised response. A report is the three integers a, b and the
     cell, whatever k is. g is the better of the two whole numbers about e^epsilon + 1, up to 2^20.
-    epsilon: above 0; categories: k, from 2 to 2^30. The variance is about that of `OUE`; the
-    server works once for every report and every category that is asked for, and need not ask
+    epsilon: above 0; categories: k, from 2 to 2^30. The variance is about that of `UnaryEncoding`;
+    the server works once for every report and every category that is asked for, and need not ask
     for all. Two categories fall into one cell with exactly the probability `collision`, so
     estimates are exactly unbiased.
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimal local hashing.
@@ -57,16 +56,10 @@ class LocalHashing:
     (2, 3)
     """
 
-    epsilon: Real
-    categories: int
-
-    def __post_init__(self) -> None:
-        _design(arguments.set_up(self), self.categories)
-
     @property
     def cells(self) -> int:
         """Into how many cells the categories are hashed, g."""
-        return self._answer.categories
+        return self._design.categories
 
     @property
     def collision(self) -> Fraction:
@@ -76,52 +69,58 @@ class LocalHashing:
     @property
     def event(self) -> events.RandomizedResponse | events.Pure:
         """What one report costs: nothing where two categories share a cell."""
-        answer = self._answer
+        answer = self._design
         weight = (1 - self.collision) * Fraction(answer.truth + answer.lie, WHOLE)
-        least = exp_down(checks.exact("epsilon", self.epsilon))
-        return pair_event(self.epsilon, least_exp=least, weight=weight)
+        return pair_event(self.epsilon, weight=weight)
 
     @property
     def support(self) -> Support:
         """The probabilities that the told cell is that of the true category and of another."""
-        return _support(self._answer)
-
-    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
-        """The reports of devices that hold these categories: a, b and cell along the last axis.
-
-        values: integers; those beyond 0 .. k - 1 count as the nearest category.
-        Raises InvalidParameter for a dtype that is not integer.
-        """
-        truths, shape = arguments.indices(values, categories=self.categories)
-        answer, source = self._answer, bits or _SECURE
-        reports = np.empty((truths.size, 3), dtype=np.int64)
-        for start in range(0, truths.size, CHUNK):
-            part = truths[start : start + CHUNK]
-            rows = reports[start : start + CHUNK]
-            rows[:, 0] = below(_PRIME - 1, size=part.size, bits=source) + 1
-            rows[:, 1] = below(_PRIME, size=part.size, bits=source)
-            told = answer.steps(part.size, source)
-            told += (rows[:, 0] * part + rows[:, 1]) % _PRIME * self.cells >> 31
-            told += 1
-            told -= self.cells * (told >= self.cells)
-            rows[:, 2] = told
-        return reports.reshape(*(shape or ()), 3)
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
-        """The same as `encode`."""
-        return self.encode(values, bits=bits)
+        return _support(self._design)
 
     def tally(self, reports: ArrayLike, *, among: ArrayLike | None = None) -> NDArray[np.int64]:
-        """How many reports tell the cell of each category; tallies of batches add up.
+        """How many reports name the cell of each category; tallies of batches add up.
 
         among: the categories to ask for, by default all of them.
         """
-        rows = _reports(reports, cells=self.cells)
+        return self._count(self._read(reports), among=among)
+
+    def estimate(
+        self, tally: ArrayLike, *, count: int, among: ArrayLike | None = None
+    ) -> Frequencies:
+        """The shares of all categories, or of those asked for, from a tally of `count` reports."""
+        return self._shares(tally, count=count, size=self._asked(among).size)
+
+    def aggregate(self, reports: ArrayLike, *, among: ArrayLike | None = None) -> Frequencies:
+        """The shares of all categories, or of those asked for, from rows of three integers."""
+        rows = self._read(reports)
+        return self.estimate(self._count(rows, among=among), count=len(rows), among=among)
+
+    def _randomize(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
+        reports, answer = np.empty((truths.size, 3), dtype=np.int64), self._design
+        for part in chunks(truths.size):
+            own, rows = truths[part], reports[part]
+            rows[:, 0] = below(_PRIME - 1, size=own.size, bits=bits) + 1
+            rows[:, 1] = below(_PRIME, size=own.size, bits=bits)
+            cells = (rows[:, 0] * own + rows[:, 1]) % _PRIME * self.cells >> 31
+            rows[:, 2] = answer.answers(cells, bits)
+        return reports
+
+    def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
+        rows = arguments.answers(reports, limit=_PRIME, width=3)
+        if rows[:, 0].min() < 1 or rows[:, 2].max() >= self.cells:
+            expected = f"rows of a, b and a cell below {self.cells}, as `encode` returns"
+            raise InvalidParameter("reports", None, expected=expected)
+        return rows
+
+    def _count(
+        self, rows: NDArray[np.int64], *, among: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
         asked = self._asked(among).tolist()
         sums = np.zeros(len(asked), dtype=np.int64)
-        for start in range(0, len(rows), CHUNK):
-            factor, offset, cell = rows[start : start + CHUNK].T
-            # The told cell is the interval of remainders from `least`, `width` of them.
+        for part in chunks(len(rows)):
+            factor, offset, cell = rows[part].T
+            # The named cell is the interval of remainders from `least`, `width` of them.
             least = -(-(cell << 31) // self.cells)
             width = (-(-(cell + 1 << 31) // self.cells) - least).astype(np.uint32)
             step, before = factor.astype(np.uint32), None
@@ -135,26 +134,6 @@ class LocalHashing:
                 sums[index] += np.count_nonzero(place - least.astype(np.uint32) < width)
         return sums
 
-    def estimate(
-        self, tally: ArrayLike, *, count: int, among: ArrayLike | None = None
-    ) -> frequencies.Frequencies:
-        """The shares of all categories, or of those asked for, from a tally of `count` reports."""
-        return frequencies.frequencies(
-            tally, count=count, support=self.support, size=self._asked(among).size
-        )
-
-    def aggregate(
-        self, reports: ArrayLike, *, among: ArrayLike | None = None
-    ) -> frequencies.Frequencies:
-        """The shares of all categories, or of those asked for, from rows of three integers."""
-        rows = _reports(reports, cells=self.cells)
-        return self.estimate(self.tally(rows, among=among), count=len(rows), among=among)
-
-    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
-        """Variance of the estimated share of a category, given its share among `count` people."""
-        share = frequencies.frequency(frequency)
-        return frequencies.variance(self.support, count=count, frequency=share)
-
     def _asked(self, among: ArrayLike | None) -> NDArray[np.int64]:
         if among is None:
             return np.arange(self.categories)
@@ -167,8 +146,8 @@ class LocalHashing:
         return asked.astype(np.int64)
 
     @property
-    def _answer(self) -> Kary:
-        return _design(checks.exact("epsilon", self.epsilon), self.categories)
+    def _design(self) -> Kary:
+        return _design(self._exact_epsilon, self.categories)
 
 
 def _collision(cells: int) -> Fraction:
@@ -201,16 +180,4 @@ def _design(epsilon: Fraction, categories: int) -> Kary:
             continue
     if not found:
         raise weak(epsilon)
-    return min(
-        found,
-        key=lambda answer: frequencies.variance(_support(answer), count=1, frequency=share),
-    )
-
-
-def _reports(reports: ArrayLike, *, cells: int) -> NDArray[np.int64]:
-    rows = arguments.answers(reports, limit=_PRIME, width=3)
-    if rows[:, 0].min() < 1 or rows[:, 2].max() >= cells:
-        raise InvalidParameter(
-            "reports", None, expected=f"rows of a, b and a cell below {cells}, as `encode` returns"
-        )
-    return rows
+    return min(found, key=lambda answer: float(_support(answer).variance(share)))

@@ -53,7 +53,7 @@ class Hybrid:
     upper: Real
 
     def __post_init__(self) -> None:
-        arguments.set_up(self)
+        arguments.keep_epsilon(self)
         Duchi(epsilon=self.epsilon, lower=self.lower, upper=self.upper)
         Piecewise(epsilon=self.epsilon, lower=self.lower, upper=self.upper)
 

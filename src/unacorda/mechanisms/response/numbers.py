@@ -72,7 +72,7 @@ class Duchi:
     upper: Real
 
     def __post_init__(self) -> None:
-        _duchi(arguments.set_up(self))
+        _duchi(arguments.keep_epsilon(self))
         arguments.bounds(self.lower, self.upper)
 
     @property
@@ -165,7 +165,7 @@ class Piecewise:
     upper: Real
 
     def __post_init__(self) -> None:
-        _piecewise(arguments.set_up(self))
+        _piecewise(arguments.keep_epsilon(self))
         arguments.bounds(self.lower, self.upper)
 
     @property
@@ -173,8 +173,7 @@ class Piecewise:
         """What one report costs: places preferred for neither value tell nothing."""
         window, near = self.window, self.chances
         weight = Fraction(near, WHOLE) + Fraction(WHOLE - near, WHOLE) * window / STEPS
-        least = exp_down(checks.exact("epsilon", self.epsilon))
-        return pair_event(self.epsilon, least_exp=least, weight=weight)
+        return pair_event(self.epsilon, weight=weight)
 
     @property
     def window(self) -> int:

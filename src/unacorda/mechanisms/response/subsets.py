@@ -13,23 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms.response import arguments, frequencies
-from unacorda.mechanisms.response.draws import CHUNK, below
+from unacorda.bits import RandomBits
+from unacorda.mechanisms.response import arguments
+from unacorda.mechanisms.response.draws import CHUNK, below, chunks
+from unacorda.mechanisms.response.frequencies import PureOracle
 from unacorda.mechanisms.response.thresholds import WHOLE, Support, exp_down, pair_event, weak
 from unacorda.mechanisms.response.unary import bit_sums, own_bits
 from unacorda.privacy import events
-from unacorda.privacy.events.fields import Real
 
 __all__ = ["SubsetSelection"]
 
-_SECURE = SecureBits()
 _BYTES = 1 << 20  # of reports that are filled at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubsetSelection:
+class SubsetSelection(PureOracle):
     r"""Send a uniform set of d categories with the true one, or one without it, at odds e^epsilon.
 
     A given set with the true category is e^epsilon times as probable as a given set without it.
@@ -46,12 +44,6 @@ class SubsetSelection:
     2
     """
 
-    epsilon: Real
-    categories: int
-
-    def __post_init__(self) -> None:
-        _design(arguments.set_up(self), self.categories)
-
     @property
     def size(self) -> int:
         """How many categories a report names, d."""
@@ -64,52 +56,25 @@ class SubsetSelection:
         others = self.categories - 1
         first = own * (self.categories - size) / others  # holds the true one, not the other
         weight = first + (1 - own) * size / others
-        least = exp_down(checks.exact("epsilon", self.epsilon))
-        return pair_event(self.epsilon, least_exp=least, weight=weight)
+        return pair_event(self.epsilon, weight=weight)
 
     @property
     def support(self) -> Support:
         """The probabilities that a report names the true category and a given other, exactly."""
         return self._design.support(self.categories)
 
-    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.uint8]:
-        """The reports of devices that hold these categories, in rows along the last axis.
-
-        values: integers; those beyond 0 .. k - 1 count as the nearest category.
-        Raises InvalidParameter for a dtype that is not integer.
-        """
-        truths, shape = arguments.indices(values, categories=self.categories)
+    def _randomize(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.uint8]:
         width = -(-self.categories // 8)
         reports = np.zeros((truths.size, width), dtype=np.uint8)
-        step = max(1, min(CHUNK, _BYTES // width))
-        for start in range(0, truths.size, step):
-            part = slice(start, start + step)
-            self._fill(reports[part], truths[part], bits or _SECURE)
-        return reports.reshape(*(shape or ()), width)
+        for part in chunks(truths.size, max(1, min(CHUNK, _BYTES // width))):
+            self._fill(reports[part], truths[part], bits)
+        return reports
 
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.uint8]:
-        """The same as `encode`."""
-        return self.encode(values, bits=bits)
+    def _read(self, reports: ArrayLike) -> NDArray[np.uint8]:
+        return arguments.packed(reports, categories=self.categories)
 
-    def tally(self, reports: ArrayLike) -> NDArray[np.int64]:
-        """How many reports name each category; tallies of batches add up."""
-        return bit_sums(reports, categories=self.categories)
-
-    def estimate(self, tally: ArrayLike, *, count: int) -> frequencies.Frequencies:
-        """The shares of all categories, from the tally of `count` reports."""
-        return frequencies.frequencies(
-            tally, count=count, support=self.support, size=self.categories
-        )
-
-    def aggregate(self, reports: ArrayLike) -> frequencies.Frequencies:
-        """The shares of all categories, from rows of packed bits."""
-        rows = arguments.packed(reports, categories=self.categories)
-        return self.estimate(self.tally(rows), count=len(rows))
-
-    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
-        """Variance of the estimated share of a category, given its share among `count` people."""
-        share = frequencies.frequency(frequency)
-        return frequencies.variance(self.support, count=count, frequency=share)
+    def _count(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return bit_sums(rows, categories=self.categories)
 
     def _fill(self, rows: NDArray[np.uint8], truths: NDArray[np.int64], bits: RandomBits) -> None:
         """Set the bits of one set a row, by Floyd's algorithm on the other categories.
@@ -133,7 +98,7 @@ class SubsetSelection:
 
     @property
     def _design(self) -> _Design:
-        return _design(checks.exact("epsilon", self.epsilon), self.categories)
+        return _design(self._exact_epsilon, self.categories)
 
 
 class _Design(NamedTuple):
@@ -160,10 +125,4 @@ def _design(epsilon: Fraction, categories: int) -> _Design:
     if not found:
         raise weak(epsilon)
     share = Fraction(1, categories)
-    return min(
-        found,
-        key=lambda one: (
-            frequencies.variance(one.support(categories), count=1, frequency=share),
-            one.size,
-        ),
-    )
+    return min(found, key=lambda one: (float(one.support(categories).variance(share)), one.size))

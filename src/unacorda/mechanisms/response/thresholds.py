@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.refine import exp_bounds
@@ -57,6 +58,12 @@ class Support(NamedTuple):
     own: Fraction
     other: Fraction
 
+    def variance(self, share: Fraction) -> Fraction:
+        """Variance of one report's estimate of this share."""
+        own, other = self
+        noise = share * own * (1 - own) + (1 - share) * other * (1 - other)
+        return noise / (own - other) ** 2
+
 
 def exp_down(epsilon: Fraction) -> Fraction:
     """A rational number that is at most e^epsilon, and 1 or more.
@@ -94,6 +101,14 @@ class Kary:
         np.minimum(words, np.uint64(self.categories - 1), out=words)
         return words.view(np.int64)
 
+    def answers(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
+        """One answer for each truth; the false ones count from it in a circle."""
+        answers = self.steps(truths.size, bits)
+        answers += truths
+        answers += 1
+        answers -= self.categories * (answers >= self.categories)
+        return answers
+
 
 @functools.lru_cache(maxsize=1024)
 def kary(epsilon: Fraction, categories: int) -> Kary:
@@ -117,17 +132,16 @@ def weak(epsilon: Fraction) -> InvalidParameter:
     return InvalidParameter("epsilon", _shown(epsilon), expected=expected)
 
 
-def pair_event(
-    epsilon: Real, *, least_exp: Fraction, weight: Fraction
-) -> events.RandomizedResponse | events.Pure:
+def pair_event(epsilon: Real, *, weight: Fraction) -> events.RandomizedResponse | events.Pure:
     """What a report costs whose two laws differ on two events only, by e^epsilon either way.
 
-    least_exp: `exp_down` of epsilon; weight: at least the probability of the two events together,
-    for every two inputs. The others have equal probability under both laws. PricedBatch as k-ary
-    randomised response with the largest k that is certainly no more private, and as pure where k
-    would be 2, for the binary answer promises more about the reports of others when shuffled;
+    weight: at least the probability of the two events together, for every two inputs. The others
+    have equal probability under both laws. Priced as k-ary randomised response with the largest k
+    that is certainly no more private, and as pure where k would be 2, for the binary answer
+    promises more about the reports of others when shuffled;
     docs/proofs/response.md, section 7.
     """
+    least_exp = exp_down(checks.exact("epsilon", epsilon))
     categories = math.floor(1 + (least_exp + 1) / weight - least_exp)
     if categories < 3:
         return events.Pure(epsilon=epsilon)
