@@ -18,14 +18,13 @@ from unacorda.inference.local_reports import (
     takes_normal_noise,
 )
 from unacorda.inference.records import column, public_range
-from unacorda.mechanisms.response.hybrid import Hybrid
-from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda.mechanisms.response.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["NumberReports", "local_mean", "mean_randomizer"]
 
-NumberReports: TypeAlias = Duchi | Piecewise | Hybrid | NoisyNumber
+NumberReports: TypeAlias = MeanOracle | NoisyNumber
 """How a device reports a number: `encode`; and how the server reads reports: `aggregate`."""
 
 

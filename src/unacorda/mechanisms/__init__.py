@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.response.directions import Directions
     from unacorda.mechanisms.response.hadamard import HadamardResponse
     from unacorda.mechanisms.response.hashing import LocalHashing
-    from unacorda.mechanisms.response.hybrid import Hybrid
-    from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+    from unacorda.mechanisms.response.means import Duchi, Hybrid, Piecewise
     from unacorda.mechanisms.response.subsets import SubsetSelection
     from unacorda.mechanisms.response.unary import UnaryEncoding
     from unacorda.mechanisms.retry.absorb import AbsorbFailure
@@ -134,14 +133,14 @@ _HOMES = {
     "Directions": "response.directions",
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
-    "Duchi": "response.numbers",
+    "Duchi": "response.means",
     "Exponential": "selection.exponential",
     "FoundClipping": "adaptive.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
-    "Hybrid": "response.hybrid",
+    "Hybrid": "response.means",
     "InverseSensitivity": "adaptive.inverse",
     "KNorm": "additive.norms",
     "Laplace": "additive.real",
@@ -153,7 +152,7 @@ _HOMES = {
     "NumericSparse": "sparse_vector.numeric",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
-    "Piecewise": "response.numbers",
+    "Piecewise": "response.means",
     "PiecewiseConstantExponential": "selection.piecewise",
     "ProposeTestRelease": "adaptive.propose_test_release",
     "RaceToTheTop": "adaptive.race_to_the_top",

@@ -16,8 +16,7 @@ from unacorda import mechanisms
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.hybrid import Hybrid
-from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda.mechanisms.response.means import Duchi, Hybrid, Piecewise
 
 EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise, "hybrid": Hybrid}

@@ -1,11 +1,11 @@
-"""Numbers told by Duchi's bit and by places on a grid: laws, ratios, means and variances."""
+"""Mean oracles: laws, ratios, means and variances of bits, of places on a grid and of both."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -24,41 +24,61 @@ from tests.tiers import mostly_slow
 
 from unacorda import ReplaceOne, accounting
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.response import arguments, numbers
-from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda.mechanisms.response import arguments, means
+from unacorda.mechanisms.response.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "1/10", "1/2", "1", "5/4", "3", "7", "20", "40"]
-Mechanism = Duchi | Piecewise
 
 
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The same code with 8 steps between places, so that everything can be enumerated."""
-    monkeypatch.setattr(numbers, "STEPS", 8)
-    for cached in (numbers._duchi, numbers._piecewise):
+    monkeypatch.setattr(means, "STEPS", 8)
+    for cached in (means._duchi, means._piecewise):
         cached.cache_clear()
     yield 8
-    for cached in (numbers._duchi, numbers._piecewise):
+    for cached in (means._duchi, means._piecewise):
         cached.cache_clear()
 
 
-def law(mechanism: Mechanism, place: int, steps: int) -> Law:
+def law(mechanism: MeanOracle, place: int, steps: int) -> Law:
     """The law of the report of the value at this place."""
     if isinstance(mechanism, Duchi):
         least, step = mechanism.chances
         one = Fraction(least + place * step, WHOLE)
         return {0: 1 - one, 1: one}
-    window, near = mechanism.window, Fraction(mechanism.chances, WHOLE)
+    if isinstance(mechanism, Hybrid):
+        share = Fraction(mechanism.chances, WHOLE)
+        near, bit = law(mechanism.places, place, steps), law(mechanism.bit, place, steps)
+        told: dict[Hashable, Fraction] = {y: share * near[y] for y in near}
+        return told | {len(near) + y: (1 - share) * bit[y] for y in (0, 1)}
+    assert isinstance(mechanism, Piecewise)
+    window, chances = mechanism.window, Fraction(mechanism.chances, WHOLE)
     return {
-        told: near / window if place <= told < place + window else (1 - near) / steps
+        told: chances / window if place <= told < place + window else (1 - chances) / steps
         for told in range(steps + window)
     }
 
 
-def mechanisms(epsilon: str) -> list[Mechanism]:
+def exactly(mechanism: MeanOracle, report: int, steps: int) -> Fraction:
+    """What a report counts, from the center of the bounds."""
+    if isinstance(mechanism, Hybrid):
+        places = steps + mechanism.places.window
+        if report >= places:
+            return exactly(mechanism.bit, report - places, steps)
+        return exactly(mechanism.places, report, steps)
+    assert isinstance(mechanism, Duchi | Piecewise)
+    return (report - mechanism.middle) * mechanism.scale
+
+
+KINDS: list[type[MeanOracle]] = [Duchi, Piecewise, Hybrid]
+CENTER, HALF = Fraction(7, 3), Fraction(8, 3)
+
+
+def mechanisms(epsilon: str) -> list[MeanOracle]:
     given = {"epsilon": Fraction(epsilon), "lower": Fraction(-1, 3), "upper": Fraction(5)}
-    return [Duchi(**given), Piecewise(**given)]
+    return [kind(**given) for kind in KINDS]
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -67,21 +87,22 @@ def test_ratios_of_all_places_are_at_most_e_to_the_epsilon(epsilon: str, coarse:
         laws = [law(mechanism, place, coarse) for place in range(coarse + 1)]
         assert all(sum(one.values()) == 1 for one in laws)
         assert at_most_exp(worst_ratio(laws), Fraction(epsilon))
-        if Fraction(epsilon) <= 7:
+        if Fraction(epsilon) <= 7:  # and no ratio is given away
             assert shortfall(worst_ratio(laws), Fraction(epsilon)) < 1e-12
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_ratios_on_the_fine_grid(epsilon: str) -> None:
     exact = Fraction(epsilon)
-    for mechanism in mechanisms(epsilon):
+    given = {"epsilon": exact, "lower": Fraction(-1, 3), "upper": Fraction(5)}
+    for mechanism in (Duchi(**given), Piecewise(**given)):
         if isinstance(mechanism, Duchi):
             least, step = mechanism.chances
-            assert 2 * least + numbers.STEPS * step == WHOLE
+            assert 2 * least + means.STEPS * step == WHOLE
             ratio = Fraction(WHOLE - least, least)
         else:
             near = Fraction(mechanism.chances, WHOLE)
-            ratio = near / mechanism.window / ((1 - near) / numbers.STEPS)
+            ratio = near / mechanism.window / ((1 - near) / means.STEPS)
         assert at_most_exp(ratio, exact)
         # Duchi's steps are whole chances: at most 2^29 of 2^64 are lost to either side.
         assert shortfall(ratio, exact) < 2.0**-34 * (math.exp(exact) + 1)
@@ -90,61 +111,68 @@ def test_ratios_on_the_fine_grid(epsilon: str) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_reports_are_unbiased_and_scatter_as_said(epsilon: str, coarse: int) -> None:
     for mechanism in mechanisms(epsilon):
-        spread = mechanism.spread
+        constant, square = mechanism.spread
         for place in range(coarse + 1):
-            c = spread.half * (Fraction(2 * place, coarse) - 1)
+            c = HALF * (Fraction(2 * place, coarse) - 1)
             first = second = Fraction(0)
             for told, mass in law(mechanism, place, coarse).items():
                 assert isinstance(told, int)
-                decoded = (told - spread.middle) * spread.scale  # from the centre
+                decoded = exactly(mechanism, told, coarse)
+                assert mechanism.decode(told) == pytest.approx(float(CENTER + decoded), abs=1e-9)
                 first += mass * decoded
                 second += mass * decoded**2
             assert first == c
-            assert second - first**2 == spread.constant + spread.square * c**2
-            x = float(spread.centre + c)
-            found = mechanism.variance(count=7, x=x)
+            assert second - first**2 == constant + square * c**2
+            found = mechanism.variance(count=7, x=float(CENTER + c))
             assert found == pytest.approx(float(second - first**2) / 7, rel=1e-12)
             assert mechanism.variance(count=7) >= found * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "1/2", "1", "3", "7"])
+def test_hybrid_reports_err_alike_for_all_values(epsilon: str) -> None:
+    mechanism = Hybrid(epsilon=Fraction(epsilon), lower=0, upper=1)
+    variances = [mechanism.variance(count=1, x=x) for x in (0, 0.2, 0.5, 0.9)]
+    assert max(variances) == pytest.approx(min(variances), rel=1e-9)
+    assert mechanism.variance(count=1) == pytest.approx(variances[0], rel=1e-9)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", ["1/2", "2", "4"])
 def test_reports_have_their_law(epsilon: str, coarse: int) -> None:
     for mechanism in mechanisms(epsilon):
-        spread = mechanism.spread
         for place in (0, 3, 8):
-            x = float(spread.centre + spread.half * (Fraction(2 * place, coarse) - 1))
+            x = float(CENTER + HALF * (Fraction(2 * place, coarse) - 1))
             told = mechanism.encode(np.full(60_000, x), bits=SeededBits(place)).tolist()
             assert chi_square(told, law(mechanism, place, coarse)) > 1e-8
             assert chi_square(told, law(mechanism, (place + 5) % 9, coarse)) < 1e-9
         told = mechanism.encode(np.full(60_000, -1.0), bits=SeededBits(9)).tolist()
-        (wrong,) = (
-            type(mechanism)(
-                epsilon=mechanism.epsilon * Fraction(6, 5), lower=-1, upper=mechanism.upper
-            ),
+        wrong = law(
+            mechanisms(str(Fraction(epsilon) * Fraction(6, 5)))[KINDS.index(type(mechanism))],
+            0,
+            coarse,
         )
-        if isinstance(wrong, Duchi) or wrong.window == mechanism.window:  # type: ignore[union-attr]
-            assert chi_square(told, law(wrong, 0, coarse)) < 1e-9
+        if wrong.keys() == law(mechanism, 0, coarse).keys():
+            assert chi_square(told, wrong) < 1e-9
 
 
 def test_a_bit_is_1_exactly_below_its_chances() -> None:
-    mechanism = Duchi(epsilon=1, lower=0, upper=numbers.STEPS)
+    mechanism = Duchi(epsilon=1, lower=0, upper=means.STEPS)
     least, step = mechanism.chances
-    for place in (0, 1, 12345, numbers.STEPS - 1, numbers.STEPS):
+    for place in (0, 1, 12345, means.STEPS - 1, means.STEPS):
         edge = least + place * step
         words = ScriptedBits([edge - 1, edge, 0, WHOLE - 1])
         assert mechanism.encode([place] * 4, bits=words).tolist() == [1, 0, 1, 0]
 
 
 def test_the_window_lies_at_the_value_and_the_rest_beside_it() -> None:
-    mechanism = Piecewise(epsilon=1, lower=0, upper=numbers.STEPS)
+    mechanism = Piecewise(epsilon=1, lower=0, upper=means.STEPS)
     window, near = mechanism.window, mechanism.chances
-    for place in (0, 5, 999, numbers.STEPS):
+    for place in (0, 5, 999, means.STEPS):
         for word, inside in ((near - 1, True), (near, False), (0, True), (WHOLE - 1, False)):
             # One word for the coin, one for the place inside, one for the place outside.
             for number in (2**32 - 1, 2**31 + 5):
                 assert number * window % 2**32 >= 2**32 % window  # it is not drawn again
-                for other in (0, 4, 5, 998, 999, numbers.STEPS - 1):
+                for other in (0, 4, 5, 998, 999, means.STEPS - 1):
                     words = ScriptedBits([word, number, other])
                     told = mechanism.encode([place], bits=words)[0]
                     beside = other + (window if other >= place else 0)
@@ -155,7 +183,7 @@ def test_the_window_lies_at_the_value_and_the_rest_beside_it() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_fine_reports_have_their_mean_and_scatter(epsilon: float) -> None:
     size = 200_000
-    for kind in (Duchi, Piecewise):
+    for kind in KINDS:
         mechanism = kind(epsilon=epsilon, lower=-2, upper=6)
         for x in (-2.0, 0.7, 5.9):
             told = mechanism.release(np.full(size, x), bits=SeededBits(31))
@@ -219,15 +247,15 @@ def test_known_variances() -> None:
 def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
     for lower, upper in ((0.0, 1.0), (1e5, 1e5 + 1)):
         ends = arguments.bounds(lower, upper)
-        (place,), _ = arguments.places(lower + x, ends=ends, last=numbers.STEPS)
+        (place,), _ = arguments.places(lower + x, ends=ends, last=means.STEPS)
         value = Fraction(lower + x)
-        rounded = ends.lower + ends.width * Fraction(int(place), numbers.STEPS)
+        rounded = ends.lower + ends.width * Fraction(int(place), means.STEPS)
         assert abs(rounded - value) <= ends.width / 2**30
 
 
 @pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", mostly_slow([Duchi, Piecewise]))
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=2))
 @pytest.mark.parametrize(
     ("epsilon", "count"),
     [
@@ -237,9 +265,7 @@ def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
         pytest.param(4.0, 30, marks=pytest.mark.slow),
     ],
 )
-def test_intervals_of_the_mean_cover(
-    kind: type[Duchi | Piecewise], epsilon: float, count: int
-) -> None:
+def test_intervals_of_the_mean_cover(kind: type[MeanOracle], epsilon: float, count: int) -> None:
     # 3000 surveys: 5 standard deviations of 0.95 are 0.02; thirty reports are not quite normal.
     mechanism, bits = kind(epsilon=epsilon, lower=0, upper=10), SeededBits(33)
     people = np.linspace(1, 7, count)
@@ -266,8 +292,30 @@ def test_intervals_of_the_mean_cover(
 
 
 def test_one_report_has_an_error_too() -> None:
-    for kind in (Duchi, Piecewise):
+    for kind in KINDS:
         mechanism = kind(epsilon=1, lower=0, upper=1)
         found = mechanism.aggregate([1])
         assert found.privacy_error > 0.5 * math.sqrt(mechanism.variance(count=1))
-        assert found.sampling_error >= 0
+        assert 0 <= found.sampling_error <= 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.62, 1.0, 2.0, 5.0])
+def test_the_largest_error_of_hybrid_reports_is_below_that_of_both(epsilon: float) -> None:
+    given = {"epsilon": epsilon, "lower": -1, "upper": 1}
+    mine = Hybrid(**given).variance(count=1)
+    assert mine < min(Duchi(**given).variance(count=1), Piecewise(**given).variance(count=1))
+    # Formulas of the paper, for epsilon above 0.61.
+    e, t = math.exp(epsilon), math.exp(epsilon / 2)
+    known = (t + 3) / (3 * t * (t - 1)) + (e + 1) ** 2 / (t * (e - 1) ** 2)
+    assert mine == pytest.approx(known, rel=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_sampling_errors_of_hybrid_reports_are_about_right() -> None:
+    mechanism, bits = Hybrid(epsilon=2.0, lower=0, upper=10), SeededBits(3)
+    drawn = np.random.default_rng(5).uniform(1, 7, (2000, 400))
+    reports = mechanism.encode(drawn, bits=bits)
+    errors = [mechanism.aggregate(row).sampling_error for row in reports]
+    # The roots of noisy variances, cut at 0: about the true one, 6 / sqrt(12 * 400).
+    assert 0.6 < np.mean(errors) / (6 / math.sqrt(12 * 400)) < 1.2

@@ -124,6 +124,16 @@ class Bounds(NamedTuple):
         """Upper minus lower."""
         return self.upper - self.lower
 
+    @property
+    def half(self) -> Fraction:
+        """From the center to either end."""
+        return self.width / 2
+
+    @property
+    def center(self) -> Fraction:
+        """The middle of the interval."""
+        return (self.lower + self.upper) / 2
+
 
 def bounds(lower: checks.Number, upper: checks.Number) -> Bounds:
     """The interval from lower to upper.
