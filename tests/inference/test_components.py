@@ -19,7 +19,7 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBit
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference import PCA, LogisticRegression
 from unacorda.inference.ball_moments import ball_moments, in_ball
-from unacorda.inference.noisy_sums import packed
+from unacorda.inference.sums import packed
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee

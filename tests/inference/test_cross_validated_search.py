@@ -19,7 +19,7 @@ from unacorda import GDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, acc
 from unacorda.bits import ScriptedBits
 from unacorda.errors import FitFailed, InvalidParameter, MissingBound
 from unacorda.inference import CrossValidatedSearch, LogisticRegression, RidgeRegression
-from unacorda.inference.noisy_sums import NoisySums
+from unacorda.inference.sums import NoisySums
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 

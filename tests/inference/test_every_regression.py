@@ -24,7 +24,7 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.losses import Check, Huber, LogCosh
-from unacorda.inference.noisy_sums import NoisySums
+from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee
 

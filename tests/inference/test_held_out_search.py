@@ -26,8 +26,8 @@ from unacorda.inference import (
     RidgeRegression,
     SparseRegression,
 )
-from unacorda.inference.noisy_sums import NoisySums
 from unacorda.inference.search import runs_within, stop_of
+from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

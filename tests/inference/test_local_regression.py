@@ -21,7 +21,7 @@ from unacorda.inference.local_devices import Device
 from unacorda.inference.local_regression import dealt, shares
 from unacorda.inference.local_reports import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
-from unacorda.inference.noisy_sums import unpacked
+from unacorda.inference.sums import unpacked
 from unacorda.mechanisms import Directions
 from unacorda.privacy.guarantees import Guarantee
 

@@ -15,8 +15,7 @@ from tests.inference.regressions import REGRESSIONS, parameters
 from tests.inference.watched_fits import watch, worst_rows
 
 from unacorda import GDP, SeededBits, inference
-from unacorda.inference import noisy_sums
-from unacorda.inference.noisy_sums import Moment, packed, unpacked
+from unacorda.inference import sums
 from unacorda.inference.records import Floats
 from unacorda.inference.regression import arrays
 from unacorda.inference.regression.covariance import (
@@ -28,6 +27,7 @@ from unacorda.inference.regression.covariance import (
     step_ratio,
 )
 from unacorda.inference.regression.rows import Gradient, Matrix, Released, Row
+from unacorda.inference.sums import Moment, packed, unpacked
 
 CURVATURE = np.array([[0.9, 0.3], [0.3, 0.4]])
 SCORES = np.array([[0.7, -0.1], [-0.1, 0.5]])
@@ -186,7 +186,7 @@ def _both_ways(rows: Any, matrix: Matrix, gradient: Gradient, theta: Floats) -> 
 
 
 def _matrices_felt_as_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(noisy_sums, "ROOT_TWO", Fraction(1))
+    patch.setattr(sums, "ROOT_TWO", Fraction(1))
 
 
 def _matrices_not_cut(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.row_sums import BLOCK, ROUNDED, RowSum, row_sum, slack
+from unacorda.inference.sums import BLOCK, ROUNDED, RowSum, row_sum, slack
 from unacorda.mechanisms.additive.real import Gaussian
 
 

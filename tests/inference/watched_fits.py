@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unacorda.inference.noisy_sums import NoisySums
+from unacorda.inference.sums import NoisySums
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

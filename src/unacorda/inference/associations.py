@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.inference.budgets import selection_epsilon
-from unacorda.inference.noisy_sums import NoisySums
 from unacorda.inference.records import Floats
-from unacorda.inference.row_sums import BLOCK
 from unacorda.inference.scalers import RobustScaler
+from unacorda.inference.sums import BLOCK, NoisySums
 from unacorda.mechanisms.selection.top import TopK
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP

@@ -20,9 +20,8 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget, shareable
-from unacorda.inference.noisy_sums import ROOT_TWO, packed, unpacked
 from unacorda.inference.records import Floats
-from unacorda.inference.row_sums import ROUNDED, row_sum, slack
+from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.bits import RandomBits, source_of
-from unacorda.inference.budgets import check_budget, selection_epsilon, shareable
-from unacorda.inference.means import additive_noise, mean
+from unacorda.inference.budgets import selection_epsilon, shareable
+from unacorda.inference.means import mean
 from unacorda.inference.quantiles import ranked_points
 from unacorda.inference.records import column, public_range
+from unacorda.inference.sums import noisy_counts
 from unacorda.mechanisms.additive.real import Laplace
 from unacorda.privacy.estimates import Estimate, Interval
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.privacy.rounding import root_up
 
 __all__ = ["ClippedMean", "clipped_mean", "find_bounds"]
 
@@ -74,14 +74,12 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     Interval(lower=8.0, upper=1024.0)
     """
     values = np.nan_to_num(column("x", x), nan=0.0)
-    noise = additive_noise(check_budget(budget), l1=Fraction(2), l2=Fraction(root_up(Fraction(2))))
     # Index 0 is zero; k stands for 2^(k - 65) <= |value| < 2^(k - 64), with the value's sign.
     exponents = np.clip(np.frexp(values)[1], 1 - _LARGEST, _LARGEST) + _LARGEST
     places = np.where(values == 0, 0, np.sign(values) * exponents).astype(np.int64)
     reach = 2 * _LARGEST
-    exact = np.bincount(places + reach, minlength=2 * reach + 1).tolist()
-    released = noise.release_exact(exact, unit_log2=0, bits=source_of(bits))
-    counts = np.array([float(count) for count in released])
+    exact = np.bincount(places + reach, minlength=2 * reach + 1)
+    counts, noise = noisy_counts(exact, budget=budget, bits=source_of(bits))
     tail = _MISTAKE / counts.size
     if isinstance(noise, Laplace):
         threshold = -math.log(2 * tail) * noise.standard_deviation / math.sqrt(2)

@@ -19,7 +19,6 @@ from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.means import additive_noise
 from unacorda.inference.outcomes import (
     Alternative,
     TestResult,
@@ -28,6 +27,7 @@ from unacorda.inference.outcomes import (
     simulated_p_value,
 )
 from unacorda.inference.records import Floats, column
+from unacorda.inference.sums import additive_noise
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
-from unacorda.inference.row_sums import BLOCK
+from unacorda.inference.sums import BLOCK, Moment
 
 __all__ = [
     "FAR",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -21,11 +20,9 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.budgets import check_budget
-from unacorda.inference.means import additive_noise, law_of
 from unacorda.inference.records import Floats, column
+from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.privacy.rounding import root_up
 
 __all__ = ["Distribution", "Histogram", "distribution", "histogram"]
 
@@ -112,12 +109,11 @@ def histogram(
     """
     cuts = _edges(edges)
     values, m = column("x", x), cuts.size - 1
-    noise = additive_noise(check_budget(budget), l1=Fraction(2), l2=Fraction(root_up(Fraction(2))))
     cells = np.clip(np.searchsorted(cuts, values, side="right") - 1, 0, m - 1)
     cells[np.isnan(values)] = m // 2
-    exact = np.bincount(cells, minlength=m).tolist()
-    released = noise.release_exact(exact, unit_log2=0, bits=source_of(bits))
-    counts = np.array([float(count) for count in released])
+    counts, noise = noisy_counts(
+        np.bincount(cells, minlength=m), budget=budget, bits=source_of(bits)
+    )
     shares = np.clip(counts / values.size, 0.0, 1.0)
     return Histogram(
         edges=cuts,

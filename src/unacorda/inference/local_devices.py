@@ -28,8 +28,8 @@ from unacorda.inference.local_reports import (
     takes_normal_noise,
 )
 from unacorda.inference.losses import Loss
-from unacorda.inference.noisy_sums import packed, unpacked
 from unacorda.inference.records import Floats
+from unacorda.inference.sums import packed, unpacked
 from unacorda.mechanisms.response.directions import Directions
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

@@ -23,8 +23,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.designs import root_of
 from unacorda.inference.local_devices import Device
 from unacorda.inference.losses import Logistic, Poisson
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
+from unacorda.inference.sums import Moment
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["LocalErrors", "LocalFit", "dealt", "shares"]

@@ -21,8 +21,8 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.noisy_sums import ROOT_TWO
 from unacorda.inference.records import Floats
+from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.clipping import clip_rows
 from unacorda.mechanisms.response import arguments

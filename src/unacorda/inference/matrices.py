@@ -25,9 +25,8 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.budgets import shareable
-from unacorda.inference.means import additive_noise
 from unacorda.inference.records import Floats, matrix, public_pair, unit_values
-from unacorda.inference.row_sums import ROUNDED, row_sum, slack
+from unacorda.inference.sums import ROUNDED, noisy_mean, sum_noise
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
@@ -192,11 +191,16 @@ def _moments(
     row_bound = Fraction(root_up(p + a**2 * p**2)) * ROUNDED
     # |u - v|_1 <= 2 p; products differ by 2 at most, squares by 1.
     l1 = (2 * p + a * (p + Fraction(root_up(Fraction(2))) * p * (p - 1))) * ROUNDED
-    off = slack(rows=n, size=size, row_bound=row_bound)
-    budget = shareable(budget, releases=size)
-    noise = additive_noise(budget, l1=l1 + off * (math.isqrt(size - 1) + 1), l2=l2 + off)
-    sums = row_sum(part, rows=n, size=size, row_bound=row_bound).released(noise, bits=bits) / n
-    error = noise.standard_deviation / n
+    noise = sum_noise(
+        shareable(budget, releases=size),
+        rows=n,
+        size=size,
+        row_bound=row_bound,
+        l1=l1,
+        l2=l2,
+        ratio=math.isqrt(size - 1) + 1,
+    )
+    sums, error = noisy_mean(part, noise, rows=n, size=size, row_bound=row_bound, bits=bits)
     means = sums[:p]
     second, deviation = np.empty((p, p)), np.empty((p, p))
     second[upper] = second.T[upper] = sums[p:] / (weight * twice)

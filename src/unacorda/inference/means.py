@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from unacorda.bits import RandomBits, source_of
-from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.budgets import check_budget
 from unacorda.inference.records import Floats, column, public_range, unit_values
-from unacorda.inference.row_sums import ROUNDED, row_sum, slack
-from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.inference.sums import ROUNDED, additive_noise, law_of, noisy_mean, sum_noise
+from unacorda.mechanisms.additive.real import Laplace
 from unacorda.privacy.estimates import Estimate
-from unacorda.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["additive_noise", "law_of", "mean", "positive_part", "proportion", "unit_moments"]
+__all__ = ["mean", "positive_part", "proportion", "unit_moments"]
 
 _SQUARE_L2: Final = Fraction(83, 50)
 r"""a with |(u, a u^2) - (v, a v^2)|_2 <= 2 on [-1, 1].
@@ -108,22 +108,26 @@ def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Mome
     """First and second moment of numbers in [-1, 1] within the whole budget."""
     n = values.size
     bound = 2 * ROUNDED  # |(u, a u^2)|_2 < 2 for both factors
-    off = slack(rows=n, size=2, row_bound=bound)
-    # The l1 norm of two numbers is at most sqrt 2 times the l2 norm.
-    noise = additive_noise(budget, l1=bound + Fraction(3, 2) * off, l2=bound + off)
+    noise = sum_noise(
+        budget,
+        rows=n,
+        size=2,
+        row_bound=bound,
+        l1=bound,
+        l2=bound,
+        ratio=Fraction(3, 2),  # above sqrt 2
+    )
     weight = float(_SQUARE_L1 if isinstance(noise, Laplace) else _SQUARE_L2)
 
     def part(rows: slice) -> Floats:
         block = values[rows]
         return np.array([block.sum(), weight * np.dot(block, block)])
 
-    exact = row_sum(part, rows=n, size=2, row_bound=bound)
-    first, second = (exact.released(noise, bits=bits) / n).tolist()
-    error = noise.standard_deviation / n
+    (first, second), error = noisy_mean(part, noise, rows=n, size=2, row_bound=bound, bits=bits)
     return Moments(
         n=n,
-        first=first,
-        second=second / weight,
+        first=float(first),
+        second=float(second) / weight,
         first_noise=error,
         second_noise=error / weight,
         law=law_of(noise),
@@ -145,17 +149,17 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
     """
     given = column("x", x)
     values = np.where(np.isnan(given), 0.0, given != 0)
-    checked, source = check_budget(budget), source_of(bits)
-    exact = row_sum(
+    # Whole numbers up to 2^13 a block: exact, so that nothing is added to the sensitivity.
+    noise = additive_noise(check_budget(budget), l1=Fraction(1), l2=Fraction(1))
+    (found,), error = noisy_mean(
         lambda rows: values[rows].sum(keepdims=True),
+        noise,
         rows=values.size,
         size=1,
         row_bound=Fraction(1),
+        bits=source_of(bits),
     )
-    # Whole numbers up to 2^13 a block: exact, so that nothing is added to the sensitivity.
-    noise = additive_noise(checked, l1=Fraction(1), l2=Fraction(1))
-    share = float(exact.released(noise, bits=source)[0]) / values.size
-    error = noise.standard_deviation / values.size
+    share = float(found)
     spread = positive_part(share * (1 - share) + error**2, error * abs(1 - 2 * share) + error**2)
     return Estimate(
         value=share,
@@ -179,20 +183,3 @@ def positive_part(value: float, error: float) -> float:
     z = value / error
     density = -z * z / 2 - math.log(2 * math.pi) / 2
     return max(value + error * math.exp(density - float(log_ndtr(z))), 0.0)
-
-
-def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian | Laplace:
-    """Laplace or normal noise, whichever keeps the budget with the smaller deviation.
-
-    Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
-    """
-    laplace = Laplace.for_guarantee(PureDP.within(budget), l1_sensitivity=l1)
-    if isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta):
-        return laplace
-    normal = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=l2)
-    return normal if normal.standard_deviation <= laplace.standard_deviation else laplace
-
-
-def law_of(noise: Gaussian | Laplace) -> Literal["normal", "laplace"]:
-    """The name of the noise's law, as an `Estimate` takes it."""
-    return "laplace" if isinstance(noise, Laplace) else "normal"

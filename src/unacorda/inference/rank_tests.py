@@ -18,7 +18,6 @@ from scipy.stats import rankdata
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.means import additive_noise
 from unacorda.inference.outcomes import (
     Alternative,
     TestResult,
@@ -27,6 +26,7 @@ from unacorda.inference.outcomes import (
     simulated_p_value,
 )
 from unacorda.inference.records import Floats, column
+from unacorda.inference.sums import additive_noise
 from unacorda.mechanisms.additive.real import Laplace
 from unacorda.privacy.guarantees import Guarantee
 

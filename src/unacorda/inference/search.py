@@ -33,9 +33,9 @@ from unacorda.errors import FitFailed, InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import Pipeline, clone, get_tags
 from unacorda.inference.inputs import features, label_column, paired
-from unacorda.inference.noisy_sums import NoisySums
 from unacorda.inference.records import Floats
 from unacorda.inference.sparse import SparseRegression
+from unacorda.inference.sums import NoisySums
 from unacorda.inference.wrappers import Wrapper, rehearse, size_of
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events

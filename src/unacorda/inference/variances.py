@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import shareable
-from unacorda.inference.means import additive_noise, law_of, positive_part
+from unacorda.inference.means import positive_part
 from unacorda.inference.records import Floats, column, public_range, unit_values
-from unacorda.inference.row_sums import ROUNDED, row_sum, slack
+from unacorda.inference.sums import ROUNDED, law_of, noisy_mean, sum_noise
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 
@@ -67,10 +67,16 @@ def variance(
     bound = Fraction(largest) * ROUNDED
     # Both grow with the square, so that the farthest pair is 0 and the largest square.
     l2, l1 = bound * Fraction(559017, 500000), bound * Fraction(3, 2)  # sqrt(5/4) < 1.118034
-    off = slack(rows=n, size=2, row_bound=l2)
-    noise = additive_noise(whole * (1 - _CENTRE), l1=l1 + Fraction(3, 2) * off, l2=l2 + off)
-    sums = row_sum(part, rows=n, size=2, row_bound=l2).released(noise, bits=source) / n
-    error = noise.standard_deviation / n
+    noise = sum_noise(
+        whole * (1 - _CENTRE),
+        rows=n,
+        size=2,
+        row_bound=l2,
+        l1=l1,
+        l2=l2,
+        ratio=Fraction(3, 2),  # above sqrt 2
+    )
+    sums, error = noisy_mean(part, noise, rows=n, size=2, row_bound=l2, bits=source)
     second, fourth = float(sums[0]) - off_centre**2, float(sums[1]) * 2 * largest
     excess = positive_part(fourth - second**2, math.hypot(2 * largest * error, 2 * second * error))
     return Estimate(
@@ -116,11 +122,14 @@ def stdev(
 
 def _mean(values: Floats, *, budget: Guarantee, bits: RandomBits) -> tuple[float, float]:
     """The mean of numbers in [-1, 1], put into them, and its noise's deviation."""
-    bound = Fraction(1)
-    off = slack(rows=values.size, size=1, row_bound=bound)
-    noise = additive_noise(budget, l1=2 * bound + off, l2=2 * bound + off)
-    exact = row_sum(
-        lambda rows: values[rows].sum(keepdims=True), rows=values.size, size=1, row_bound=bound
+    n, one, two = values.size, Fraction(1), Fraction(2)
+    noise = sum_noise(budget, rows=n, size=1, row_bound=one, l1=two, l2=two, ratio=1)
+    (mean,), error = noisy_mean(
+        lambda rows: values[rows].sum(keepdims=True),
+        noise,
+        rows=n,
+        size=1,
+        row_bound=one,
+        bits=bits,
     )
-    mean = float(exact.released(noise, bits=bits)[0]) / values.size
-    return min(max(mean, -1.0), 1.0), noise.standard_deviation / values.size
+    return min(max(float(mean), -1.0), 1.0), error

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.inference.noisy_sums import ROOT_TWO, Moment, NoisySums
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
     APART,
@@ -26,7 +25,7 @@ from unacorda.inference.regression.rows import (
     Total,
     Value,
 )
-from unacorda.inference.row_sums import BLOCK
+from unacorda.inference.sums import BLOCK, ROOT_TWO, Moment, NoisySums
 from unacorda.privacy import events
 
 __all__ = ["OCTAVES", "ArrayRows"]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import Row
+from unacorda.inference.sums import Moment
 
 __all__ = [
     "Errors",

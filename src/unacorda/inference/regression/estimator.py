@@ -18,7 +18,6 @@ from unacorda.inference.contract import BaseEstimator
 from unacorda.inference.designs import bounds_of
 from unacorda.inference.fitted import Intervals
 from unacorda.inference.inputs import paired
-from unacorda.inference.noisy_sums import LEVEL, NoisySums
 from unacorda.inference.records import Floats, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.least_squares import Unit
@@ -26,6 +25,7 @@ from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.ranges import find_ranges
 from unacorda.inference.regression.rows import Rows
 from unacorda.inference.regression.tables import TableRows, open_table
+from unacorda.inference.sums import LEVEL, NoisySums
 from unacorda.inference.tables import Table, table_range
 from unacorda.privacy.guarantees import GDP, Guarantee
 

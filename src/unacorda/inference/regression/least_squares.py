@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import (
     GradientBound,
@@ -46,6 +45,7 @@ from unacorda.inference.regression.metric import (
     thrift,
 )
 from unacorda.inference.regression.rows import Gradient, Matrix, Row, Rows, Total, share_of
+from unacorda.inference.sums import Moment
 
 __all__ = ["LeastSquares", "Unit"]
 

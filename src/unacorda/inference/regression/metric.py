@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import Tail, tail_of
 from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
+from unacorda.inference.sums import Moment
 
 __all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "norm_of", "thrift", "whiten"]
 

@@ -19,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 
 from unacorda.inference.losses import Loss
-from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import (
     Tail,
@@ -52,6 +51,7 @@ from unacorda.inference.regression.rows import (
     Total,
     share_of,
 )
+from unacorda.inference.sums import Moment
 
 __all__ = ["Descent", "Newton", "Shares"]
 

@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from unacorda.inference.noisy_sums import ROOT_TWO, NoisySums
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import share_of
+from unacorda.inference.sums import ROOT_TWO, NoisySums
 
 __all__ = ["SHARE", "edges", "find_ranges", "range_of"]
 

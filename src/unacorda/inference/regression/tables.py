@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from unacorda.inference.noisy_sums import LEVEL, Moment, level_of, unpacked
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.arrays import FAR, OCTAVES
 from unacorda.inference.regression.expressions import (
@@ -39,6 +38,7 @@ from unacorda.inference.regression.rows import (
     Value,
     share_of,
 )
+from unacorda.inference.sums import LEVEL, Moment, level_of, unpacked
 from unacorda.inference.tables import Table, note_table
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.sums import SumRequest

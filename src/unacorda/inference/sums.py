@@ -1,0 +1,359 @@
+r"""Sums over rows with noise: exact sums of float64, noise for them, and means within one budget.
+
+A sum of floats depends on the order of its terms, so that taking a record's place moves it by more
+than the record's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022). Adding in exact integers
+avoids this but is slow for matrices. Here records are added in blocks of public length by whatever
+way NumPy and its BLAS like; each block's sum is put on a public grid and blocks are added exactly.
+The error of a block is bounded a priori, whatever the order of its additions, and `slack` says by
+how much all of it can move the sum of a neighbor: some 10^-6 of a record's bound for a million
+records, which the sensitivity is raised by. Proof: docs/proofs/row_sums.md.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.records import Floats
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.rounding import root_up
+
+__all__ = [
+    "BLOCK",
+    "LEVEL",
+    "ROOT_TWO",
+    "ROUNDED",
+    "Moment",
+    "NoisySums",
+    "RowSum",
+    "additive_noise",
+    "law_of",
+    "level_of",
+    "noisy_counts",
+    "noisy_mean",
+    "packed",
+    "row_sum",
+    "slack",
+    "sum_noise",
+    "unpacked",
+]
+
+BLOCK: Final = 1 << 13
+"""How many records are added in float64 before their sum is put on the grid."""
+
+ROUNDED: Final = 1 + Fraction(1, 1 << 30)
+"""A factor for the bound of records that are scaled to it in float64, of up to 2^20 numbers."""
+
+_OPERATIONS: Final = 16
+"""Roundings of one term beside the additions: products, weights, a factor of the whole sum."""
+
+_REACH: Final = 900
+
+_BLOCKS: Final = 1 << 9
+"""So many blocks' sums, of 2^53 steps at most, add up within 64 bits."""
+
+ROOT_TWO: Final = Fraction(root_up(Fraction(2)))
+"""sqrt 2, rounded up: how far two positive semidefinite matrices of Frobenius norm 1 can be."""
+
+LEVEL: Final = Fraction(1, 100)
+"""Of mu^2, what the mean weight costs where people have weights of their own."""
+
+_ABOVE: Final = 4
+"""A level of so many deviations of its noise, or more, is off by a quarter or so."""
+
+_LEAST_LEVEL: Final = 2.0**-10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RowSum:
+    """A sum of records in exact steps of 2^unit_log2, one number a coordinate. Private."""
+
+    steps: list[int]
+    unit_log2: int
+
+    def released(self, mechanism: Gaussian | Laplace, *, bits: RandomBits) -> NDArray[np.float64]:
+        """The noisy sum, one float64 a coordinate."""
+        noisy = mechanism.release_exact(self.steps, unit_log2=self.unit_log2, bits=bits)
+        return np.array([float(value) for value in noisy])
+
+    def __repr__(self) -> str:
+        return "RowSum(...)"
+
+
+def row_sum(
+    part: Callable[[slice], NDArray[np.float64]], *, rows: int, size: int, row_bound: Fraction
+) -> RowSum:
+    """The sum over all records of a vector of `size` numbers.
+
+    part: the float64 sum over the records of a slice of at most `BLOCK`, each coordinate a sum of
+    products; row_bound: no record's vector is longer than this in the l2 norm. A coordinate beyond
+    what such records can reach is cut there, so that a part that breaks its word moves a sum by no
+    more than a whole block.
+    Raises InvalidParameter for a bound that is not within 2^-900 and 2^900.
+
+    >>> x = np.arange(10.0)
+    >>> whole = row_sum(lambda rows: x[rows].sum(keepdims=True), rows=10, size=1, row_bound=9)
+    >>> whole.steps[0] * 2.0**whole.unit_log2
+    45.0
+    """
+    unit_log2 = _unit_log2(row_bound)
+    totals, some = [0] * size, np.zeros(size, dtype=np.int64)
+    most = float(1 << 53)
+    for number, start in enumerate(range(0, rows, BLOCK), start=1):
+        scaled = np.ldexp(part(slice(start, min(start + BLOCK, rows))).reshape(-1), -unit_log2)
+        some += np.clip(np.rint(np.nan_to_num(scaled, nan=0.0)), -most, most).astype(np.int64)
+        if number % _BLOCKS == 0 or start + BLOCK >= rows:
+            totals = [total + step for total, step in zip(totals, some.tolist(), strict=True)]
+            some[:] = 0
+    return RowSum(steps=totals, unit_log2=unit_log2)
+
+
+def slack(*, rows: int, size: int, row_bound: Fraction) -> Fraction:
+    r"""By how much round-off can raise the l2 distance of the sums of two neighbours.
+
+    Statement   Let every record's exact vector have an l2 norm of at most row_bound, and the
+                floats that stand for it be off by at most 16 roundings. Then `row_sum` differs
+                from the exact sum by at most half of this, whatever the order of the additions.
+    Bound       upper.
+    Source      Higham 2002, Accuracy and Stability of Numerical Algorithms, section 4.2;
+                docs/proofs/row_sums.md.
+
+    >>> 1e-7 < float(slack(rows=10**6, size=20, row_bound=Fraction(1))) < 1e-5
+    True
+    """
+    n = min(BLOCK, rows) + _OPERATIONS
+    # gamma_n = n u / (1 - n u), u = 2^-53: the relative error of n roundings one after another.
+    gamma = Fraction(n, (1 << 53) - n)
+    blocks = -(-rows // BLOCK)
+    root = math.isqrt(size - 1) + 1
+    rounding = blocks * root * Fraction(2) ** (_unit_log2(row_bound) - 1)
+    # Underflow loses at most 2^-1074 a rounding; the grid is coarser by 2^100 at least.
+    return 2 * (rows * gamma * Fraction(row_bound) + rounding * (1 + Fraction(1, 1 << 60)))
+
+
+def _unit_log2(row_bound: Fraction) -> int:
+    """The grid on which a block's sum has at most 2^53 steps."""
+    bound = Fraction(row_bound)
+    if not Fraction(2) ** -_REACH <= bound <= Fraction(2) ** _REACH:
+        raise InvalidParameter("row_bound", float(bound), expected="within 2^-900 and 2^900")
+    over = bound * BLOCK
+    return over.numerator.bit_length() - over.denominator.bit_length() + 1 - 53
+
+
+def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian | Laplace:
+    """Laplace or normal noise, whichever keeps the budget with the smaller deviation.
+
+    Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
+    """
+    laplace = Laplace.for_guarantee(PureDP.within(budget), l1_sensitivity=l1)
+    if isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta):
+        return laplace
+    normal = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=l2)
+    return normal if normal.standard_deviation <= laplace.standard_deviation else laplace
+
+
+def law_of(noise: Gaussian | Laplace) -> Literal["normal", "laplace"]:
+    """The name of the noise's law, as an `Estimate` takes it."""
+    return "laplace" if isinstance(noise, Laplace) else "normal"
+
+
+def sum_noise(
+    budget: Guarantee,
+    *,
+    rows: int,
+    size: int,
+    row_bound: Fraction,
+    l1: Fraction,
+    l2: Fraction,
+    ratio: Fraction | int,
+) -> Gaussian | Laplace:
+    """Noise for a `row_sum` whose exact sum has these sensitivities, round-off added to both.
+
+    ratio: at least that of the l1 and the l2 norm of a vector of `size` numbers.
+    """
+    off = slack(rows=rows, size=size, row_bound=row_bound)
+    return additive_noise(budget, l1=l1 + ratio * off, l2=l2 + off)
+
+
+def noisy_mean(
+    part: Callable[[slice], Floats],
+    noise: Gaussian | Laplace,
+    *,
+    rows: int,
+    size: int,
+    row_bound: Fraction,
+    bits: RandomBits,
+) -> tuple[Floats, float]:
+    """The `row_sum` with noise, over the number of rows, and the deviation of its noise."""
+    exact = row_sum(part, rows=rows, size=size, row_bound=row_bound)
+    return exact.released(noise, bits=bits) / rows, noise.standard_deviation / rows
+
+
+def noisy_counts(
+    counts: ArrayLike, *, budget: Guarantee, bits: RandomBits, moved: int = 2
+) -> tuple[Floats, Gaussian | Laplace]:
+    """Counts with noise, and the noise; a replaced person moves so many of them by one."""
+    l2 = Fraction(root_up(Fraction(moved)))
+    noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=l2)
+    released = noise.release_exact(np.asarray(counts).tolist(), unit_log2=0, bits=bits)
+    return np.array([float(count) for count in released]), noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A released symmetric matrix: a mean of v a a^T over people, with its noise.
+
+    matrix: d x d; deviation: of the noise of a diagonal number, sqrt 2 times that of the others;
+    norm: the size of the noise as an operator, deviation sqrt(2 d), about its mean.
+    """
+
+    matrix: Floats
+    deviation: float
+
+    @property
+    def norm(self) -> float:
+        """About what the noise alone does to an eigenvalue, at the most."""
+        return self.deviation * math.sqrt(2 * len(self.matrix))
+
+    def floored(self, least: float) -> Floats:
+        """The matrix with its eigenvalues raised to `least` at least."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        raised: Floats = (vectors * np.maximum(values, least)) @ vectors.T
+        return raised
+
+
+@dataclass(slots=True, kw_only=True)
+class NoisySums:
+    """Means over `rows` people; what they cost together is `event`, never more than the budget.
+
+    level: what a person counts on average, released, with the deviation of its noise: what stands
+    for the number of people is `level` times as many.
+    """
+
+    rows: int
+    budget: GDP
+    bits: RandomBits
+    left: Fraction = Fraction(1)
+    level: float = 1.0
+    level_error: float = 0.0
+    _said: list[events.Event] = field(default_factory=list)
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far, without numbers from the data."""
+        return events.compose(self._said)
+
+    def mean(
+        self,
+        part: Callable[[slice], Floats],
+        *,
+        size: int,
+        row_bound: Fraction,
+        sensitivity: Fraction,
+        share: Fraction,
+    ) -> tuple[Floats, float]:
+        """The noisy mean of a vector, and the deviation of the noise of each of its numbers.
+
+        part, row_bound: as for `row_sum`; sensitivity: l2, of the exact sum.
+        """
+        bound = row_bound * ROUNDED
+        noise = self._reserve(
+            share, sensitivity * ROUNDED + slack(rows=self.rows, size=size, row_bound=bound)
+        )
+        exact = row_sum(part, rows=self.rows, size=size, row_bound=bound)
+        people = self.rows * self.level
+        released = exact.released(noise, bits=self.bits) / people
+        return released, noise.standard_deviation / people
+
+    def moment(
+        self,
+        part: Callable[[slice], Floats],
+        *,
+        size: int,
+        trace_bound: Fraction,
+        share: Fraction,
+        signed: bool = False,
+    ) -> Moment:
+        """The noisy mean of v a a^T, 0 <= v, v |a|^2 <= trace_bound; signed: v of either sign.
+
+        part: the d x d sum over a slice, of which the upper triangle is read.
+        Source: docs/proofs/regression.md, section 1.
+        """
+        numbers, deviation = self.mean(
+            lambda rows: packed(part(rows)),
+            size=size * (size + 1) // 2,
+            row_bound=trace_bound,
+            sensitivity=trace_bound * (2 if signed else ROOT_TWO),
+            share=share,
+        )
+        return Moment(matrix=unpacked(numbers, size), deviation=deviation)
+
+    def weigh(self, counts: Floats, *, share: Fraction) -> None:
+        """Release what a person counts on average, of numbers within [0, 1]: the level from now on.
+
+        It is kept above its noise, so that no step is far too long.
+        Source: docs/proofs/regression.md, section 10.
+        """
+        found, noise = self.mean(
+            lambda rows: counts[rows].sum(keepdims=True),
+            size=1,
+            row_bound=Fraction(1),
+            sensitivity=Fraction(1),
+            share=share,
+        )
+        self.level = min(level_of(float(found[0]), noise), 1.0)
+        self.level_error = noise
+
+    def _reserve(self, share: Fraction, sensitivity: Fraction) -> Gaussian:
+        if not 0 < share <= self.left:
+            raise AssertionError("a share of the budget that is not there")
+        self.left -= share
+        noise = Gaussian.for_guarantee(self.budget * share, l2_sensitivity=sensitivity)
+        self._said.append(noise.event)
+        return noise
+
+
+def level_of(found: float, noise: float) -> float:
+    """What stands for the mean weight that was released: it is kept above its noise."""
+    return max(found, _ABOVE * noise, _LEAST_LEVEL)
+
+
+def packed(matrix: Floats) -> Floats:
+    """The upper triangle as a vector whose l2 norm is the Frobenius norm of the whole.
+
+    >>> packed(np.array([[3.0, 4.0], [4.0, 0.0]])).round(3).tolist()
+    [3.0, 5.657, 0.0]
+    """
+    *upper, factors = _upper(len(matrix))
+    numbers: Floats = matrix[*upper] * factors
+    return numbers
+
+
+def unpacked(numbers: Floats, size: int) -> Floats:
+    """The symmetric matrix of a packed vector."""
+    *upper, factors = _upper(size)
+    matrix = np.zeros((size, size))
+    matrix[*upper] = numbers / factors
+    whole: Floats = matrix + np.triu(matrix, 1).T
+    return whole
+
+
+@lru_cache(maxsize=64)
+def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Places in the upper triangle, and what their numbers count: 1, or sqrt 2."""
+    lines, columns = np.triu_indices(size)
+    return lines, columns, np.where(lines == columns, 1.0, math.sqrt(2))
