@@ -12,12 +12,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unacorda.inference.binomial import BinomialTest, binomial_power, binomial_test
     from unacorda.inference.clipping import ClippedMean, clipped_mean, find_bounds
     from unacorda.inference.components import PCA
-    from unacorda.inference.count_tests import fit_test, independence_test, two_proportions_test
     from unacorda.inference.densities import Density, density
     from unacorda.inference.distributions import Distribution, Histogram, distribution, histogram
+    from unacorda.inference.hypothesis_tests.binomial import (
+        BinomialTest,
+        binomial_power,
+        binomial_test,
+    )
+    from unacorda.inference.hypothesis_tests.counts import (
+        fit_test,
+        independence_test,
+        two_proportions_test,
+    )
+    from unacorda.inference.hypothesis_tests.means import anova, t_test, two_sample_t_test
+    from unacorda.inference.hypothesis_tests.ranks import mann_whitney_test, signed_rank_test
+    from unacorda.inference.hypothesis_tests.results import Power, TestResult, power_curve
     from unacorda.inference.linear import LinearRegression, RidgeRegression
     from unacorda.inference.local_devices import vector_randomizer
     from unacorda.inference.local_means import local_mean, mean_randomizer
@@ -34,14 +45,11 @@ if TYPE_CHECKING:
         correlation_matrix,
         covariance_matrix,
     )
-    from unacorda.inference.mean_tests import anova, t_test, two_sample_t_test
     from unacorda.inference.means import mean, proportion
     from unacorda.inference.noisy_sgd import NoisySGD
-    from unacorda.inference.outcomes import Power, TestResult, power_curve
     from unacorda.inference.poisson import PoissonRegression
     from unacorda.inference.quantile_regression import QuantileRegression
     from unacorda.inference.quantiles import iqr, median, quantile
-    from unacorda.inference.rank_tests import mann_whitney_test, signed_rank_test
     from unacorda.inference.scalers import RobustScaler
     from unacorda.inference.search import CrossValidatedSearch, HeldOutSearch
     from unacorda.inference.sparse import SparseRegression
@@ -104,38 +112,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "unacorda.inference.search": ["CrossValidatedSearch", "HeldOutSearch"],
-    "unacorda.inference.sparse": ["SparseRegression"],
-    "unacorda.inference.components": ["PCA"],
-    "unacorda.inference.quantile_regression": ["QuantileRegression"],
-    "unacorda.inference.scalers": ["RobustScaler"],
-    "unacorda.inference.m_estimator": ["MEstimator"],
-    "unacorda.inference.poisson": ["PoissonRegression"],
-    "unacorda.inference.logistic": ["LogisticRegression"],
-    "unacorda.inference.linear": ["LinearRegression", "RidgeRegression"],
-    "unacorda.inference.local_devices": ["vector_randomizer"],
-    "unacorda.inference.local_models": [
-        "LocalLinearRegression",
-        "LocalLogisticRegression",
-        "LocalMEstimator",
-    ],
-    "unacorda.inference.local_shares": ["frequency_randomizer", "local_frequencies"],
-    "unacorda.inference.local_means": ["local_mean", "mean_randomizer"],
-    "unacorda.inference.clipping": ["ClippedMean", "clipped_mean", "find_bounds"],
-    "unacorda.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
-    "unacorda.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],
-    "unacorda.inference.densities": ["Density", "density"],
-    "unacorda.inference.distributions": ["Distribution", "Histogram", "distribution", "histogram"],
-    "unacorda.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
-    "unacorda.inference.mean_tests": ["anova", "t_test", "two_sample_t_test"],
-    "unacorda.inference.means": ["mean", "proportion"],
-    "unacorda.inference.noisy_sgd": ["NoisySGD"],
-    "unacorda.inference.outcomes": ["Power", "TestResult", "power_curve"],
-    "unacorda.inference.quantiles": ["iqr", "median", "quantile"],
-    "unacorda.inference.rank_tests": ["mann_whitney_test", "signed_rank_test"],
-    "unacorda.inference.variances": ["stdev", "variance"],
+    "clipping": "ClippedMean clipped_mean find_bounds",
+    "components": "PCA",
+    "densities": "Density density",
+    "distributions": "Distribution Histogram distribution histogram",
+    "hypothesis_tests.binomial": "BinomialTest binomial_power binomial_test",
+    "hypothesis_tests.counts": "fit_test independence_test two_proportions_test",
+    "hypothesis_tests.means": "anova t_test two_sample_t_test",
+    "hypothesis_tests.ranks": "mann_whitney_test signed_rank_test",
+    "hypothesis_tests.results": "Power TestResult power_curve",
+    "linear": "LinearRegression RidgeRegression",
+    "local_devices": "vector_randomizer",
+    "local_means": "local_mean mean_randomizer",
+    "local_models": "LocalLinearRegression LocalLogisticRegression LocalMEstimator",
+    "local_shares": "frequency_randomizer local_frequencies",
+    "logistic": "LogisticRegression",
+    "m_estimator": "MEstimator",
+    "matrices": "MatrixEstimate correlation_matrix covariance_matrix",
+    "means": "mean proportion",
+    "noisy_sgd": "NoisySGD",
+    "poisson": "PoissonRegression",
+    "quantile_regression": "QuantileRegression",
+    "quantiles": "iqr median quantile",
+    "scalers": "RobustScaler",
+    "search": "CrossValidatedSearch HeldOutSearch",
+    "sparse": "SparseRegression",
+    "variances": "stdev variance",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ normal samples with the released deviation, to which noise of the same law is ad
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,14 +19,14 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.means import Moments, unit_moments
-from unacorda.inference.outcomes import (
+from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     TestResult,
-    check_alternative,
-    check_draws,
-    simulated_p_value,
+    check_simulation,
+    simulate_noise,
+    simulated_result,
 )
+from unacorda.inference.means import Moments, unit_moments
 from unacorda.inference.records import Floats, column, public_range, unit_values
 from unacorda.privacy.guarantees import Guarantee
 
@@ -35,8 +34,6 @@ __all__ = ["anova", "t_test", "two_sample_t_test"]
 
 _Statistic: TypeAlias = Callable[[Floats, Floats], Floats]
 """Of noisy means and variances of all groups, along the last axis."""
-
-_METHOD = "{} normal samples of the null hypothesis, noise included"
 
 
 def t_test(
@@ -72,8 +69,7 @@ def t_test(
     >>> 0.3 < result.p_value < 0.9
     True
     """
-    check_alternative(alternative)
-    check_draws(draws)
+    check_simulation(draws, alternative)
     centre = checks.finite(mean=mean)
     low, high = public_range(lower, upper, of="x")
     groups = _Groups.of([x], lower=low, upper=high, budget=budget, bits=source_of(bits))
@@ -112,8 +108,7 @@ def two_sample_t_test(
     >>> result.p_value
     0.0002
     """
-    check_alternative(alternative)
-    check_draws(draws)
+    check_simulation(draws, alternative)
     low, high = public_range(lower, upper, of="x")
     groups = _Groups.of([x, y], lower=low, upper=high, budget=budget, bits=source_of(bits))
 
@@ -150,7 +145,7 @@ def anova(
     >>> result.p_value
     0.0001
     """
-    check_draws(draws)
+    check_simulation(draws)
     low, high = public_range(lower, upper, of="groups")
     if not isinstance(groups, list | tuple) or len(groups) < 2:
         raise InvalidParameter("groups", type(groups).__name__, expected="a list of 2 or more")
@@ -218,30 +213,25 @@ class _Groups:
         deviations = np.array([told.deviation for told in self.moments])
 
         def simulate(rng: np.random.Generator, size: int) -> Floats:
-            shape = (size, self.sizes.size)
+            shape, law = (size, self.sizes.size), self.moments[0].law
             means = rng.normal(centre, deviations / np.sqrt(self.sizes), shape)
             squares = deviations**2 * rng.chisquare(self.sizes - 1, shape) / self.sizes
-            first = means + self._noise(rng, shape, self.first_noise)
-            second = squares + means**2 + self._noise(rng, shape, self.second_noise)
+            first = means + simulate_noise(rng, shape, law=law, deviation=self.first_noise)
+            second = squares + means**2
+            second += simulate_noise(rng, shape, law=law, deviation=self.second_noise)
             return statistic(first, self._variance(first, second))
 
         first = np.array([told.first for told in self.moments])
         second = np.array([told.second for told in self.moments])
         found = float(statistic(first, self._variance(first, second)))
-        return TestResult(
-            statistic=found,
-            p_value=simulated_p_value(
-                found, simulate, draws=draws, seed=seed, alternative=alternative
-            ),
-            method=_METHOD.format(draws),
+        return simulated_result(
+            found,
+            simulate,
+            draws=draws,
+            seed=seed,
+            alternative=alternative,
+            samples="normal samples",
         )
 
     def _variance(self, first: Floats, second: Floats) -> Floats:
         return np.asarray((second - first**2 + self.first_noise**2) * self.sizes / (self.sizes - 1))
-
-    def _noise(
-        self, rng: np.random.Generator, shape: tuple[int, int], deviations: Floats
-    ) -> Floats:
-        if self.moments[0].law == "laplace":
-            return rng.laplace(0.0, deviations / math.sqrt(2), shape)
-        return rng.normal(0.0, deviations, shape)

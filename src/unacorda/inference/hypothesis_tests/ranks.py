@@ -8,6 +8,7 @@ null hypothesis is known, to which noise is added; the p-values count both.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -18,21 +19,19 @@ from scipy.stats import rankdata
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.outcomes import (
+from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     TestResult,
-    check_alternative,
-    check_draws,
-    simulated_p_value,
+    check_simulation,
+    simulate_noise,
+    simulated_result,
 )
 from unacorda.inference.records import Floats, column
-from unacorda.inference.sums import additive_noise
-from unacorda.mechanisms.additive.real import Laplace
+from unacorda.inference.sums import additive_noise, law_of
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["mann_whitney_test", "signed_rank_test"]
 
-_METHOD = "{} samples of the null hypothesis, noise included"
 _EXACT = 200
 """Up to so many people ranks are drawn; beyond, the statistic is drawn from its normal limit."""
 
@@ -148,24 +147,19 @@ def _noisy_result(
     bits: RandomBits | None,
 ) -> TestResult:
     """The statistic with noise, as a share of the whole, and its p-value."""
-    check_alternative(alternative)
-    check_draws(draws)
+    check_simulation(draws, alternative)
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.
     released = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
-    found = float(released[0])
-    deviation = noise.standard_deviation
+    law, deviation = law_of(noise), noise.standard_deviation
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
-        if isinstance(noise, Laplace):
-            return null(rng, size) + rng.laplace(0.0, deviation / math.sqrt(2), size)
-        return null(rng, size) + rng.normal(0.0, deviation, size)
+        return null(rng, size) + simulate_noise(rng, size, law=law, deviation=deviation)
 
-    return TestResult(
-        statistic=found / whole,
-        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed, alternative=alternative),
-        method=_METHOD.format(draws),
+    found = simulated_result(
+        float(released[0]), simulate, draws=draws, seed=seed, alternative=alternative
     )
+    return dataclasses.replace(found, statistic=found.statistic / whole)
 
 
 def _least_where_missing(argument: str, values: ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""What a hypothesis test answers, and p-values by simulation of sample and noise together."""
+"""Results of hypothesis tests, and p-values by simulation of sample and noise together."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -20,9 +20,11 @@ __all__ = [
     "Power",
     "TestResult",
     "check_alternative",
-    "check_draws",
+    "check_simulation",
     "power_curve",
+    "simulate_noise",
     "simulated_p_value",
+    "simulated_result",
 ]
 
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
@@ -118,12 +120,43 @@ def check_alternative(alternative: object) -> None:
         )
 
 
-def check_draws(draws: int) -> int:
-    """The number of simulated samples: 99 or more, so that levels of 1 % make sense."""
-    number = checks.positive_integer(draws=draws)
-    if number < 99:
+def check_simulation(draws: int, alternative: object = "two-sided") -> None:
+    """Refuse less than 99 simulated samples, so that levels of 1 % make sense."""
+    check_alternative(alternative)
+    if checks.positive_integer(draws=draws) < 99:
         raise InvalidParameter("draws", draws, expected="99 or more")
-    return number
+
+
+def simulate_noise(
+    rng: np.random.Generator,
+    shape: int | tuple[int, ...],
+    *,
+    law: Literal["normal", "laplace"],
+    deviation: float | Floats,
+) -> Floats:
+    """Noise for simulated samples. It protects nothing."""
+    if law == "laplace":
+        return np.asarray(rng.laplace(0.0, deviation / math.sqrt(2), shape))
+    return np.asarray(rng.normal(0.0, deviation, shape))
+
+
+def simulated_result(
+    statistic: float,
+    simulate: Callable[[np.random.Generator, int], Floats],
+    *,
+    draws: int,
+    seed: int,
+    alternative: Alternative = "greater",
+    samples: str = "samples",
+) -> TestResult:
+    """A released statistic with its `simulated_p_value`."""
+    return TestResult(
+        statistic=statistic,
+        p_value=simulated_p_value(
+            statistic, simulate, draws=draws, seed=seed, alternative=alternative
+        ),
+        method=f"{draws} {samples} of the null hypothesis, noise included",
+    )
 
 
 def simulated_p_value(
@@ -144,7 +177,7 @@ def simulated_p_value(
     >>> simulated_p_value(9.0, lambda rng, size: rng.normal(size=size), draws=999, seed=1)
     0.001
     """
-    null = simulate(np.random.default_rng(seed), check_draws(draws))
+    null = simulate(np.random.default_rng(seed), draws)
     above = (1 + int(np.sum(null >= statistic))) / (null.size + 1)
     below = (1 + int(np.sum(null <= statistic))) / (null.size + 1)
     match alternative:

@@ -23,7 +23,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import gdp_budget, shareable
-from unacorda.inference.outcomes import Alternative, check_alternative
+from unacorda.inference.hypothesis_tests.results import Alternative, check_alternative
 from unacorda.inference.records import Floats, column
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian

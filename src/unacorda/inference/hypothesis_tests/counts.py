@@ -8,9 +8,7 @@ ignoring the noise refuses true hypotheses far too often (11 % of the time at a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,23 +16,19 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget
-from unacorda.inference.outcomes import (
+from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     TestResult,
-    check_alternative,
-    check_draws,
-    simulated_p_value,
+    check_simulation,
+    simulate_noise,
+    simulated_result,
 )
 from unacorda.inference.records import Floats, column
-from unacorda.inference.sums import additive_noise
+from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.privacy.rounding import root_up
 
 __all__ = ["fit_test", "independence_test", "two_proportions_test"]
-
-_METHOD = "{} samples of the null hypothesis, noise included"
 
 
 def fit_test(
@@ -65,24 +59,21 @@ def fit_test(
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise InvalidParameter("shares", shares, expected="finite numbers above 0")
     wanted = weights / weights.sum()
-    check_draws(draws)
+    check_simulation(draws)
     cells, n = _categories("x", x, categories=wanted.size)
-    noise = _count_noise(budget)
-    counts = _released(np.bincount(cells, minlength=wanted.size), noise, bits)
+    counts, noise = noisy_counts(
+        np.bincount(cells, minlength=wanted.size), budget=budget, bits=source_of(bits)
+    )
     expected = n * wanted
 
     def statistic(table: Floats) -> Floats:
         return np.asarray(((table - expected) ** 2 / expected).sum(axis=-1))
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
-        return statistic(rng.multinomial(n, wanted, size) + _drawn(noise, rng, (size, wanted.size)))
+        drawn = rng.multinomial(n, wanted, size)
+        return statistic(drawn + _simulate(noise, rng, (size, wanted.size)))
 
-    found = float(statistic(counts))
-    return TestResult(
-        statistic=found,
-        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed),
-        method=_METHOD.format(draws),
-    )
+    return simulated_result(float(statistic(counts)), simulate, draws=draws, seed=seed)
 
 
 def independence_test(
@@ -111,14 +102,14 @@ def independence_test(
     True
     """
     rows, columns = _sizes(categories)
-    check_draws(draws)
+    check_simulation(draws)
     first, n = _categories("x", x, categories=rows)
     second, others = _categories("y", y, categories=columns)
     if others != n:
         raise InvalidParameter("y", (others,), expected=f"as many people as in x, {n}")
-    noise = _count_noise(budget)
     cells = np.bincount(first * columns + second, minlength=rows * columns)
-    table = _released(cells, noise, bits).reshape(rows, columns)
+    counts, noise = noisy_counts(cells, budget=budget, bits=source_of(bits))
+    table = counts.reshape(rows, columns)
 
     def statistic(tables: Floats) -> Floats:
         down = np.maximum(tables.sum(axis=-1), 0.5)
@@ -131,15 +122,11 @@ def independence_test(
     null = (np.outer(down, along) / (down.sum() * along.sum())).reshape(-1)
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
-        drawn = rng.multinomial(n, null / null.sum(), size) + _drawn(noise, rng, (size, null.size))
-        return statistic(drawn.reshape(size, rows, columns))
+        drawn = rng.multinomial(n, null / null.sum(), size)
+        noisy = drawn + _simulate(noise, rng, (size, null.size))
+        return statistic(noisy.reshape(size, rows, columns))
 
-    found = float(statistic(table))
-    return TestResult(
-        statistic=found,
-        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed),
-        method=_METHOD.format(draws),
-    )
+    return simulated_result(float(statistic(table)), simulate, draws=draws, seed=seed)
 
 
 def two_proportions_test(
@@ -168,13 +155,11 @@ def two_proportions_test(
     >>> 0.0001 < result.p_value < 0.02
     True
     """
-    check_alternative(alternative)
-    check_draws(draws)
+    check_simulation(draws, alternative)
     groups = [column("x", x), column("y", y)]
     sizes = np.array([group.size for group in groups], dtype=np.float64)
-    noise = additive_noise(check_budget(budget), l1=Fraction(1), l2=Fraction(1))
     exact = [int(np.sum(~np.isnan(group) & (group != 0))) for group in groups]
-    counts = _released(np.array(exact), noise, bits)
+    counts, noise = noisy_counts(exact, moved=1, budget=budget, bits=source_of(bits))
     variance = noise.standard_deviation**2
 
     def statistic(pairs: Floats) -> Floats:
@@ -187,13 +172,10 @@ def two_proportions_test(
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
         drawn = rng.binomial(sizes.astype(np.int64), common, (size, 2))
-        return statistic(drawn + _drawn(noise, rng, (size, 2)))
+        return statistic(drawn + _simulate(noise, rng, (size, 2)))
 
-    found = float(statistic(counts))
-    return TestResult(
-        statistic=found,
-        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed, alternative=alternative),
-        method=_METHOD.format(draws),
+    return simulated_result(
+        float(statistic(counts)), simulate, draws=draws, seed=seed, alternative=alternative
     )
 
 
@@ -213,20 +195,7 @@ def _sizes(categories: Sequence[object]) -> tuple[int, int]:
     raise InvalidParameter("categories", categories, expected="two whole numbers from 2 to 10000")
 
 
-def _count_noise(budget: Guarantee) -> Gaussian | Laplace:
-    """Noise of counts of which a replaced person moves two by one."""
-    return additive_noise(check_budget(budget), l1=Fraction(2), l2=Fraction(root_up(Fraction(2))))
-
-
-def _released(
-    counts: NDArray[np.int64], noise: Gaussian | Laplace, bits: RandomBits | None
+def _simulate(
+    noise: Gaussian | Laplace, rng: np.random.Generator, shape: tuple[int, int]
 ) -> Floats:
-    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=source_of(bits))
-    return np.array([float(count) for count in released])
-
-
-def _drawn(noise: Gaussian | Laplace, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Noise for simulated samples, of the same law. It protects nothing."""
-    if isinstance(noise, Laplace):
-        return rng.laplace(0.0, noise.standard_deviation / math.sqrt(2), shape)
-    return rng.normal(0.0, noise.standard_deviation, shape)
+    return simulate_noise(rng, shape, law=law_of(noise), deviation=noise.standard_deviation)

@@ -1,0 +1,3 @@
+"""Hypothesis tests whose null distributions count the noise: proportions, counts, means, ranks."""
+
+# SPDX-License-Identifier: Apache-2.0
