@@ -124,6 +124,9 @@ OTHERS: dict[str, Call] = {
     "mechanisms.MatrixMechanism.release_cells.x": lambda v, s: make(
         "MatrixMechanism"
     ).release_cells(v, bits=s),
+    "mechanisms.TopK.release_with_gaps.scores": functools.partial(
+        released_by, name="TopK with gaps", method="release_with_gaps"
+    ),
     "mechanisms.TreeSelection.release_with_trace.scores": lambda v, s: (
         make("TreeSelection").release_with_trace(v, bits=s).choice
     ),

@@ -27,8 +27,8 @@ from unacorda.inference import sparse
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.selection.noisy_max import TopK
 from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from unacorda.mechanisms.selection.top import TopK
 from unacorda.privacy import events
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee

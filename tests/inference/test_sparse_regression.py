@@ -25,7 +25,7 @@ from unacorda.inference import (
     sparse,
 )
 from unacorda.inference.associations import UNIT, absolute_sums, best_by_labels, grid_values
-from unacorda.mechanisms.selection.top import TopK
+from unacorda.mechanisms.selection.noisy_max import TopK
 from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -163,7 +163,6 @@ EVERY: dict[str, Case] = {
         ODD_STREAM,
     ),
     "MultivariateGaussian": reals(covariance=PLANE, l2_sensitivity=1),
-    "NoisyMaxWithGap": scores(),
     "NumericSparse": streams({"epsilon": 3, "count": 2, "sensitivity": 1, "threshold": 3}),
     "PartitionSelection": Case(
         {"epsilon": 1, "delta": 1e-3}, {"a": 20, "b": 1}, NO_COUNTS, ODD_COUNTS
@@ -180,7 +179,6 @@ EVERY: dict[str, Case] = {
         pieces,
     ),
     "RandomizedResponse": devices(categories=4),
-    "ReportNoisyMax": scores(noise="laplace"),
     "Sparse": streams({"epsilon": 1, "count": 2, "sensitivity": 1, "threshold": 3}),
     "SquareRootToeplitz": streams({"sigma": 2, "l2_sensitivity": 1, "steps": 4}),
     "StableSelection": scores(delta=1e-3),
@@ -193,7 +191,10 @@ EVERY: dict[str, Case] = {
         {"scale": 2, "threshold": 9}, {"a": 20, "b": 1}, NO_COUNTS, ODD_COUNTS
     ),
     "TopK": scores(count=2),
-    "TopKWithGaps": scores(count=2),
+    "TopK with gaps": replace(
+        scores(count=2, noise="exponential"),
+        release=lambda mechanism, value, bits: mechanism.release_with_gaps(value, bits=bits),
+    ),
     "TreeSelection": Case(
         {"noise_multiplier": 1, "sensitivity": 1, "shuffle": True},
         [1, 5, 3, 2],

@@ -1,4 +1,4 @@
-"""Exact laws of noisy maxima by quadrature, for any scores and any of the three noises.
+"""Exact laws of noisy maxima by quadrature, for any scores and either noise.
 
 A law is an integral over the value of the winner, or of the last one told; given it, the others
 are independent. Nothing here knows how the mechanisms draw or what they claim. Values are in the
@@ -24,8 +24,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 
 def density(noise: str, x: Floats) -> Floats:
-    if noise == "laplace":
-        return np.asarray(np.exp(-np.abs(x)) / 2)
     if noise == "exponential":
         return np.where(x >= 0, np.exp(-np.maximum(x, 0)), 0.0)
     return np.asarray(np.exp(-x - np.exp(-x)))
@@ -33,8 +31,6 @@ def density(noise: str, x: Floats) -> Floats:
 
 def below(noise: str, x: Floats) -> Floats:
     """P(X < x)."""
-    if noise == "laplace":
-        return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
     if noise == "exponential":
         return np.asarray(-np.expm1(-np.maximum(x, 0)))
     return np.asarray(np.exp(-np.exp(-x)))
@@ -42,8 +38,6 @@ def below(noise: str, x: Floats) -> Floats:
 
 def above(noise: str, x: Floats) -> Floats:
     """P(X > x), without cancellation."""
-    if noise == "laplace":
-        return below("laplace", -x)
     if noise == "exponential":
         return np.asarray(np.exp(-np.maximum(x, 0)))
     return np.asarray(-np.expm1(-np.exp(-x)))

@@ -21,10 +21,9 @@ from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.additive.staircase import Staircase
 from unacorda.mechanisms.additive.truncated import TruncatedLaplace
 from unacorda.mechanisms.selection.exponential import Exponential
-from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.stable import StableSelection
-from unacorda.mechanisms.selection.top import TopK, TopKWithGaps
 from unacorda.mechanisms.selection.tree import TreeSelection
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
@@ -60,11 +59,10 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
     "long choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([0] * 5000, bits=b),
     "flip": lambda b: PermuteAndFlip(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
-    "noisy max": lambda b: ReportNoisyMax(noise="laplace", epsilon=1, sensitivity=1).release(
-        [3, 1, 2], bits=b
-    ),
     "top": lambda b: TopK(count=2, epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
-    "gaps": lambda b: TopKWithGaps(count=2, epsilon=1, sensitivity=1).release([3, 1, 2], bits=b)[1],
+    "gaps": lambda b: TopK(
+        count=2, epsilon=1, sensitivity=1, noise="exponential"
+    ).release_with_gaps([3, 1, 2], bits=b)[1],
     "stable": lambda b: (
         StableSelection(epsilon=1, delta=0.1, sensitivity=1).release([3, 1], bits=b) or 0
     ),

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,10 +15,11 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms.selection import contest
-from unacorda.mechanisms.selection.contest import NOISES, Noise, difference_in_steps, leaders
+from unacorda.mechanisms.selection.contest import Noise, difference_in_steps, leaders
 from unacorda.mechanisms.selection.scores import one_row
 
 FACTOR = Fraction(3, 7)
+NOISES: tuple[Noise, ...] = get_args(Noise)
 SCORES: dict[str, Any] = {
     "integers": [3, 0, -5, 3, 7, 6, 6, 6],
     "floats": [0.5, -2.25, 1 / 3, 0.0, 4.0, 5e-324, 1e-300, -0.0],
@@ -51,8 +52,6 @@ def ideal(noise: Noise, word: int, more: int = 0) -> mpf:
     """The noise of a word of 64 bits and the word after it."""
     magnitude = word if word >= 0 else ~word
     level = -mp.log((mpf((magnitude << 64) + more) + mpf("0.5")) / mpf(2) ** 127)
-    if noise == "laplace":
-        return level if word >= 0 else -level
     return level if noise == "exponential" else -mp.log(level)
 
 

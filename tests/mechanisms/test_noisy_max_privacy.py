@@ -15,10 +15,9 @@ from mpmath import mp, mpf
 from tests.mechanisms.selection_laws import gap_density, losses, moves, order_law
 from tests.tiers import mostly_slow
 
-from unacorda import accounting
+from unacorda import accounting, checks
 from unacorda.mechanisms.selection.exponential import Exponential
-from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.privacy import events
 
 SLACK = 1e-9
@@ -62,17 +61,17 @@ def loss_ends(
 
 @pytest.mark.long
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("noise", mostly_slow(["laplace", "gumbel", "exponential"]))
+@pytest.mark.parametrize("noise", mostly_slow(["gumbel", "exponential"]))
 @pytest.mark.parametrize("epsilon", [0.5, 2])
 def test_a_noisy_maximum_loses_epsilon_and_no_less(
     epsilon: float, noise: Any, monotone: bool
 ) -> None:
-    mechanism = ReportNoisyMax(epsilon=epsilon, sensitivity=1, noise=noise, monotone=monotone)
+    mechanism = TopK(epsilon=epsilon, sensitivity=1, count=1, noise=noise, monotone=monotone)
     worst, widest = loss_ends(mechanism.scale, noise, monotone=monotone)
     assert worst <= epsilon + SLACK
     assert worst > 0.98 * epsilon  # candidates far behind reach it
     if noise == "gumbel":
-        assert mechanism.event == events.Exponential(epsilon=epsilon)
+        assert mechanism.event == events.Exponential(epsilon=checks.exact("epsilon", epsilon)) * 1
         assert widest <= epsilon + SLACK
     else:
         assert mechanism.event == events.Pure(epsilon=epsilon)
@@ -118,8 +117,10 @@ def test_gaps_cost_nothing_more(monotone: bool) -> None:
     # Exponential noise: the theorem of docs/proofs/noisy_max.md, section 3, for k = 1 and 2.
     worst = {1: 0.0, 2: 0.0}
     bases = [(0, 0, 0), (0.5, -2, 1), (3, 2.5, 0, 0), (0, 4, 4, 4)]
-    one = NoisyMaxWithGap(epsilon=1, sensitivity=1, monotone=monotone)
-    two = TopKWithGaps(epsilon=1, sensitivity=1, count=2, monotone=monotone)
+    one, two = (
+        TopK(epsilon=1, sensitivity=1, count=count, noise="exponential", monotone=monotone)
+        for count in (1, 2)
+    )
     for base, move in ((b, m) for b in bases for m in moves(len(b), monotone=monotone)):
         moved = [a + b for a, b in zip(base, move, strict=True)]
         for mechanism, gaps in (
@@ -214,11 +215,10 @@ def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism() -> Non
 def test_the_scales_are_those_of_the_theorems() -> None:
     for monotone, moved in ((False, 2), (True, 1)):
         given: Any = {"epsilon": 0.5, "sensitivity": 3, "monotone": monotone}
-        assert ReportNoisyMax(noise="laplace", **given).scale == 6 * moved
         assert 1 / Exponential(**given).factor == 6 * moved
-        assert TopK(count=4, **given).scale == 24 * moved
-        assert TopKWithGaps(count=4, **given).scale == 24 * moved
-        assert NoisyMaxWithGap(**given).scale == 6 * moved
+        for noise in ("gumbel", "exponential"):
+            assert TopK(count=4, noise=noise, **given).scale == 24 * moved
+        assert PermuteAndFlip(**given).scale == 6 * moved
         assert PermuteAndFlip(**given).event == events.Pure(epsilon=0.5)
 
 
@@ -226,7 +226,7 @@ def test_the_scales_are_those_of_the_theorems() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noise", mostly_slow(["laplace", "exponential", "gumbel"]))
+@pytest.mark.parametrize("noise", mostly_slow(["exponential", "gumbel"]))
 def test_half_the_scale_loses_twice_epsilon_on_general_scores(noise: str) -> None:
     half = 1.0  # for epsilon = 1: enough where scores are monotone, and only there
     assert loss_ends(half, noise, monotone=True)[0] <= 1 + SLACK
@@ -237,7 +237,7 @@ def test_half_the_scale_loses_twice_epsilon_on_general_scores(noise: str) -> Non
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_the_second_of_two_is_not_free(noise: str) -> None:
     # Top-2 with the noise of one choice.
-    mechanism = ReportNoisyMax(epsilon=1, sensitivity=1, noise="gumbel")
+    mechanism = TopK(epsilon=1, sensitivity=1, count=1)
     bases = [(0, -30, -31), (0, 0, -40)]
     worst, _ = loss_ends(mechanism.scale, noise, monotone=False, count=2, bases=bases)
     assert worst > 1.9

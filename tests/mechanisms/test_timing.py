@@ -29,10 +29,9 @@ from unacorda.mechanisms.correlated.workloads import Queries
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
 from unacorda.mechanisms.selection.exponential import Exponential
-from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.stable import StableSelection
-from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
 from unacorda.mechanisms.selection.tree import TreeSelection
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
 from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
@@ -56,12 +55,12 @@ def array_noise(x: int, *, bits: SecureBits) -> float:
     return float(SPARSE.release_with_gap([CENTRE + x], bits=bits)[1][0]) - CENTRE
 
 
-GAP = NoisyMaxWithGap(epsilon=1, sensitivity=5, grid_log2=-10)
+GAP = TopK(count=1, epsilon=1, sensitivity=5, noise="exponential", grid_log2=-10)
 
 
 def gap_noise(x: int, *, bits: SecureBits) -> float:
     """The noise in the gap between two candidates, the first of which always leads."""
-    return GAP.release([CENTRE + x, 0], bits=bits)[1] - CENTRE
+    return float(GAP.release_with_gaps([CENTRE + x, 0], bits=bits)[1][0]) - CENTRE
 
 
 PLANE = MultivariateGaussian(covariance=[[100, 50], [50, 100]], l2_sensitivity=1)
@@ -99,7 +98,7 @@ NORMAL_COUNTS = ThresholdedGaussian(sigma=10, threshold=50)
 ONCE = AboveThreshold(epsilon=1, sensitivity=1, threshold=0)
 ANSWERED = NumericSparse(epsilon=3, count=1, sensitivity=1, threshold=0)
 TOP = TopK(count=2, **CHOICE)
-TOP_GAPS = TopKWithGaps(count=2, **CHOICE)
+TOP_GAPS = TopK(count=2, noise="exponential", **CHOICE)
 WALK = TreeSelection(noise_multiplier=2, sensitivity=1)
 MEDIAN = PiecewiseConstantExponential(epsilon=2, sensitivity=1, lower=-1, upper=1)
 TABLES = Marginals(sizes=(2, 3), queries=((0,), (0, 1)), sigma=10)
@@ -157,10 +156,9 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "sparse vector, answered": answer_noise,
     "exponential mechanism": loss_of(Exponential(**CHOICE)),
     "permute and flip": loss_of(PermuteAndFlip(**CHOICE)),
-    "noisy max": loss_of(ReportNoisyMax(noise="laplace", **CHOICE)),
     "walk down a tree": loss_of(WALK),
     "top two": lambda x, *, bits: float(TOP.release(LADDER, bits=bits).sum()),
-    "gaps of the top two": lambda x, *, bits: TOP_GAPS.release(LADDER, bits=bits)[1][0],
+    "gaps of the top two": lambda x, *, bits: TOP_GAPS.release_with_gaps(LADDER, bits=bits)[1][0],
     "a point of an interval": lambda x, *, bits: MEDIAN.release(
         [-0.5, 0, 0.5], scores=[-2, 0, 0, -2], bits=bits
     ),

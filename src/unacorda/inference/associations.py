@@ -19,7 +19,7 @@ from unacorda.inference.budgets import selection_epsilon
 from unacorda.inference.records import Floats
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import BLOCK, NoisySums
-from unacorda.mechanisms.selection.top import TopK
+from unacorda.mechanisms.selection.noisy_max import TopK
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP
 

@@ -51,10 +51,9 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.retry.best import BestOf
     from unacorda.mechanisms.retry.success import ConditionOnSuccess
     from unacorda.mechanisms.selection.exponential import Exponential
-    from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+    from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
     from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
     from unacorda.mechanisms.selection.stable import StableSelection
-    from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
     from unacorda.mechanisms.selection.tree import TreeSelection
     from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
     from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
@@ -86,7 +85,6 @@ __all__ = [
     "Marginals",
     "MatrixMechanism",
     "MultivariateGaussian",
-    "NoisyMaxWithGap",
     "NumericSparse",
     "PartitionSelection",
     "PermuteAndFlip",
@@ -95,7 +93,6 @@ __all__ = [
     "ProposeTestRelease",
     "RaceToTheTop",
     "RandomizedResponse",
-    "ReportNoisyMax",
     "ShiftedInverse",
     "SmoothSensitivity",
     "Sparse",
@@ -106,7 +103,6 @@ __all__ = [
     "ThresholdedGaussian",
     "ThresholdedLaplace",
     "TopK",
-    "TopKWithGaps",
     "TreeSelection",
     "TruncatedLaplace",
     "UnaryEncoding",
@@ -148,7 +144,6 @@ _HOMES = {
     "Marginals": "correlated.marginals",
     "MatrixMechanism": "correlated.matrix",
     "MultivariateGaussian": "additive.multivariate",
-    "NoisyMaxWithGap": "selection.top",
     "NumericSparse": "sparse_vector.numeric",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
@@ -157,7 +152,6 @@ _HOMES = {
     "ProposeTestRelease": "adaptive.propose_test_release",
     "RaceToTheTop": "adaptive.race_to_the_top",
     "RandomizedResponse": "response.categorical",
-    "ReportNoisyMax": "selection.noisy_max",
     "ShiftedInverse": "adaptive.shifted_inverse",
     "SmoothSensitivity": "adaptive.smooth",
     "Sparse": "sparse_vector.threshold",
@@ -167,8 +161,7 @@ _HOMES = {
     "SubsetSelection": "response.subsets",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
-    "TopK": "selection.top",
-    "TopKWithGaps": "selection.top",
+    "TopK": "selection.noisy_max",
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
     "UnaryEncoding": "response.unary",

@@ -1,6 +1,6 @@
 r"""Who has the largest score plus noise, exactly, among up to millions of candidates.
 
-Candidate i gets v_i = factor s_i + ln w_i + X_i, X_i independent standard noise: Laplace, Gumbel or
+Candidate i gets v_i = factor s_i + ln w_i + X_i, X_i independent standard noise: Gumbel or
 exponential, ideal and continuous, so that no two are equal. A candidate may stand for many alike
 (the points of an interval, say): its noise is then the largest of so many. float64 says who may
 be in front, with a proved bound on its error; those few are compared in exact arithmetic, with as
@@ -27,11 +27,9 @@ from unacorda.mechanisms.certified import CHUNK
 from unacorda.mechanisms.refine import exp_bounds, minus_log_bounds, signed_uniform
 from unacorda.mechanisms.selection.scores import Floats, exact_score, exponents
 
-__all__ = ["NOISES", "Entrant", "Noise", "difference_in_steps", "leaders"]
+__all__ = ["Entrant", "Noise", "difference_in_steps", "leaders"]
 
-Noise: TypeAlias = Literal["laplace", "gumbel", "exponential"]
-
-NOISES: Final[tuple[Noise, ...]] = ("laplace", "gumbel", "exponential")
+Noise: TypeAlias = Literal["gumbel", "exponential"]
 
 _SLACK: Final = 2.0**-24  # bound on the error of a value near 0, see the proof
 _RELATIVE: Final = 2.0**-45  # and on what it grows by with the value
@@ -44,7 +42,7 @@ _BLOCK: Final = 1 << 9
 class Entrant:
     """One candidate in front, with the bits of its noise that have been read."""
 
-    __slots__ = ("_base", "_copies", "_noise", "_sign", "_uniform", "_weight", "index")
+    __slots__ = ("_base", "_copies", "_noise", "_uniform", "_weight", "index")
 
     def __init__(
         self,
@@ -59,12 +57,12 @@ class Entrant:
     ) -> None:
         self.index = index
         self._base, self._weight, self._copies, self._noise = base, weight, copies, noise
-        self._sign, self._uniform = signed_uniform(word, bits)
+        _, self._uniform = signed_uniform(word, bits)
 
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
         """Ends between which its value lies; None where the bits read so far set none."""
         places = self._uniform.places
-        ends = [*_noise_bounds(self._noise, self._sign, self._uniform, places, self._copies)]
+        ends = [*_noise_bounds(self._noise, self._uniform, places, self._copies)]
         if self._weight != 1:
             low, high = _log_bounds(self._weight, places)
             ends = [
@@ -170,14 +168,12 @@ def _standard(
     noise: Noise, words: NDArray[np.int64], copies: NDArray[np.int64] | None = None
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Standard noise, each within 2^-26 of the truth, and the indices where it is not."""
-    signed = np.multiply(words, 2.0**-63)
-    level = np.abs(signed)
+    level = np.multiply(words, 2.0**-63)
+    np.abs(level, out=level)
     np.log(level, out=level)
     wild = np.empty(0, dtype=np.int64)
     if level.min() < _TAIL:
         wild = np.flatnonzero(level < _TAIL).astype(np.int64, copy=False)
-    if noise == "laplace":
-        return np.copysign(level, signed, out=level), wild
     if (noise == "gumbel" or copies is not None) and level.max() > _HEAD:
         wild = np.flatnonzero((level < _TAIL) | (level > _HEAD)).astype(np.int64, copy=False)
     if copies is not None:
@@ -255,14 +251,12 @@ def _above(low: Fraction | None, high: Fraction | None) -> bool:
 
 
 def _noise_bounds(
-    noise: Noise, sign: int, uniform: Any, places: int, copies: int
+    noise: Noise, uniform: Any, places: int, copies: int
 ) -> tuple[int | None, int | None]:
     """Integers with low <= X 2^places <= high, None where there is no such end yet."""
     low, high = minus_log_bounds(uniform, places)
     if noise == "exponential":
         return (low, high) if copies == 1 else _largest_bounds(low, high, places, copies)
-    if noise == "laplace":
-        return (low, high) if sign > 0 else (None if high is None else -high, -low)
     # The Gumbel number -ln L falls as L = -ln U rises.
     return (
         None if high is None else -_log_bounds(Fraction(high, 1 << places), places)[1],

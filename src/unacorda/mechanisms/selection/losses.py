@@ -39,8 +39,7 @@ def noisy_max_loss(
 ) -> float:
     """How far the worst of the `count` told lies below the `count`-th largest score, at most.
 
-    With probability `confidence` or more. For one candidate told no smaller number would do, with
-    Laplace noise but for two hundredths of the chance to miss it.
+    With probability `confidence` or more. For one candidate told no smaller number would do.
     """
     miss = 1 - confident(confidence)
     others = checks.positive_integer(candidates=candidates) - count
@@ -112,24 +111,10 @@ def _missed(mp: Any, noise: Noise, away: Any, others: int, count: int) -> Any:
         if count == 1:
             return _against(others * behind)
         return -mp.expm1(-others * behind * mp.harmonic(count))
-    if noise == "laplace":
-        return 1 - _laplace_kept(mp, away, others)
     if count == 1:
         both = (others + 1) * behind
         return 1 + mp.expm1((others + 1) * _log_without(mp, behind)) / both
     return -mp.expm1(others * _log_without(mp, behind * count / (count + 1)))
-
-
-def _laplace_kept(mp: Any, away: Any, others: int) -> Any:
-    """The chance that Laplace noise keeps the best one in front, at least."""
-    behind, half = mp.exp(-away), mp.ldexp(1, -others)
-    all_below = mp.exp(others * mp.log1p(-behind / 2))
-    # The integral of (1 - u/2)^(others - 1) / u from e^-away to 1, by (1 - u/2) <= e^(-u/2).
-    rate = mpf(others - 1) / 2
-    decay = mp.e1(rate * behind) - mp.e1(rate) if others > 1 else away
-    middle = (all_below - behind * (half + others * decay / 2)) / 2
-    ends = behind * half / 2 + (1 - all_below * (1 - behind / 2)) / behind
-    return middle + ends / (others + 1)
 
 
 def _against(weight: Any) -> Any:

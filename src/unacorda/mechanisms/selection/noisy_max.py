@@ -1,27 +1,49 @@
-r"""Report noisy max: add noise to every score, tell whose is largest, and nothing else.
+r"""Noisy maxima: permute-and-flip, and the best k of many candidates, with or without their gaps.
 
-With scores that move by at most Delta between neighbours, noise of scale 2 Delta / epsilon is
-enough: Laplace, Gumbel or exponential (mean 2 Delta / epsilon). Where scores are monotone, that is,
-between two given neighbours all of them move the same way, half of that is.
+One draw of noise for each score, of scale 2 k Delta / epsilon where scores move by at most Delta
+between neighbours, and the k largest noisy scores, in order. Where scores are monotone, that is,
+between two given neighbours all of them move the same way, half of that scale is enough.
 
-**Why.** Let i win at noise X, against M = max over j != i of s_j + X_j. Fix all noise but X_i. On
-the neighbour M' <= M + Delta and s'_i >= s_i - Delta, so i wins there too if X_i grows by 2 Delta
-(monotone: by Delta, since M' - s'_i <= M - s_i + Delta both where all scores rise and where all
-fall). Each of the three laws has P(X >= y + d) >= e^{-d / scale} P(X >= y) for d >= 0, so i loses
+**Why, for k = 1.** Let i win at noise X, against M = max over j != i of s_j + X_j. Fix all noise
+but X_i. On the neighbour M' <= M + Delta and s'_i >= s_i - Delta, so i wins there too if X_i grows
+by 2 Delta (monotone: by Delta, since M' - s'_i <= M - s_i + Delta both where all scores rise and
+where all fall). Each law here has P(X >= y + d) >= e^{-d / scale} P(X >= y) for d >= 0, so i loses
 no more than a factor e^epsilon. Noise on one side serves as well as noise on two.
 
 **Half the scale is not enough** for scores that are not monotone: the loss then reaches
 2 epsilon (i falls by Delta while the others rise).
 
-Which one? Gumbel noise is the exponential mechanism, of bounded range, which costs epsilon^2 / 8 in
-zCDP; exponential noise is permute-and-flip, never worse than the exponential mechanism at the same
-epsilon, but not of bounded range: between two candidates of equal score and a neighbour where
-they are 2 Delta apart, the log-ratios stretch over epsilon + ln(2 - e^-epsilon). So choose by the
-unit of the budget: exponential noise under pure privacy, Gumbel noise under the others. Laplace
-noise is that of the textbooks, and wider than exponential noise for nothing.
+- **Gumbel noise** is the exponential mechanism, of bounded range, which costs epsilon^2 / 8 in
+  zCDP; for k candidates it is k exponential mechanisms of epsilon / k each, one after the other,
+  each among those not yet chosen. The event is their composition, for the accountant to price: at
+  a price rho in zCDP the noise has scale Delta sqrt(k / (2 rho)).
+- **Exponential noise** is permute-and-flip for k = 1, never worse than the exponential mechanism
+  at the same epsilon, but not of bounded range: between two candidates of equal score and a
+  neighbour where they are 2 Delta apart, the log-ratios stretch over epsilon + ln(2 - e^-epsilon).
+  k candidates cost epsilon in all, as pure privacy, and no smaller composition is known. The gaps
+  between the noisy scores, down to the best one not chosen, come with it at no further cost.
+
+So choose by the unit of the budget: exponential noise under pure privacy, Gumbel noise under the
+others. The Laplace noise of the textbooks is wider than exponential noise for nothing.
+
+**Why gaps are free with exponential noise.** It was known for Laplace noise (Ding, Wang, Zhang,
+Kifer 2019): hold the gaps, and the noisy scores of the winners move as the best of the others
+does, the noise of each by at most 2 Delta either way. Exponential noise has nothing below 0, so
+that argument fails for it; but the logarithm of the density of winners and gaps still moves by at
+most 2 k Delta / scale (monotone: half of that), because a candidate's part in the law of the best
+of the others never changes faster than all of them together. Proof in docs/proofs/noisy_max.md,
+section 3. At the same epsilon the noise has half the variance of Laplace noise.
+
+Under (epsilon, delta) Laplace noise of a scale of the order of Delta sqrt(k ln(n / delta)) /
+epsilon is enough for the order of the best k of n (Qiao, Su, Zhang 2021, arXiv:2105.08233). Gumbel
+noise with the accountant needs about Delta sqrt(2 k ln(1 / delta)) / epsilon whatever n is, so
+that is what is offered.
 
 Scores are compared as the exact numbers they are, with ideal continuous noise (see `contest`):
 there are no ties to break, and no rounding to count.
+
+Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (Gumbel noise is peeling); Ding, Wang,
+Zhang, Kifer 2019, arXiv:1904.12773 (gaps, Laplace noise); docs/proofs/noisy_max.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -31,18 +53,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+from typing import cast, get_args
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.selection.contest import NOISES, Noise, leaders
+from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.rounded import grid_ratio
+from unacorda.mechanisms.selection.contest import Noise, difference_in_steps, leaders
 from unacorda.mechanisms.selection.losses import noisy_max_loss
 from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from unacorda.privacy import events
 
-__all__ = ["PermuteAndFlip", "ReportNoisyMax", "check_noise"]
+__all__ = ["PermuteAndFlip", "TopK"]
 
 _SECURE = SecureBits()
 
@@ -87,7 +115,11 @@ class PermuteAndFlip:
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> int:
         """The index of the chosen candidate; scores and refusals as for `Exponential.release`."""
-        return _winner(scores, 1 / self.scale, "exponential", bits)
+        row = one_row(scores)
+        first = leaders(
+            row, factor=1 / self.scale, noise="exponential", count=1, bits=bits or _SECURE
+        )
+        return first[0].index
 
     def loss_bound(self, confidence: Number, *, candidates: int) -> float:
         """How far below the best score the chosen one lies, at most, whatever the scores are.
@@ -106,77 +138,112 @@ class PermuteAndFlip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportNoisyMax:
-    r"""Tell whose score plus noise is largest.
+class TopK:
+    r"""The `count` best candidates by score plus noise, the best first.
 
-    noise: of scale 2 sensitivity / epsilon, monotone half of it: "exponential" (one-sided, the
-    same law as permute-and-flip), "gumbel" (the same law as the exponential mechanism) or
-    "laplace"; epsilon, sensitivity, monotone: as for `Exponential`.
-    Source: Dwork and Roth 2014, Claim 3.9 (monotone); Ding et al. 2021, arXiv:2105.07260; the
-    module.
+    epsilon: of all answers together under pure privacy; count: k, 1 or more; noise: "gumbel" or
+    "exponential", see the module for which is better; sensitivity, monotone: as for `Exponential`;
+    grid_log2: gaps are multiples of 2^grid_log2, by default about a millionth of the scale.
+    Source: Durfee and Rogers 2019, Section 4.1 (Gumbel noise); Ding, Wang, Zhang, Kifer 2019,
+    arXiv:1904.12773 (gaps, with Laplace noise); docs/proofs/noisy_max.md, sections 2 and 3.
 
     >>> from unacorda.bits import SeededBits
-    >>> ReportNoisyMax(noise="gumbel", epsilon=1, sensitivity=1).event
-    Exponential(epsilon=1)
-    >>> best = ReportNoisyMax(noise="laplace", epsilon=1, sensitivity=1, monotone=True)
+    >>> best = TopK(epsilon=3, sensitivity=1, count=3)
     >>> best.event
+    Repeated(event=Exponential(epsilon=Fraction(1, 1)), count=3)
+    >>> best.release([0, 300, 200, 5, 100], bits=SeededBits(1))
+    array([1, 2, 4])
+    >>> lead = TopK(epsilon=1, sensitivity=1, count=1, noise="exponential", grid_log2=0)
+    >>> lead.event
     Pure(epsilon=1)
-    >>> best.release([0, 100, 20], bits=SeededBits(1))
-    1
+    >>> indices, gaps = lead.release_with_gaps([0, 1000, 200], bits=SeededBits(1))
+    >>> indices, bool(750 < gaps[0] < 850)
+    (array([1]), True)
     """
 
     epsilon: Real
     sensitivity: Real
-    noise: Noise
+    count: int
+    noise: Noise = "gumbel"
     monotone: bool = False
+    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        check_selection(epsilon=self.epsilon, sensitivity=self.sensitivity, monotone=self.monotone)
-        check_noise(self.noise, NOISES)
+        check_selection(
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            monotone=self.monotone,
+            count=self.count,
+        )
+        if self.noise not in get_args(Noise):
+            expected = "one of " + ", ".join(map(repr, get_args(Noise)))
+            raise InvalidParameter("noise", self.noise, expected=expected)
+        grid, _ = grid_ratio("sensitivity", self.scale, self.grid_log2)
+        object.__setattr__(self, "grid_log2", grid)
 
     @property
-    def event(self) -> events.Pure | events.Exponential:
-        """What one choice costs."""
-        kind = events.Exponential if self.noise == "gumbel" else events.Pure
-        return kind(epsilon=self.epsilon)
+    def event(self) -> events.Event:
+        """What one release costs, with gaps or without."""
+        if self.noise == "exponential":
+            return events.Pure(epsilon=self.epsilon)
+        each = checks.exact("epsilon", self.epsilon) / self.count
+        return events.Exponential(epsilon=each) * self.count
 
     @property
     def scale(self) -> Fraction:
         """The scale of the noise on a score, exactly."""
-        return 1 / factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
+        return 1 / factor_of(
+            self.epsilon, self.sensitivity, monotone=self.monotone, count=self.count
+        )
 
     def release(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
-    ) -> int:
-        """The index of the chosen candidate; scores and refusals as for `Exponential.release`."""
-        return _winner(scores, 1 / self.scale, self.noise, bits)
+    ) -> NDArray[np.int64]:
+        """The indices of the chosen candidates, the best by noisy score first.
+
+        scores: as for `Exponential.release`, at least `count` of them.
+        """
+        row, count = one_row(scores, least=self.count), self.count
+        first = leaders(
+            row, factor=1 / self.scale, noise=self.noise, count=count, bits=bits or _SECURE
+        )
+        return np.array([entrant.index for entrant in first], dtype=np.int64)
+
+    def release_with_gaps(
+        self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The same indices, and by how much each leads the next, at no further cost.
+
+        The last gap is that to the best candidate not chosen. scores: as for
+        `Exponential.release`, more than `count` of them.
+        Raises InvalidParameter with Gumbel noise, whose gaps are not free.
+        """
+        if self.noise != "exponential":
+            raise InvalidParameter("noise", self.noise, expected="'exponential', for gaps")
+        row, count, scale = one_row(scores, least=self.count + 1), self.count + 1, self.scale
+        first = leaders(row, factor=1 / scale, noise=self.noise, count=count, bits=bits or _SECURE)
+        steps = [
+            difference_in_steps(one, other, steps=scale / Fraction(2) ** self.grid_log2)
+            for one, other in pairwise(first)
+        ]
+        indices = np.array([entrant.index for entrant in first[:-1]], dtype=np.int64)
+        return indices, float_multiples(steps, self.grid_log2)
 
     def loss_bound(self, confidence: Number, *, candidates: int) -> float:
-        """How far below the best score the chosen one lies, at most, whatever the scores are.
+        """How far the worst of the chosen lies below the `count`-th best score, at most.
 
-        With probability `confidence` or more, in the unit of the scores, rounded up; the least
-        number of which that is true, with Laplace noise to about a hundredth of the scale (a
-        tenth at small confidence).
+        Whatever the scores are, with probability `confidence` or more, in the unit of the scores,
+        rounded up.
         Source: docs/proofs/noisy_max.md, section 4.
 
-        >>> noise = ReportNoisyMax(noise="laplace", epsilon=1, sensitivity=1)
-        >>> round(noise.loss_bound(0.95, candidates=1000), 3)
-        20.171
+        >>> best = TopK(epsilon=3, sensitivity=1, count=3)
+        >>> round(best.loss_bound(0.95, candidates=1000), 3)
+        20.962
         """
-        return noisy_max_loss(self.noise, self.scale, confidence=confidence, candidates=candidates)
-
-
-def check_noise(noise: str, allowed: Sequence[str]) -> None:
-    """Refuse a noise that is none of the allowed."""
-    if noise not in allowed:
-        raise InvalidParameter("noise", noise, expected="one of " + ", ".join(map(repr, allowed)))
-
-
-def _winner(
-    scores: ArrayLike | Sequence[Fraction],
-    factor: Fraction,
-    noise: Noise,
-    bits: RandomBits | None,
-) -> int:
-    row = one_row(scores)
-    return leaders(row, factor=factor, noise=noise, count=1, bits=bits or _SECURE)[0].index
+        return noisy_max_loss(
+            self.noise,
+            self.scale,
+            confidence=confidence,
+            candidates=candidates,
+            count=self.count,
+        )
