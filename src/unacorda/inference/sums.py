@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
@@ -204,12 +204,12 @@ def noisy_mean(
 
 
 def noisy_counts(
-    counts: ArrayLike, *, budget: Guarantee, bits: RandomBits, moved: int = 2
+    counts: NDArray[np.int64], *, budget: Guarantee, bits: RandomBits, moved: int = 2
 ) -> tuple[Floats, Gaussian | Laplace]:
     """Counts with noise, and the noise; a replaced person moves so many of them by one."""
     l2 = Fraction(root_up(Fraction(moved)))
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=l2)
-    released = noise.release_exact(np.asarray(counts).tolist(), unit_log2=0, bits=bits)
+    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits)
     return np.array([float(count) for count in released]), noise
 
 

@@ -159,7 +159,7 @@ def two_proportions_test(
     groups = [column("x", x), column("y", y)]
     sizes = np.array([group.size for group in groups], dtype=np.float64)
     exact = [int(np.sum(~np.isnan(group) & (group != 0))) for group in groups]
-    counts, noise = noisy_counts(exact, moved=1, budget=budget, bits=source_of(bits))
+    counts, noise = noisy_counts(np.array(exact), moved=1, budget=budget, bits=source_of(bits))
     variance = noise.standard_deviation**2
 
     def statistic(pairs: Floats) -> Floats:
