@@ -17,9 +17,9 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accoun
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.designs import scaling
-from unacorda.inference.local_devices import Device
-from unacorda.inference.local_regression import dealt, shares
-from unacorda.inference.local_reports import NoisyVector
+from unacorda.inference.local.devices import Device
+from unacorda.inference.local.regression import dealt, shares
+from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
 from unacorda.inference.sums import unpacked
 from unacorda.mechanisms import Directions

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
     from unacorda.inference.hypothesis_tests.ranks import mann_whitney_test, signed_rank_test
     from unacorda.inference.hypothesis_tests.results import Power, TestResult, power_curve
     from unacorda.inference.linear import LinearRegression, RidgeRegression
-    from unacorda.inference.local_devices import vector_randomizer
-    from unacorda.inference.local_means import local_mean, mean_randomizer
-    from unacorda.inference.local_models import (
+    from unacorda.inference.local.estimates import (
+        frequency_randomizer,
+        local_frequencies,
+        local_mean,
+        mean_randomizer,
+        vector_randomizer,
+    )
+    from unacorda.inference.local.regression import (
         LocalLinearRegression,
         LocalLogisticRegression,
         LocalMEstimator,
     )
-    from unacorda.inference.local_shares import frequency_randomizer, local_frequencies
     from unacorda.inference.logistic import LogisticRegression
     from unacorda.inference.m_estimator import MEstimator
     from unacorda.inference.matrices import (
@@ -122,10 +126,9 @@ _HOMES = {
     "hypothesis_tests.ranks": "mann_whitney_test signed_rank_test",
     "hypothesis_tests.results": "Power TestResult power_curve",
     "linear": "LinearRegression RidgeRegression",
-    "local_devices": "vector_randomizer",
-    "local_means": "local_mean mean_randomizer",
-    "local_models": "LocalLinearRegression LocalLogisticRegression LocalMEstimator",
-    "local_shares": "frequency_randomizer local_frequencies",
+    "local.estimates": "frequency_randomizer local_frequencies local_mean mean_randomizer "
+    "vector_randomizer",
+    "local.regression": "LocalLinearRegression LocalLogisticRegression LocalMEstimator",
     "logistic": "LogisticRegression",
     "m_estimator": "MEstimator",
     "matrices": "MatrixEstimate correlation_matrix covariance_matrix",

@@ -45,8 +45,32 @@ _FINE: Final = 28
 """The radius of a ball is about this many powers of two of its grid."""
 
 
+class _NormalReports:
+    """Reports with normal noise."""
+
+    __slots__ = ()
+
+    noise_multiplier: float | Fraction
+    """The noise's deviation over how far apart the values of two devices can be."""
+
+    @property
+    def event(self) -> events.Gaussian:
+        """What one report costs, under the replacement of its value by any other."""
+        return self._noise.event
+
+    @property
+    def _apart(self) -> Fraction:
+        """How far apart the values of two devices can be, in the unit of the noise."""
+        raise NotImplementedError
+
+    @property
+    def _noise(self) -> Gaussian:
+        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
+        return Gaussian(sigma=multiplier * self._apart, l2_sensitivity=self._apart)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyNumber:
+class NoisyNumber(_NormalReports):
     """Send a number between public bounds with normal noise.
 
     lower, upper: public; noise_multiplier: the noise's deviation over upper - lower.
@@ -66,11 +90,6 @@ class NoisyNumber:
     def __post_init__(self) -> None:
         arguments.bounds(self.lower, self.upper)
         _ = self._noise
-
-    @property
-    def event(self) -> events.Gaussian:
-        """What one report costs, under the replacement of its number by any other."""
-        return self._noise.event
 
     def encode(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The reports of devices that hold these numbers, in their unit and shape.
@@ -103,13 +122,12 @@ class NoisyNumber:
         return deviation**2 / checks.positive_integer(count=count)
 
     @property
-    def _noise(self) -> Gaussian:
-        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
-        return Gaussian(sigma=multiplier * _STEPS, l2_sensitivity=_STEPS)
+    def _apart(self) -> Fraction:
+        return Fraction(_STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyCategories:
+class NoisyCategories(_NormalReports):
     """Send 1 for the own category and 0 for the others, each with normal noise.
 
     categories: how many, 2 or more; noise_multiplier: the noise's deviation over sqrt 2, by which
@@ -128,11 +146,6 @@ class NoisyCategories:
         if checks.positive_integer(categories=self.categories) < 2:
             raise InvalidParameter("categories", self.categories, expected="2 or more")
         _ = self._noise
-
-    @property
-    def event(self) -> events.Gaussian:
-        """What one report costs, under the replacement of its category by any other."""
-        return self._noise.event
 
     def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
         """The reports of devices that hold these categories, in rows along the last axis.
@@ -166,13 +179,12 @@ class NoisyCategories:
         return self._noise.standard_deviation**2 / checks.positive_integer(count=count)
 
     @property
-    def _noise(self) -> Gaussian:
-        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
-        return Gaussian(sigma=multiplier * ROOT_TWO, l2_sensitivity=ROOT_TWO)
+    def _apart(self) -> Fraction:
+        return ROOT_TWO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyVector:
+class NoisyVector(_NormalReports):
     """Send a vector of bounded length with normal noise.
 
     size: how many numbers; radius: public, longer vectors are cut to it; noise_multiplier: the
@@ -195,11 +207,6 @@ class NoisyVector:
         if not Fraction(1, 10**100) <= checks.exact("radius", self.radius) <= 10**100:
             raise InvalidParameter("radius", self.radius, expected="from 1e-100 to 1e100")
         _ = self._noise
-
-    @property
-    def event(self) -> events.Gaussian:
-        """What one report costs, under the replacement of its vector by any other."""
-        return self._noise.event
 
     @property
     def variance(self) -> float:
@@ -226,10 +233,8 @@ class NoisyVector:
         return math.floor(math.log2(float(self.radius))) - _FINE
 
     @property
-    def _noise(self) -> Gaussian:
-        width = 2 * checks.exact("radius", self.radius)
-        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
-        return Gaussian(sigma=multiplier * width, l2_sensitivity=width)
+    def _apart(self) -> Fraction:
+        return 2 * checks.exact("radius", self.radius)
 
 
 def takes_normal_noise(budget: Guarantee) -> bool:

@@ -11,22 +11,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda import elements
 from unacorda.bits import RandomBits
-from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget
 from unacorda.inference.designs import Scaling, mallows_weights, radius_of
-from unacorda.inference.local_reports import (
-    NoisyVector,
-    local_epsilon,
-    noise_multiplier,
-    takes_normal_noise,
-)
+from unacorda.inference.local.estimates import VectorReports, vector_randomizer
+from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import packed, unpacked
@@ -34,39 +27,7 @@ from unacorda.mechanisms.response.directions import Directions
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Device", "VectorReports", "vector_randomizer"]
-
-VectorReports: TypeAlias = Directions | NoisyVector
-"""How a device reports a vector: `release`; each report is an unbiased estimate of it."""
-
-
-def vector_randomizer(*, size: int, radius: float | Fraction, budget: Guarantee) -> VectorReports:
-    """How each device reports a vector of bounded length, by the least variance.
-
-    size: how many numbers; radius: public, longer vectors are cut to it; budget: any guarantee,
-    kept for each report by itself, under the replacement of its vector by any other. Of
-    `Directions` and, where the budget allows it, normal noise.
-    Raises InvalidParameter for arguments that cannot be used.
-
-    >>> import unacorda
-    >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.PureDP(2))).__name__
-    'Directions'
-    >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.GDP(1))).__name__
-    'NoisyVector'
-    """
-    checked = check_budget(budget)
-    found: list[VectorReports] = []
-    try:
-        found.append(Directions(epsilon=local_epsilon(checked), size=size, radius=radius))
-    except InvalidParameter as error:
-        if error.argument != "epsilon":
-            raise
-    if takes_normal_noise(checked):
-        multiplier = noise_multiplier(checked)
-        found.append(NoisyVector(size=size, radius=radius, noise_multiplier=multiplier))
-    if not found:
-        raise InvalidParameter("budget", checked, expected="one of which a report can make use")
-    return min(found, key=lambda reports: reports.variance)
+__all__ = ["Device"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,247 @@
+"""Means and shares of people who trust nobody, and how each device randomizes its own value."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from numpy.typing import ArrayLike
+
+from unacorda import checks, elements
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget
+from unacorda.inference.local.reports import (
+    NoisyCategories,
+    NoisyNumber,
+    NoisyVector,
+    local_epsilon,
+    noise_multiplier,
+    takes_normal_noise,
+)
+from unacorda.inference.records import column, public_range
+from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.directions import Directions
+from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
+from unacorda.mechanisms.response.hadamard import HadamardResponse
+from unacorda.mechanisms.response.hashing import LocalHashing
+from unacorda.mechanisms.response.means import Duchi, Hybrid, MeanOracle, Piecewise
+from unacorda.mechanisms.response.subsets import SubsetSelection
+from unacorda.mechanisms.response.thresholds import MOST_ANSWERS, MOST_CATEGORIES
+from unacorda.mechanisms.response.unary import UnaryEncoding
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = [
+    "CategoryReports",
+    "NumberReports",
+    "VectorReports",
+    "frequency_randomizer",
+    "local_frequencies",
+    "local_mean",
+    "mean_randomizer",
+    "vector_randomizer",
+]
+
+NumberReports: TypeAlias = MeanOracle | NoisyNumber
+CategoryReports: TypeAlias = FrequencyOracle | NoisyCategories
+"""How a device reports a number or a category: `encode`; how the server reads it: `aggregate`."""
+
+VectorReports: TypeAlias = Directions | NoisyVector
+"""How a device reports a vector: `release`; each report is an unbiased estimate of it."""
+
+_Reports = TypeVar("_Reports")
+
+
+def mean_randomizer(*, lower: float, upper: float, budget: Guarantee) -> NumberReports:
+    """How each device reports its number, by the least variance of the worst numbers.
+
+    lower, upper: public bounds; budget: any guarantee, kept for each report by itself, under the
+    replacement of its number by any other. Of `Duchi`, `Piecewise`, `Hybrid` and, where the
+    budget allows it, normal noise. (Laplace noise is never better than `Hybrid` or `Duchi`.)
+    A device calls `encode(x)`, the server `aggregate(reports)`.
+    Raises InvalidParameter for bounds and budgets that cannot be used, MissingBound for None.
+    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390; Wang et al. 2019, arXiv:1907.00782.
+
+    >>> import unacorda
+    >>> for budget in (unacorda.PureDP(0.5), unacorda.PureDP(2), unacorda.GDP(1)):
+    ...     print(type(mean_randomizer(lower=0, upper=1, budget=budget)).__name__)
+    Duchi
+    Hybrid
+    NoisyNumber
+    """
+    public_range(lower, upper, of="x")
+    ends: dict[str, Any] = {"lower": lower, "upper": upper}
+
+    def variance(reports: NumberReports) -> float:
+        return reports.variance(count=1)
+
+    def oracle(*, epsilon: Fraction) -> NumberReports:
+        oracles = [kind(epsilon=epsilon, **ends) for kind in (Duchi, Hybrid, Piecewise)]
+        return min(oracles, key=variance)
+
+    return _cheapest(
+        check_budget(budget), [oracle], partial(NoisyNumber, **ends), variance=variance
+    )
+
+
+def local_mean(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    budget: Guarantee,
+    bits: RandomBits | None = None,
+) -> Estimate:
+    """The mean of a bounded column by reports of its owners, with both its errors.
+
+    x: one number a person; each is randomised by itself, by `mean_randomizer`, as her own device
+    would. What lies beyond lower or upper, which are public, counts as the bound, NaN as 0.
+    budget: any guarantee, kept for each person whatever becomes of her report. The estimate is
+    unbiased for the mean of the clipped values; where reports are single bits, which do not tell
+    sampling and noise apart, the whole error is told as that of privacy.
+    Raises InvalidParameter for shapes, dtypes, bounds and budgets that cannot be used, and
+    MissingBound for a bound that is None.
+
+    >>> import numpy as np
+    >>> import unacorda
+    >>> ages = np.arange(20_000) % 100
+    >>> found = local_mean(
+    ...     ages, lower=0, upper=100, budget=unacorda.PureDP(2), bits=unacorda.SeededBits(1)
+    ... )
+    >>> 48 < found.value < 51, round(found.privacy_error, 2)
+    (True, 0.36)
+    """
+    reports = mean_randomizer(lower=lower, upper=upper, budget=budget)
+    values = column("x", x)
+    return reports.aggregate(reports.encode(values, bits=source_of(bits)))
+
+
+def frequency_randomizer(
+    *, categories: int, budget: Guarantee, most_bytes: int = 1024
+) -> CategoryReports:
+    """How each device reports its category, by the least total variance of all shares.
+
+    categories: how many, 2 or more; budget: any guarantee, kept for each report by itself, under
+    the replacement of its category by any other; most_bytes: how long a report may be. Of k-ary
+    randomised response, both unary encodings, subset selection, Hadamard response, hashing and,
+    where the budget allows it, normal noise on all categories. Equal ones: the one named first.
+    A device calls `encode(value)`, the server `aggregate(reports)`.
+    Raises InvalidParameter for arguments that cannot be used.
+    Source: Wang, Blocki, Li, Jha 2017 (USENIX Security); Ye and Barg 2018, arXiv:1702.00610.
+
+    >>> import unacorda
+    >>> for categories, budget in (
+    ...     (4, unacorda.PureDP(3)),
+    ...     (50, unacorda.PureDP(1)),
+    ...     (50, unacorda.GDP(1)),
+    ... ):
+    ...     print(type(frequency_randomizer(categories=categories, budget=budget)).__name__)
+    RandomizedResponse
+    SubsetSelection
+    NoisyCategories
+    """
+    k = checks.positive_integer(categories=categories)
+    if not 2 <= k <= MOST_CATEGORIES:
+        raise InvalidParameter("categories", categories, expected=f"from 2 to {MOST_CATEGORIES}")
+    most, checked = checks.positive_integer(most_bytes=most_bytes), check_budget(budget)
+    packed = -(-k // 8)
+    kinds: list[tuple[int, Callable[..., CategoryReports]]] = [
+        (8 if k <= MOST_ANSWERS else most + 1, RandomizedResponse),
+        (8, HadamardResponse),
+        (24, LocalHashing),
+        (packed, SubsetSelection),
+        (packed, UnaryEncoding),
+        (packed, partial(UnaryEncoding, variant="symmetric")),
+    ]
+    return _cheapest(
+        checked,
+        [partial(kind, categories=k) for size, kind in kinds if size <= most],
+        partial(NoisyCategories, categories=k) if 8 * k <= most else None,
+        # Shares of 1 / k add up to the total variance of all shares, times k.
+        variance=lambda reports: reports.variance(count=1, frequency=f"1/{k}"),
+        expected=f"a larger one, or most_bytes={most} larger: no report fits",
+    )
+
+
+def local_frequencies(
+    x: ArrayLike,
+    *,
+    categories: int,
+    budget: Guarantee,
+    most_bytes: int = 1024,
+    bits: RandomBits | None = None,
+) -> Frequencies:
+    """Shares of all categories by reports of their owners, with errors and intervals.
+
+    x: one category a person, integers from 0 to categories - 1; those beyond count as the nearest.
+    Each is randomised by itself, by `frequency_randomizer`, as her own device would. budget: any
+    guarantee, kept for each person whatever becomes of her report. Estimates are unbiased, so that
+    some lie below 0; `interval()` has ends that cover, `on_simplex()` the nearest shares.
+    Raises InvalidParameter for arguments that cannot be used.
+
+    >>> import numpy as np
+    >>> import unacorda
+    >>> answers = np.repeat([0, 1, 2], [6000, 3000, 1000])
+    >>> shares = local_frequencies(
+    ...     answers, categories=3, budget=unacorda.PureDP(2), bits=unacorda.SeededBits(1)
+    ... )
+    >>> bool(np.abs(shares.values - [0.6, 0.3, 0.1]).max() < 0.05)
+    True
+    """
+    reports = frequency_randomizer(categories=categories, budget=budget, most_bytes=most_bytes)
+    expected = "integers: indices of categories"
+    given = elements.integers("x", x, dimensions=1, expected=expected)
+    if given.ndim != 1 or given.size == 0:
+        raise InvalidParameter("x", given.shape, expected="one dimension, of 1 or more integers")
+    return reports.aggregate(reports.encode(given, bits=source_of(bits)))
+
+
+def vector_randomizer(*, size: int, radius: float | Fraction, budget: Guarantee) -> VectorReports:
+    """How each device reports a vector of bounded length, by the least variance.
+
+    size: how many numbers; radius: public, longer vectors are cut to it; budget: any guarantee,
+    kept for each report by itself, under the replacement of its vector by any other. Of
+    `Directions` and, where the budget allows it, normal noise.
+    Raises InvalidParameter for arguments that cannot be used.
+
+    >>> import unacorda
+    >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.PureDP(2))).__name__
+    'Directions'
+    >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.GDP(1))).__name__
+    'NoisyVector'
+    """
+    kinds: list[Callable[..., VectorReports]] = [partial(Directions, size=size, radius=radius)]
+    return _cheapest(
+        check_budget(budget),
+        kinds,
+        partial(NoisyVector, size=size, radius=radius),
+        variance=lambda reports: reports.variance,
+    )
+
+
+def _cheapest(
+    budget: Guarantee,
+    kinds: Sequence[Callable[..., _Reports]],
+    normal: Callable[..., _Reports] | None,
+    *,
+    variance: Callable[[_Reports], float],
+    expected: str = "one of which a report can make use",
+) -> _Reports:
+    """The reports of least variance: by kinds that take an epsilon, or with normal noise."""
+    epsilon, found = local_epsilon(budget), list[_Reports]()
+    for kind in kinds:
+        try:
+            found.append(kind(epsilon=epsilon))
+        except InvalidParameter as error:
+            if error.argument != "epsilon":
+                raise
+    if normal is not None and takes_normal_noise(budget):
+        found.append(normal(noise_multiplier=noise_multiplier(budget)))
+    if not found:
+        raise InvalidParameter("budget", budget, expected=expected)
+    return min(found, key=variance)

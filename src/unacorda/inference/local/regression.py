@@ -1,0 +1,391 @@
+r"""Regression on people who trust nobody: each of them sends one report, in one of some rounds.
+
+People are dealt out to rounds at random. Some tell the second moments of their features, which
+sets the length of careful first steps; then the curvature near the end is told, and the last
+rounds take Newton's steps with it, whose ends are averaged. Standard errors come from that
+curvature and from how the gradients' reports scatter. docs/proofs/regression.md, section 8.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.budgets import check_budget
+from unacorda.inference.contract import BaseEstimator
+from unacorda.inference.designs import root_of, scaling
+from unacorda.inference.fitted import Intervals
+from unacorda.inference.inputs import features, labels, paired
+from unacorda.inference.local.devices import Device
+from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
+from unacorda.inference.m_estimator import checked_loss
+from unacorda.inference.predictors import LinearPredictor, ManyPeople, TwoClasses, two_classes
+from unacorda.inference.records import Floats, public_size
+from unacorda.inference.sums import Moment
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = ["LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator", "dealt", "shares"]
+
+_EARLY: Final = [Fraction(part, 80) for part in (2, 2, 3, 4, 5)]
+_LATE: Final = [Fraction(part, 80) for part in (7, 14, 19, 24)]
+"""Shares of those who tell gradients: in careful steps, then in Newton's steps."""
+
+_MOMENT_NORM: Final = 0.15
+_CURVATURE_NORM: Final = 0.08
+"""What the noise of matrices may be, as an operator, beside the bound of their mean."""
+
+_NARROWEST: Final = 0.01
+"""No second moment in any direction is taken to be less."""
+
+_CAREFUL: Final = 1.25
+"""Whitened features have second moments below 2, of which a step divided by this goes too far."""
+
+_FEWEST: Final = 10
+_LARGEST_NORM: Final = 0.5
+_LONGEST: Final = 3.0
+_SIGNAL: Final = 2.0
+_FARTHEST: Final = 1.0
+"""Logarithms of odds or means that change by more make the curvature that was told another one."""
+_LEAST: Final = 0.02
+"""No mean curvature is taken to be below this share of the loss's bound."""
+
+
+class _Local(Intervals):
+    """The fit that all of them share."""
+
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None
+    bits: RandomBits | None
+
+    def _fit_local(self, x: Floats, target: Floats, *, loss: Loss, start: float) -> Floats:
+        """The parameters, the intercept first; notes all the rest."""
+        asked = check_budget(self.budget)
+        scales = scaling(self.feature_bounds, features=x.shape[1])
+        device = Device(loss=loss, scales=scales, budget=asked)
+        parts = shares(device, len(x), asked=asked)
+        bits = source_of(self.bits)
+        groups = dealt(parts, len(x), bits=bits)
+        begin = np.eye(scales.size)[0] * start
+        theta, errors = LocalFit(device=device, x=x, y=target, groups=groups, bits=bits).run(begin)
+        back = scales.back()
+        total, sampling = (back @ one @ back.T for one in (errors.total, errors.sampling))
+        self.cannot_ = ()
+        if errors.signal < _SIGNAL:
+            total = sampling = np.full_like(total, math.inf)
+            self.cannot_ = ("noise hides the curvature in some direction of the features",)
+        self.covariance_ = total
+        self.sampling_error_ = np.sqrt(np.diag(sampling))
+        with np.errstate(invalid="ignore"):
+            rest = np.diag(total) - np.diag(sampling)
+        self.privacy_error_ = np.sqrt(np.maximum(np.nan_to_num(rest, nan=math.inf), 0.0))
+        self.event_, self.guarantee_ = device.event, asked
+        self.protects_ = "each report, its row replaced"
+        self.diagnostics_ = {"rows": float(len(x)), "signal": errors.signal}
+        self.n_iter_ = len(parts) - 2
+        parameters: Floats = back @ theta
+        return parameters
+
+
+class LocalMEstimator(_Local, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
+    r"""The linear predictor that minimises a mean loss, by one randomised report a person.
+
+    budget: any guarantee, kept for each person whatever becomes of her report; loss, start: as for
+    `MEstimator` (a loss whose curvature falls far below its bound, such as that of Poisson
+    counts, needs many people); feature_bounds: public (lower, upper), each one number or one a
+    feature, where most values lie. bits: leave it out.
+
+    A fit simulates the people: they are dealt out to rounds at random and each is asked once,
+    through `unacorda.inference.local.devices.Device`, which is what would run on their devices.
+    After fit: coef_, intercept_, sampling_error_ and privacy_error_ (of the intercept, then the
+    coefficients; where reports are directions the whole error is told as that of privacy),
+    covariance_, event_ (of one person's report), guarantee_, diagnostics_. Intervals are infinite
+    where noise hides the curvature, or classes or counts lie too far from the start. Rows with a
+    number that is not finite report nothing.
+    Raises InvalidParameter for arguments that cannot be used, and for fewer people than the
+    budget and the number of parameters need: it takes tens of thousands.
+    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);
+    Polyak and Juditsky 1992 (averages); docs/proofs/regression.md, section 8.
+
+    >>> import unacorda
+    >>> from unacorda.inference.losses import LogCosh
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(50_000, 1))
+    >>> y = 1 + X @ [2.0] + drawn.standard_t(3, 50_000)
+    >>> model = LocalMEstimator(
+    ...     loss=LogCosh(1.0),
+    ...     budget=unacorda.PureDP(2),
+    ...     feature_bounds=(-3, 3),
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_[0] - 2) < 0.15), len(model.conf_int())
+    (True, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Loss,
+        budget: Guarantee,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        start: float = 0.0,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.loss = loss
+        self.budget = budget
+        self.feature_bounds = feature_bounds
+        self.start = start
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalMEstimator:
+        """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
+        self._fit_all(X, y, loss=checked_loss(self.loss))
+        return self
+
+    def _fit_all(self, X: ArrayLike, y: ArrayLike, *, loss: Loss) -> None:
+        start = checks.finite(start=self.start)
+        x, target, _ = paired(self, X, y)
+        parameters = self._fit_local(x, target, loss=loss, start=start)
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+
+
+class LocalLinearRegression(LocalMEstimator):
+    r"""Linear regression, residuals cut at a public bound, by one randomised report a person.
+
+    residual_bound: public, in the unit of the target; larger residuals count as if they were this
+    large; some 1.5 deviations of the errors serve well. start: a public guess of the typical
+    target, within some ten residual_bound of it. The others: as for `LocalMEstimator`.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(50_000, 1))
+    >>> y = 1 + X @ [2.0] + drawn.normal(size=50_000)
+    >>> model = LocalLinearRegression(
+    ...     residual_bound=1.5,
+    ...     budget=unacorda.GDP(2),
+    ...     feature_bounds=(-3, 3),
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_[0] - 2) < 0.15)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Guarantee,
+        residual_bound: float | None = None,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        start: float = 0.0,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.budget = budget
+        self.residual_bound = residual_bound
+        self.feature_bounds = feature_bounds
+        self.start = start
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalLinearRegression:
+        """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
+        if self.residual_bound is None:
+            raise MissingBound(
+                "residual_bound", expected="a public size beyond which residuals are cut"
+            )
+        self._fit_all(X, y, loss=Huber(public_size(residual_bound=self.residual_bound)))
+        return self
+
+
+class LocalLogisticRegression(_Local, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
+    r"""Logistic regression by one randomised report a person.
+
+    classes: the two labels, public; the probability is that of the second. The others, what a fit
+    does and leaves: as for `LocalMEstimator`; coef_ (1 x p) and intercept_ (one number in an
+    array) as for `LogisticRegression`. Rows with another label report nothing.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(50_000, 1))
+    >>> y = drawn.random(50_000) < 1 / (1 + np.exp(-X @ [1.0]))
+    >>> model = LocalLogisticRegression(
+    ...     budget=unacorda.PureDP(2), feature_bounds=(-3, 3), bits=unacorda.SeededBits(1)
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_[0, 0] - 1) < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Guarantee,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        classes: tuple[Any, Any] = (0, 1),
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.budget = budget
+        self.feature_bounds = feature_bounds
+        self.classes = classes
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalLogisticRegression:
+        """Ask one row a person, X n x p and y of n labels; each spends her budget."""
+        check_budget(self.budget)
+        classes = two_classes(self.classes)
+        x = features(self, X, reset=True)
+        target, known = labels(y, classes, rows=len(x))
+        asked = np.where(known > 0, target, math.nan)
+        parameters = self._fit_local(x, asked, loss=Logistic(), start=0.0)
+        self.classes_ = classes
+        self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalErrors:
+    """Covariances of the scaled coefficients: of all of it, and of sampling alone; the signal."""
+
+    total: Floats
+    sampling: Floats
+    signal: float
+
+
+class _Taken(NamedTuple):
+    """A late step: how many told gradients, its length, and the squares of their reports."""
+
+    people: int
+    length: float
+    squares: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFit:
+    """The server's side: x and y are asked through the device alone, everybody once."""
+
+    device: Device
+    x: Floats
+    y: Floats
+    groups: list[NDArray[np.int64]]
+    bits: RandomBits
+
+    def run(self, start: Floats) -> tuple[Floats, LocalErrors]:
+        """The scaled coefficients and their errors."""
+        moment = self._moment(self.device.moment(self.x[self.groups[0]], bits=self.bits))
+        root = root_of(moment, least=max(_NARROWEST, moment.norm))
+        white = replace(self, device=replace(self.device, root=root))
+        first: Floats = np.asarray(np.linalg.solve(root, start), dtype=np.float64)
+        theta, errors = white.descend(first)
+        return root @ theta, LocalErrors(
+            total=root @ errors.total @ root.T,
+            sampling=root @ errors.sampling @ root.T,
+            signal=errors.signal,
+        )
+
+    def descend(self, theta: Floats) -> tuple[Floats, LocalErrors]:
+        """From here on in whitened coefficients, by all groups but the first."""
+        early = len(_EARLY)
+        bound = self.device.loss.curvature_bound
+        for group in self._some(self.groups[1 : 1 + early]):
+            way = self._gradients(group, theta).mean(axis=0) / (_CAREFUL * bound)
+            way *= min(1.0, _LONGEST * self._unit / max(float(np.linalg.norm(way)), 1e-300))
+            theta = theta - way
+        group = self.groups[1 + early]
+        told = self.device.curvature(self.x[group], self.y[group], theta=theta, bits=self.bits)
+        found = self._moment(told)
+        least = max(_LEAST, math.sqrt(2) * found.norm)
+        inverse: Floats = np.asarray(np.linalg.inv(bound * found.floored(least)), np.float64)
+        taken: list[_Taken] = []
+        near, people = theta, 0
+        for place, group in enumerate(self._some(self.groups[2 + early :])):
+            reports = self._gradients(group, theta)
+            people = len(group) + (
+                people if place > 1 else 0
+            )  # the first step goes most of the way
+            length, mean = len(group) / people, reports.mean(axis=0)
+            taken.append(_Taken(len(group), length, (reports - mean).T @ (reports - mean)))
+            theta = theta - length * (inverse @ mean)
+        errors = self._errors(found, inverse, taken)
+        if isinstance(self.device.loss, Logistic | Poisson):
+            # Newton's steps fall short then, as they do wherever classes are separated.
+            moved = max(float(np.linalg.norm(theta - near)), 1e-300)
+            errors = replace(errors, signal=min(errors.signal, _SIGNAL * _FARTHEST / moved))
+        return theta, errors
+
+    def _errors(self, found: Moment, inverse: Floats, taken: list[_Taken]) -> LocalErrors:
+        size = self.device.scales.size
+        signal = float(np.linalg.eigvalsh(found.matrix)[0]) / found.norm
+        bent = self.device.loss.curvature_bound * found.floored(max(_LEAST, found.norm))
+        free = sum(one.people - 1 for one in taken)
+        scatter: Floats = sum((one.squares for one in taken), np.zeros((size, size))) / max(free, 1)
+        noise = min(self.device.gradients.variance, float(np.trace(scatter)) / size)
+        values, vectors = np.linalg.eigh(scatter - noise * np.eye(size))
+        own: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        total, sampling = np.zeros((size, size)), np.zeros((size, size))
+        for one in taken:
+            step = one.length * inverse
+            left = np.eye(size) - step @ bent
+            total = left @ total @ left.T + step @ scatter @ step.T / one.people
+            sampling = left @ sampling @ left.T + step @ own @ step.T / one.people
+        return LocalErrors(total=total, sampling=sampling, signal=signal)
+
+    @staticmethod
+    def _some(groups: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Those in which somebody is; of few people not every round gets one."""
+        return [group for group in groups if len(group)]
+
+    def _moment(self, reports: Floats) -> Moment:
+        return Moment(
+            matrix=self.device.matrix(reports),
+            deviation=self.device.matrix_deviation(len(reports)),
+        )
+
+    def _gradients(self, group: NDArray[np.int64], theta: Floats) -> Floats:
+        return self.device.gradient(self.x[group], self.y[group], theta=theta, bits=self.bits)
+
+    @property
+    def _unit(self) -> float:
+        return self.device.loss.score_bound / self.device.loss.curvature_bound
+
+
+def shares(device: Device, people: int, *, asked: Guarantee) -> list[Fraction]:
+    """Which share of the people is in each round, by public numbers alone.
+
+    InvalidParameter for too few people: where a round would be empty, or noise hide the matrices.
+    """
+    size, few = device.scales.size, math.ceil(100 / people)  # one of few people at least
+    if people < _FEWEST:
+        raise InvalidParameter(
+            "X", f"n_samples={people}", expected=f"{_FEWEST} people or more, some for each round"
+        )
+    norm = device.matrix_deviation(people) * math.sqrt(2 * size)  # if all of them told it
+    moment = _share(norm / _MOMENT_NORM, least=max(4, few), most=12)
+    curvature = _share(norm / _CURVATURE_NORM, least=max(8, few), most=30)
+    if norm / math.sqrt(curvature) > _LARGEST_NORM:
+        times = (norm / math.sqrt(curvature) / _LARGEST_NORM) ** 2
+        raise InvalidParameter(
+            "budget",
+            asked,
+            expected=f"a larger one, or {math.ceil(times * 10) / 10:g} times the people (here "
+            f"n_samples={people}, for {size} parameters): noise would hide the curvature",
+        )
+    rest = 1 - moment - curvature
+    return [moment, *(rest * part for part in _EARLY), curvature, *(rest * one for one in _LATE)]
+
+
+def dealt(parts: list[Fraction], people: int, *, bits: RandomBits) -> list[NDArray[np.int64]]:
+    """The people of each round, dealt out at random; nobody is in two rounds."""
+    order = np.argsort(bits.words(people), kind="stable")
+    ends = [math.floor(sum(parts[: place + 1]) * people) for place in range(len(parts))]
+    return [order[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _share(root: float, *, least: int, most: int) -> Fraction:
+    """The square of the root in whole percents, between two of them."""
+    return Fraction(min(max(math.ceil(min(root, 1.0) ** 2 * 100), least), most), 100)
