@@ -21,7 +21,7 @@ def selection(kind: Any) -> Any:
 
 
 def threshold(values: list[float]) -> Release:
-    above = mechanisms.AboveThreshold(epsilon=EPSILON, sensitivity=1, threshold=1000)
+    above = mechanisms.SparseVector(epsilon=EPSILON, sensitivity=1, threshold=1000)
     array = np.array(values)
     return lambda: above.release(array)
 

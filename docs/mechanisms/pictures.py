@@ -153,19 +153,19 @@ def streams(left: Axes, right: Axes) -> None:
     """How far from the threshold a question must lie, by how many are asked and answered."""
     asked = np.unique(np.geomspace(1, 1e6, 30).astype(int))
     for name, monotone in (("general questions", False), ("monotone questions", True)):
-        first = mechanisms.AboveThreshold(epsilon=1, sensitivity=1, threshold=0, monotone=monotone)
+        first = mechanisms.SparseVector(epsilon=1, sensitivity=1, threshold=0, monotone=monotone)
         widths = [first.interval(0.95, queries=int(n)) for n in asked]
         left.semilogx(asked, widths, label=name)
     left.set(
         xlabel="questions",
         ylabel="distance that is told apart, 95 %",
-        title="AboveThreshold, epsilon = 1",
+        title="the first answer, epsilon = 1",
     )
     left.legend()
     answers = np.unique(np.geomspace(1, 100, 25).astype(int))
     for name, refresh in (("one threshold for all", False), ("a fresh one each", True)):
         deviations = [
-            mechanisms.Sparse(
+            mechanisms.SparseVector(
                 epsilon=1, count=int(c), sensitivity=1, threshold=0, refresh=refresh
             ).standard_deviation
             for c in answers
@@ -174,7 +174,7 @@ def streams(left: Axes, right: Axes) -> None:
     right.set(
         xlabel="answers above",
         ylabel="standard deviation of a comparison",
-        title="Sparse, epsilon = 1 in all",
+        title="several answers, epsilon = 1 in all",
     )
     right.legend()
 

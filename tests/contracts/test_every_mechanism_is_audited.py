@@ -32,7 +32,6 @@ KEYS = ({"a": 20, "b": 8}, {"a": 20, "b": 9})
 ONE_STEP = ([1, 5, 3, 2], [2, 5, 3, 2])
 
 NEIGHBORS: dict[str, tuple[Any, Any]] = {
-    "AboveThreshold": SCORES,
     "BinaryTree": ONE_STEP,
     "BoundedLaplace": ONE_NUMBER,
     "Directions": ([0.5, 0.5, 0.5, 0.5], [-0.5, -0.5, -0.5, -0.5]),
@@ -57,7 +56,8 @@ NEIGHBORS: dict[str, tuple[Any, Any]] = {
     "Piecewise": ONE_VALUE,
     "PiecewiseConstantExponential": SCORES,
     "RandomizedResponse": ONE_DEVICE,
-    "Sparse": SCORES,
+    "SparseVector": SCORES,
+    "SparseVector once": SCORES,
     "SquareRootToeplitz": ONE_STEP,
     "StableSelection": ([1, 12, 3, 2], [2, 11, 4, 1]),
     "Staircase": ONE_NUMBER,

@@ -40,7 +40,6 @@ TIMED: dict[str, tuple[Any, str]] = {
     **{
         name: (test_timing.RELEASES, told)
         for name, told in {
-            "AboveThreshold": "sparse vector, stopped once",
             "BinaryTree": "binary tree, one at a time",
             "BoundedLaplace": "bounded laplace",
             "DiscreteGaussian": "large discrete gaussian",
@@ -58,7 +57,8 @@ TIMED: dict[str, tuple[Any, str]] = {
             "PartitionSelection": "kept keys",
             "PermuteAndFlip": "permute and flip",
             "PiecewiseConstantExponential": "a point of an interval",
-            "Sparse": "sparse vector, an array",
+            "SparseVector": "sparse vector, an array",
+            "SparseVector once": "sparse vector, stopped once",
             "SquareRootToeplitz": "square root, an array",
             "StableSelection": "stable leader",
             "Staircase": "staircase",
@@ -193,7 +193,7 @@ def test_as_many_bits_are_drawn_whatever_the_values_are(name: str) -> None:
     else:
         values = [case.value, [0, 0, 0, 0], [10**6, -(10**6), 7, 10**9]]
         values += [value for value in case.odd if len(value) == 4]
-    if name in {"AboveThreshold", "GaussianAboveThreshold", "NumericSparse"}:
+    if name in {"SparseVector once", "GaussianAboveThreshold", "NumericSparse"}:
         return  # the answer says where they stopped, and how many answers were given
     counts = []
     for value in values:

@@ -138,7 +138,7 @@ OTHERS: dict[str, Call] = {
             released_by, name=name, method=method
         )
         for method, argument, names in (
-            ("release_with_gap", "values", ("AboveThreshold", "GaussianAboveThreshold", "Sparse")),
+            ("release_with_gap", "values", ("SparseVector", "GaussianAboveThreshold")),
             (
                 *("release_array", "counts"),
                 ("PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace"),

@@ -127,7 +127,6 @@ PLANE = np.eye(4) * 2 + 1
 
 # Each under the name of its class, which a variant of it may follow.
 EVERY: dict[str, Case] = {
-    "AboveThreshold": streams({"epsilon": 1, "sensitivity": 1, "threshold": 3}),
     "BinaryTree": streams({"sigma": 2, "l2_sensitivity": 1, "steps": 4}),
     "BoundedLaplace": reals(epsilon=1, sensitivity=1, lower=-4, upper=4),
     "Directions": Case({"epsilon": 3, "size": 4}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS),
@@ -179,7 +178,8 @@ EVERY: dict[str, Case] = {
         pieces,
     ),
     "RandomizedResponse": devices(categories=4),
-    "Sparse": streams({"epsilon": 1, "count": 2, "sensitivity": 1, "threshold": 3}),
+    "SparseVector": streams({"epsilon": 1, "count": 2, "sensitivity": 1, "threshold": 3}),
+    "SparseVector once": streams({"epsilon": 1, "sensitivity": 1, "threshold": 3}),
     "SquareRootToeplitz": streams({"sigma": 2, "l2_sensitivity": 1, "steps": 4}),
     "StableSelection": scores(delta=1e-3),
     "Staircase": reals(epsilon=1, sensitivity=1),

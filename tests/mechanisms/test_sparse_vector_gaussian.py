@@ -19,7 +19,7 @@ from tests.tiers import mostly_slow
 
 from unacorda import accounting
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
-from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 from unacorda.privacy.conversions import approx_dp_delta_from_gdp
 
@@ -247,7 +247,7 @@ def test_the_event_is_the_promise() -> None:
 def test_the_words_about_the_better_mechanism_hold() -> None:
     here, there = (
         GaussianAboveThreshold(**WRITTEN),
-        AboveThreshold(epsilon=1, sensitivity=1, threshold=100),
+        SparseVector(epsilon=1, sensitivity=1, threshold=100),
     )
     deviations = [round(m.standard_deviation, 1) for m in (there, here)]
     widths = [round(m.interval(0.95, queries=1000)) for m in (there, here)]
@@ -257,7 +257,7 @@ def test_the_words_about_the_better_mechanism_hold() -> None:
         (0.01, 0.1, 0.5, 1, 2), (1, 10), (False, True)
     ):
         rest: dict[str, Any] = {"sensitivity": 1, "threshold": 0, "monotone": monotone}
-        pure = AboveThreshold(epsilon=epsilon, **rest).standard_deviation
+        pure = SparseVector(epsilon=epsilon, **rest).standard_deviation
         for factor, better in ((Fraction(1, 40), False), (Fraction(1, 14), True)):
             delta = queries * factor * Fraction(str(epsilon))
             if delta < 1:
@@ -270,7 +270,7 @@ def test_the_words_about_the_better_mechanism_hold() -> None:
 @pytest.mark.parametrize(("queries", "share"), [(1, 600), (10, 100), (1000, 6)])
 def test_the_words_about_the_half_width_hold(queries: int, share: int) -> None:
     rest: dict[str, Any] = {"epsilon": 0.1, "sensitivity": 1, "threshold": 0}
-    pure = AboveThreshold(**rest).interval(0.95, queries=queries)
+    pure = SparseVector(**rest).interval(0.95, queries=queries)
     for factor, better in ((0.8, False), (1.25, True)):
         delta = factor * 0.1 / share
         normal = GaussianAboveThreshold(delta=delta, queries=queries, **rest)

@@ -21,14 +21,14 @@ from unacorda.mechanisms.samplers import geometric
 from unacorda.mechanisms.sparse_vector.comparison import Comparison
 from unacorda.mechanisms.sparse_vector.grid import step_of
 from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
 WRITTEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 1, "threshold": 100}
 ALL: list[Any] = [
-    AboveThreshold(**WRITTEN),
-    Sparse(**WRITTEN, count=3),
-    Sparse(**WRITTEN, count=3, refresh=True),
+    SparseVector(**WRITTEN),
+    SparseVector(**WRITTEN, count=3),
+    SparseVector(**WRITTEN, count=3, refresh=True),
 ]
 NAMES = ["first", "once", "afresh"]
 
@@ -59,7 +59,7 @@ def waiting_law(comparison: Comparison, step: int, length: int) -> NDArray[np.fl
 @pytest.mark.parametrize("grid", mostly_slow([None, 0]))
 def test_refreshed_waits_are_independent_with_the_exact_law(grid: Any) -> None:
     # 40,000 answers; 40 cells. The law holds with p > 1e-8, one of 10% less noise is refused.
-    sparse = Sparse(
+    sparse = SparseVector(
         epsilon=16_000, count=40_000, sensitivity=2, threshold=10, refresh=True, grid_log2=grid
     )
     found = sparse.release(np.full(3_000_000, 0.5), bits=SeededBits(5))
@@ -104,7 +104,9 @@ def outcomes(comparison: Comparison, *, count: int) -> tuple[dict[Any, int], NDA
 @pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])
 def test_answers_under_one_threshold_noise_have_the_exact_law(way: str, monotone: bool) -> None:
     # 20,000 runs of five questions, two answers; every sequence of answers is a cell.
-    sparse = Sparse(epsilon=2, count=2, sensitivity=1, threshold=0, grid_log2=0, monotone=monotone)
+    sparse = SparseVector(
+        epsilon=2, count=2, sensitivity=1, threshold=0, grid_log2=0, monotone=monotone
+    )
     numbered, masses = outcomes(sparse.comparison, count=2)
     assert masses.sum() == pytest.approx(1)
     values = [sparse.comparison.level + step for step in STEPS]
@@ -133,7 +135,7 @@ def test_answers_under_one_threshold_noise_have_the_exact_law(way: str, monotone
 def test_a_release_is_the_comparison_of_its_noise(refresh: bool, kind: Any) -> None:
     # The same words, decided one by one in Fractions.
     for seed in range(30):
-        sparse = Sparse(epsilon=1, count=4, sensitivity=0.3, threshold=-2.5, refresh=refresh)
+        sparse = SparseVector(epsilon=1, count=4, sensitivity=0.3, threshold=-2.5, refresh=refresh)
         values = (np.random.default_rng(seed).normal(size=20) * 30).astype(kind)
         comparison, bits = sparse.comparison, SeededBits(seed)
         scales = comparison.threshold_scale, comparison.query_scale

@@ -25,7 +25,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.mechanisms.sparse_vector.comparison import Comparison
 from unacorda.mechanisms.sparse_vector.grid import step_of, steps_of
-from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
 SLACK = 1e-9  # sums of 1e3 positive float64 terms
@@ -81,7 +81,7 @@ def test_every_pattern_of_moves_costs_at_most_epsilon(
     sensitivity: Any, count: int, monotone: bool
 ) -> None:
     for epsilon in (Fraction(1), Fraction(4)):
-        mechanism = Sparse(
+        mechanism = SparseVector(
             epsilon=epsilon,
             count=count,
             sensitivity=sensitivity,
@@ -104,7 +104,7 @@ def test_every_pattern_of_moves_costs_at_most_epsilon(
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("count", mostly_slow([1, 2]))
 def test_gaps_cost_nothing_more(count: int, monotone: bool) -> None:
-    mechanism = Sparse(
+    mechanism = SparseVector(
         epsilon=3, count=count, sensitivity=2, threshold=5, monotone=monotone, grid_log2=0
     )
     for base in ((0, 0, 0), (6, -5, 2)):
@@ -116,7 +116,7 @@ def test_gaps_cost_nothing_more(count: int, monotone: bool) -> None:
 
 @pytest.mark.long
 def test_moves_shorter_than_the_sensitivity_cost_no_more() -> None:
-    mechanism = Sparse(epsilon=2, count=2, sensitivity=3, threshold=0, grid_log2=0)
+    mechanism = SparseVector(epsilon=2, count=2, sensitivity=3, threshold=0, grid_log2=0)
     steps = [mechanism.comparison.level + value for value in (2, -4, 1, 0)]
     for moves in itertools.product((-3, -1, 2, 3), repeat=4):
         low, high = loss_range(mechanism.comparison, steps, moves, count=2)
@@ -127,7 +127,7 @@ def test_moves_shorter_than_the_sensitivity_cost_no_more() -> None:
 @pytest.mark.parametrize("monotone", [False, True])
 def test_long_streams_touch_epsilon_and_never_pass_it(count: int, monotone: bool) -> None:
     # Ten thousand questions of one value found below, then `count` found above: 40 digits.
-    mechanism = Sparse(
+    mechanism = SparseVector(
         epsilon=1, count=count, sensitivity=1, threshold=0, monotone=monotone, grid_log2=0
     )
     comparison = mechanism.comparison
@@ -148,7 +148,7 @@ def test_long_streams_touch_epsilon_and_never_pass_it(count: int, monotone: bool
 
 @pytest.mark.long
 def test_a_monotone_run_with_general_noise_has_bounded_range() -> None:
-    run = Sparse(
+    run = SparseVector(
         epsilon=2, count=1, sensitivity=1, threshold=0, monotone=True, refresh=True, grid_log2=0
     )
     assert run.event == events.Exponential(epsilon=2)
@@ -208,7 +208,7 @@ def sparse(**changed: Any) -> Comparison:
         "threshold": 0,
         "grid_log2": 0,
     }
-    return Sparse(**(written | changed)).comparison
+    return SparseVector(**(written | changed)).comparison
 
 
 @pytest.mark.parametrize("questions", [2, 4, 8])
@@ -290,7 +290,7 @@ def test_too_small_a_distance_is_seen() -> None:
 def test_steps_move_no_farther_than_the_distance() -> None:
     rng = np.random.default_rng(3)
     for sensitivity, grid in [(0.1, -3), (0.3, -10), (1, 0), (2.5, 0), (1, 3), (7, 2), (1e-3, -30)]:
-        mechanism = AboveThreshold(epsilon=1, sensitivity=sensitivity, threshold=0, grid_log2=grid)
+        mechanism = SparseVector(epsilon=1, sensitivity=sensitivity, threshold=0, grid_log2=grid)
         comparison = mechanism.comparison
         step = Fraction(2) ** grid
         exact = Fraction(str(sensitivity))
@@ -320,7 +320,7 @@ def test_steps_move_no_farther_than_the_distance() -> None:
 
 @pytest.mark.parametrize("grid", [-60, -3, 0, 5, 70])
 def test_steps_are_exact_floors_that_end(grid: int) -> None:
-    mechanism = AboveThreshold(
+    mechanism = SparseVector(
         epsilon=1, sensitivity=Fraction(2) ** grid, threshold=0, grid_log2=grid
     )
     comparison, end = mechanism.comparison, 1 << 60

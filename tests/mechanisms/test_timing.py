@@ -35,9 +35,9 @@ from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
 from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 
-SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
+SPARSE = SparseVector(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()
 TREE = BinaryTree(sigma=10, l2_sensitivity=1, steps=1)
 ROOT = SquareRootToeplitz(sigma=10, l2_sensitivity=1, steps=1)
@@ -85,8 +85,8 @@ def root_noise(x: int, *, bits: SecureBits) -> float:
 
 def normal_array_noise(x: int, *, bits: SecureBits) -> float:
     """The noise in the gap of one question where it is normal."""
-    found = NORMAL.release_with_gap([CENTRE + x], bits=bits)
-    return 0.0 if found is None else found[1] - CENTRE
+    _, gaps = NORMAL.release_with_gap([CENTRE + x], bits=bits)
+    return float(gaps[0]) - CENTRE if gaps.size else 0.0
 
 
 LADDER = [0, -1, -2, -3, -4, -5, -6, -7]  # the index of a candidate is what it loses
@@ -95,7 +95,7 @@ KEPT = PartitionSelection(epsilon=0.5, delta=1e-3)
 LEADER = StableSelection(epsilon=0.5, delta=1e-3, sensitivity=1)
 COUNTS = ThresholdedLaplace(scale=10, threshold=50)
 NORMAL_COUNTS = ThresholdedGaussian(sigma=10, threshold=50)
-ONCE = AboveThreshold(epsilon=1, sensitivity=1, threshold=0)
+ONCE = SparseVector(epsilon=1, sensitivity=1, threshold=0)
 ANSWERED = NumericSparse(epsilon=3, count=1, sensitivity=1, threshold=0)
 TOP = TopK(count=2, **CHOICE)
 TOP_GAPS = TopK(count=2, noise="exponential", **CHOICE)
@@ -138,8 +138,8 @@ def answer_noise(x: int, *, bits: SecureBits) -> float:
 
 def once_noise(x: int, *, bits: SecureBits) -> float:
     """The noise in the gap of one question where one answer is given."""
-    found = ONCE.release_with_gap([CENTRE + x], bits=bits)
-    return 0.0 if found is None else float(found[1]) - CENTRE
+    _, gaps = ONCE.release_with_gap([CENTRE + x], bits=bits)
+    return float(gaps[0]) - CENTRE if gaps.size else 0.0
 
 
 def smooth_noise(mechanism: SmoothSensitivity) -> Callable[..., float]:

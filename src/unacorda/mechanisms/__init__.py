@@ -57,11 +57,10 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.selection.tree import TreeSelection
     from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
     from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-    from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+    from unacorda.mechanisms.sparse_vector.threshold import SparseVector
     from unacorda.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
 
 __all__ = [
-    "AboveThreshold",
     "AbsorbFailure",
     "BestOf",
     "BinaryTree",
@@ -95,7 +94,7 @@ __all__ = [
     "RandomizedResponse",
     "ShiftedInverse",
     "SmoothSensitivity",
-    "Sparse",
+    "SparseVector",
     "SquareRootToeplitz",
     "StableSelection",
     "Staircase",
@@ -120,7 +119,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AboveThreshold": "sparse_vector.threshold",
     "AbsorbFailure": "retry.absorb",
     "BestOf": "retry.best",
     "BinaryTree": "correlated.tree",
@@ -154,7 +152,7 @@ _HOMES = {
     "RandomizedResponse": "response.categorical",
     "ShiftedInverse": "adaptive.shifted_inverse",
     "SmoothSensitivity": "adaptive.smooth",
-    "Sparse": "sparse_vector.threshold",
+    "SparseVector": "sparse_vector.threshold",
     "SquareRootToeplitz": "correlated.square_root",
     "StableSelection": "selection.stable",
     "Staircase": "additive.staircase",

@@ -38,7 +38,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.mechanisms.sparse_vector.search import first_above
-from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
 __all__ = ["MOST_PEOPLE", "Ascending", "Chosen", "Integers", "Solver", "least_whole"]
@@ -116,9 +116,7 @@ class Ascending:
         """The index of the answer."""
         search = self._search(target)
         found = search.release(-losses[:-1], bits=bits)
-        if isinstance(found, np.ndarray):
-            found = int(found[0]) if found.size else None
-        return losses.size - 1 if found is None else found
+        return int(found[0]) if found.size else losses.size - 1
 
     def choose_rows(self, losses: Integers, *, target: int, bits: RandomBits) -> Integers:
         """The indices of the answers to many questions, each a row."""
@@ -126,23 +124,14 @@ class Ascending:
         found = first_above(comparison, -losses[:, :-1], bits=bits)
         return np.where(found < 0, losses.shape[1] - 1, found)
 
-    def _search(self, target: int) -> AboveThreshold | Sparse:
+    def _search(self, target: int) -> SparseVector:
         # On whole numbers, as losses are: a grid of step 1.
-        if self.bounded_range:
-            return Sparse(
-                epsilon=self.epsilon,
-                count=1,
-                refresh=True,
-                sensitivity=1,
-                threshold=-target,
-                monotone=True,
-                grid_log2=0,
-            )
-        return AboveThreshold(
+        return SparseVector(
             epsilon=self.epsilon,
             sensitivity=1,
             threshold=-target,
-            monotone=self.monotone,
+            monotone=self.monotone or self.bounded_range,
+            refresh=self.bounded_range,
             grid_log2=0,
         )
 

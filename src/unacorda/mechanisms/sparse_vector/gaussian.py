@@ -35,28 +35,23 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals
 from unacorda.mechanisms.additive.parameters import inverse_root_up
-from unacorda.mechanisms.arrays import float_multiples
 from unacorda.mechanisms.certified import gaussian_chunk
 from unacorda.mechanisms.sparse_vector.grid import (
     Integers,
     check_noise,
     grid_for,
     level_for,
-    questions,
 )
-from unacorda.mechanisms.sparse_vector.search import search
-from unacorda.mechanisms.sparse_vector.streams import ThresholdStream
-from unacorda.mechanisms.sparse_vector.threshold import set_up
+from unacorda.mechanisms.sparse_vector.threshold import Limits, ThresholdSearch
 from unacorda.privacy import events
 from unacorda.privacy.conversions import gdp_from_approx_dp
 from unacorda.privacy.events import fields
@@ -65,7 +60,6 @@ __all__ = ["GaussianAboveThreshold", "NormalComparison"]
 
 Real: TypeAlias = float | Fraction
 
-_SECURE = SecureBits()
 _HALF = Fraction(1, 2)
 _LARGEST_QUERIES: Final = 1 << 40
 _LEAST_DELTA: Final = Fraction(1, 10**300)  # per question: below it floats end
@@ -112,15 +106,15 @@ class NormalComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianAboveThreshold:
+class GaussianAboveThreshold(ThresholdSearch):
     r"""Find the first question above a threshold, with normal noise and for a limited stream.
 
     epsilon: above 0; delta: strictly between 0 and 1; queries: how many questions it hears at
-    most, each of which costs a share of delta; the others as for `AboveThreshold`. The noise is
+    most, each of which costs a share of delta; the others as for `SparseVector`. The noise is
     the least for which queries times the profile of mu-GDP at epsilon is at most delta: standard
     deviation 3 sensitivity / mu, monotone 2 sensitivity / mu.
 
-    **Prefer `AboveThreshold`**, which at the same epsilon needs no delta and hears any number of
+    **Prefer `SparseVector`**, which at the same epsilon needs no delta and hears any number of
     questions. Of one comparison it has the deviation 4.16 sensitivity / epsilon, more than here
     only where delta exceeds epsilon queries / 40, and the larger half width of `interval` only
     where delta exceeds about epsilon / 600 for one question, epsilon / 100 for 10, epsilon / 6 for
@@ -135,16 +129,11 @@ class GaussianAboveThreshold:
     >>> first.event
     Approximate(epsilon=1, delta=1e-06)
     >>> first.release([0, 10, 2000, 3000], bits=SeededBits(1))
-    2
+    array([2])
     """
 
-    epsilon: Real
     delta: Real
-    sensitivity: Real
-    threshold: Real
     queries: int
-    monotone: bool = False
-    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
         delta = fields.share("delta", self.delta)
@@ -154,7 +143,7 @@ class GaussianAboveThreshold:
         if queries > _LARGEST_QUERIES:
             raise InvalidParameter("queries", queries, expected="at most 2^40")
         fields.keep(self, delta=delta, queries=queries)
-        set_up(self)
+        ThresholdSearch.__post_init__(self)
 
     @property
     def event(self) -> events.Approximate:
@@ -175,9 +164,9 @@ class GaussianAboveThreshold:
         )
 
     @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of the noise in one comparison, which has mean 0."""
-        return self.comparison.deviation
+    def limits(self) -> Limits:
+        """It stops after the first answer above, or after `queries` questions."""
+        return Limits(queries=self.queries)
 
     def interval(self, confidence: checks.Number, *, queries: int | None = None) -> float:
         """Half width w: `queries` questions at w or more from the threshold are answered rightly.
@@ -193,43 +182,6 @@ class GaussianAboveThreshold:
         """
         asked = self.queries if queries is None else queries
         return self.comparison.half_width(confidence, queries=asked)
-
-    def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """A stream that is fed one question at a time.
-
-        It stops after the first above, or after `queries` questions.
-        """
-        return ThresholdStream(
-            self.comparison, count=1, refresh=False, bits=bits or _SECURE, queries=self.queries
-        )
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> int | None:
-        """The index of the first question found above the threshold, or None.
-
-        values: one dimension, at most `queries` of them, integers or floats of at most 64 bits.
-        NaN counts as 0, infinities as 2^60 grid steps, where values end. Raises InvalidParameter
-        for more values, another shape or dtype.
-        """
-        found = self.release_with_gap(values, bits=bits)
-        return None if found is None else found[0]
-
-    def release_with_gap(
-        self, values: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[int, float] | None:
-        """The same index, and how far that question is found above, at no further cost.
-
-        The noise in a gap has mean 0 over all questions, but those found above are found high.
-        """
-        heard: NDArray[np.generic] = questions(values)
-        if heard.size > self.queries:
-            raise InvalidParameter(
-                "values", f"{heard.size} values", expected=f"at most {self.queries} (queries)"
-            )
-        comparison = self.comparison
-        found, gaps = search(comparison, heard, count=1, refresh=False, bits=bits or _SECURE)
-        if found.size == 0:
-            return None
-        return int(found[0]), float(float_multiples(gaps.tolist(), comparison.grid_log2)[0])
 
 
 @lru_cache(maxsize=256)

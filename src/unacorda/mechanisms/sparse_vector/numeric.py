@@ -1,7 +1,7 @@
 r"""Numeric sparse vector: numbers for those questions that are above a threshold.
 
-A `Sparse` search decides which questions are answered, and each of them is released with fresh
-noise of its own. The noisy value that was compared is never released: it holds the threshold
+A `SparseVector` search decides which questions are answered, and each of them is released with
+fresh noise of its own. The noisy value that was compared is never released: it holds the threshold
 noise only against the level, and alone it would tell what the comparison must hide.
 
 The event is the composition of the search and the `count` answers, so the accountant sees the
@@ -27,9 +27,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.sparse_vector.comparison import share_ratio
 from unacorda.mechanisms.sparse_vector.grid import questions
-from unacorda.mechanisms.sparse_vector.search import search
-from unacorda.mechanisms.sparse_vector.streams import NumericStream, ThresholdStream
-from unacorda.mechanisms.sparse_vector.threshold import Sparse
+from unacorda.mechanisms.sparse_vector.streams import NumericStream
+from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
 __all__ = ["NumericSparse"]
@@ -48,7 +47,7 @@ class NumericSparse:
     is the price of everything under pure privacy: answers get Laplace noise, and
     e_T : e_Q : e_N = 1 : m^{2/3} : (2 c^2)^{1/3} with m = 2 c (monotone and not refreshed: c) makes
     the sum of the variances of comparison and answer least, s_T^2 + s_Q^2 + 2 s_N^2. The others as
-    for `Sparse`.
+    for `SparseVector`.
     Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
 
     >>> from unacorda.mechanisms.additive.real import Gaussian
@@ -86,7 +85,7 @@ class NumericSparse:
         _ = self.search, self.answer  # refused now rather than at the first release
 
     @property
-    def search(self) -> Sparse:
+    def search(self) -> SparseVector:
         """The search for questions above the threshold."""
         return self._sparse(self._parts()[0])
 
@@ -106,23 +105,18 @@ class NumericSparse:
 
     def start(self, *, bits: RandomBits | None = None) -> NumericStream:
         """A stream that is fed one question at a time and stops after `count` answers."""
-        sparse, source = self.search, bits or _SECURE
-        search_stream = ThresholdStream(
-            sparse.comparison, count=self.count, refresh=self.refresh, bits=source
-        )
-        return NumericStream(search_stream, answers=self.answer, bits=source)
+        source = bits or _SECURE
+        return NumericStream(self.search.start(bits=source), answers=self.answer, bits=source)
 
     def release(
         self, values: ArrayLike, *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The indices of the first `count` questions found above the threshold, and their answers.
 
-        Values and refusals as for `AboveThreshold.release`.
+        Values and refusals as for `SparseVector.release`.
         """
         array, source = questions(values), bits or _SECURE
-        found, _ = search(
-            self.search.comparison, array, count=self.count, refresh=self.refresh, bits=source
-        )
+        found = self.search.release(array, bits=source)
         released: NDArray[np.float64] = self.answer.release(array[found], bits=source)
         return found, released
 
@@ -142,8 +136,8 @@ class NumericSparse:
         share = searched / (searched + answered)
         return epsilon * share, epsilon * (1 - share)
 
-    def _sparse(self, epsilon: Real) -> Sparse:
-        return Sparse(
+    def _sparse(self, epsilon: Real) -> SparseVector:
+        return SparseVector(
             epsilon=epsilon,
             count=self.count,
             sensitivity=self.sensitivity,

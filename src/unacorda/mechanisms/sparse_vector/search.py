@@ -27,6 +27,11 @@ class NoisyComparison(Protocol):
         """Values count as multiples of 2^grid_log2."""
         ...
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in one comparison, in the unit of the questions."""
+        ...
+
     def draw_levels(self, count: int, bits: RandomBits) -> list[int]:
         """The level with noise, `count` times, in steps."""
         ...

@@ -29,8 +29,8 @@ _AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever the
 class ThresholdStream(Alone):
     """Says of one question after the other whether it is above the threshold.
 
-    Made by the `start` of `AboveThreshold`, `GaussianAboveThreshold` and `Sparse`; safe to use
-    from several threads.
+    Made by the `start` of `SparseVector` and `GaussianAboveThreshold`; safe to use from several
+    threads.
     """
 
     __slots__ = (

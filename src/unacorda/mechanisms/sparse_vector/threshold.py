@@ -10,14 +10,14 @@ Two ways to c answers, `refresh=False` and `refresh=True`:
   that loss (monotone: in one direction). The noise of one comparison has standard deviation
   (1 + m^{2/3})^{3/2} sensitivity / epsilon, m = 2 c, or c where monotone. Best wherever epsilons
   are added up, and for few answers.
-- **It is drawn afresh after each answer above**: c runs of AboveThreshold, each with epsilon / c,
+- **It is drawn afresh after each answer above**: c runs of one answer, each with epsilon / c,
   and the event is their composition, for the accountant to price numerically; only under pure
   privacy does it come to epsilon. At a fixed price rho in zCDP the noise is
   (1 + 2^{2/3})^{3/2} sensitivity sqrt(c / (2 rho)), monotone half of that: less than the other
   form's from 2 answers on, monotone from the first. At a total of (1, 1e-6)-DP it is the better
   form from 67 answers on, monotone from 76 on or sooner.
 
-Where the questions are monotone, a run of AboveThreshold with s_T = D / e_T, s_Q = D / e has its
+Where the questions are monotone, a run of one answer with s_T = D / e_T, s_Q = D / e has its
 log-likelihood ratios in [-e, e_T + e] or in the negative of it, by the two cases of the proof: an
 interval of length e_T + 2 e. So it has bounded range and not only pure privacy, as the exponential
 mechanism does, and a run with the noise of the general case has the event `Exponential(epsilon)`,
@@ -33,9 +33,10 @@ P(nu >= y + k d) >= e^{-k e} P(nu >= y).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,30 +52,32 @@ from unacorda.mechanisms.sparse_vector.streams import ThresholdStream
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 
-__all__ = ["AboveThreshold", "Sparse", "set_up"]
+__all__ = ["Limits", "SparseVector", "ThresholdSearch"]
 
 Real: TypeAlias = float | Fraction
 
 _SECURE = SecureBits()
 
 
+class Limits(NamedTuple):
+    """When a search stops, and whether its threshold noise is drawn afresh after an answer.
+
+    answers: how many above the threshold it gives; queries: how many questions it hears, where
+    they are limited.
+    """
+
+    answers: int = 1
+    refresh: bool = False
+    queries: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThreshold:
-    r"""Find the first question above a threshold; one below it costs nothing.
+class ThresholdSearch(ABC):
+    """Finds the first questions of a stream that are above a threshold.
 
-    epsilon: above 0; sensitivity: by how much any one question can move between neighbours, above
-    0; threshold: public; monotone: between two given neighbours all questions move the same way,
-    as counts do where a person is added or removed (where she is replaced they do not); grid_log2:
-    values count as multiples of 2^grid_log2, rounded down, by default about a millionth of the
-    sensitivity. Floats mean the decimals they print as.
-    Source: Dwork and Roth 2014, Algorithm 1; Lyu, Su, Li 2017, Algorithm 7; proof in `comparison`.
-
-    >>> from unacorda.bits import SeededBits
-    >>> first = AboveThreshold(epsilon=1, sensitivity=1, threshold=1000)
-    >>> first.event
-    Pure(epsilon=1)
-    >>> first.release([0, 10, 2000, 3000], bits=SeededBits(1))
-    2
+    epsilon: above 0; sensitivity: by how much any one question can move between neighbors, above
+    0; threshold: public; monotone: between two given neighbors all questions move the same way;
+    grid_log2: values count as multiples of 2^grid_log2, rounded down.
     """
 
     epsilon: Real
@@ -84,93 +87,106 @@ class AboveThreshold:
     grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        set_up(self)
+        fields.keep(
+            self,
+            epsilon=fields.positive("epsilon", self.epsilon),
+            sensitivity=fields.positive("sensitivity", self.sensitivity),
+            threshold=fields.finite("threshold", self.threshold, expected="a finite number"),
+        )
+        _boolean("monotone", self.monotone)
+        if self.grid_log2 is not None:
+            whole = isinstance(self.grid_log2, int | np.integer)
+            if not whole or isinstance(self.grid_log2, bool):
+                raise InvalidParameter("grid_log2", self.grid_log2, expected="a whole number")
+            fields.keep(self, grid_log2=int(self.grid_log2))
+        fields.keep(self, grid_log2=self.comparison.grid_log2)
 
     @property
-    def event(self) -> events.Pure:
+    @abstractmethod
+    def event(self) -> events.Event:
         """What one run costs, however many questions it hears."""
-        return events.Pure(epsilon=self.epsilon)
 
     @property
-    def comparison(self) -> Comparison:
+    @abstractmethod
+    def comparison(self) -> NoisyComparison:
         """The public numbers behind a comparison."""
-        return _comparison(self, count=1)
+
+    @property
+    @abstractmethod
+    def limits(self) -> Limits:
+        """When it stops."""
 
     @property
     def standard_deviation(self) -> float:
         """Standard deviation of the noise in one comparison, which has mean 0."""
         return self.comparison.deviation
 
-    def interval(self, confidence: checks.Number, *, queries: int) -> float:
-        """Half width w: `queries` questions at w or more from the threshold are answered rightly.
-
-        All of them together, up to the stop, with probability `confidence` or more; rounded up.
-
-        >>> first = AboveThreshold(epsilon=1, sensitivity=1, threshold=0, monotone=True)
-        >>> round(first.interval(0.95, queries=1000), 2)
-        21.19
-        """
-        return self.comparison.half_width(confidence, queries=queries, levels=1)
-
     def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """A stream that is fed one question at a time and stops after the first above."""
-        return ThresholdStream(self.comparison, count=1, refresh=False, bits=bits or _SECURE)
+        """A stream that is fed one question at a time, until it has reached its limits."""
+        count, refresh, queries = self.limits
+        return ThresholdStream(
+            self.comparison, count=count, refresh=refresh, queries=queries, bits=bits or _SECURE
+        )
 
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> int | None:
-        """The index of the first question found above the threshold, or None.
+    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
+        """The indices of the first `count` questions found above the threshold, or of fewer.
 
         values: one dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities
-        as 2^60 grid steps, where values end. Raises InvalidParameter for another shape or dtype.
+        as 2^60 grid steps, where values end. Raises InvalidParameter for another shape or dtype,
+        and for more values than it hears.
         """
-        found = self.release_with_gap(values, bits=bits)
-        return None if found is None else found[0]
+        return self.release_with_gap(values, bits=bits)[0]
 
     def release_with_gap(
         self, values: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[int, float] | None:
-        """The same index, and how far that question is found above, at no further cost.
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The same indices, and how far each is found above, at no further cost.
 
         The noise in a gap has mean 0 over all questions, but those found above are found high.
         Source: Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592 (the free gap).
         """
+        heard, (count, refresh, queries) = questions(values), self.limits
+        if queries is not None and heard.size > queries:
+            raise InvalidParameter(
+                "values", f"{heard.size} values", expected=f"at most {queries} (queries)"
+            )
         comparison = self.comparison
-        found, gaps = search(
-            comparison, questions(values), count=1, refresh=False, bits=bits or _SECURE
-        )
-        if found.size == 0:
-            return None
-        return int(found[0]), float(float_multiples(gaps.tolist(), comparison.grid_log2)[0])
+        found, gaps = search(comparison, heard, count=count, refresh=refresh, bits=bits or _SECURE)
+        return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sparse:
+class SparseVector(ThresholdSearch):
     r"""Find the first `count` questions above a threshold; those below it cost nothing.
 
-    epsilon: of all answers together under pure privacy; count: how many answers above are given
-    before it stops, 1 or more; refresh: draw the threshold noise afresh after each of them (see
-    the module for which is better); the others as for `AboveThreshold`. With `refresh`, monotone
-    questions get the noise of the general case and the smaller event.
-    Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; Dwork and Roth 2014, Algorithm 2, with
-    the composition left to the accountant; proof in `comparison`.
+    epsilon: of all answers together under pure privacy; sensitivity: by how much any one question
+    can move between neighbors, above 0; threshold: public; count: how many answers above are given
+    before it stops, 1 (AboveThreshold) or more; monotone: between two given neighbors all
+    questions move the same way, as counts do where a person is added or removed (where she is
+    replaced they do not); refresh: draw the threshold noise afresh after each answer (see the
+    module for which is better): monotone questions then get the noise of the general case and the
+    smaller event; grid_log2: values count as multiples of 2^grid_log2, rounded down, by default
+    about a millionth of the sensitivity. Floats mean the decimals they print as.
+    Source: Dwork and Roth 2014, Algorithms 1 and 2, with the composition left to the accountant;
+    Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; proof in `comparison`.
 
-    >>> Sparse(epsilon=1, count=5, sensitivity=1, threshold=100).event
+    >>> from unacorda.bits import SeededBits
+    >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=1000)
+    >>> first.event
     Pure(epsilon=1)
-    >>> Sparse(epsilon=1, count=5, sensitivity=1, threshold=100, refresh=True).event
+    >>> first.release([0, 10, 2000, 3000], bits=SeededBits(1))
+    array([2])
+    >>> SparseVector(epsilon=1, count=5, sensitivity=1, threshold=100, refresh=True).event
     Repeated(event=Pure(epsilon=Fraction(1, 5)), count=5)
     """
 
-    epsilon: Real
-    count: int
-    sensitivity: Real
-    threshold: Real
-    monotone: bool = False
+    count: int = 1
     refresh: bool = False
-    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", fields.whole("count", self.count, least=1))
+        fields.keep(self, count=fields.whole("count", self.count, least=1))
         _boolean("refresh", self.refresh)
-        set_up(self)
+        ThresholdSearch.__post_init__(self)
 
     @property
     def event(self) -> events.Event:
@@ -184,93 +200,33 @@ class Sparse:
     @property
     def comparison(self) -> Comparison:
         """The public numbers behind a comparison."""
-        return _comparison(self, count=self.count, refresh=self.refresh)
+        epsilon = checks.exact("epsilon", self.epsilon)
+        return comparison_for(
+            epsilon=epsilon / self.count if self.refresh else epsilon,
+            sensitivity=checks.exact("sensitivity", self.sensitivity),
+            threshold=checks.exact("threshold", self.threshold),
+            count=1 if self.refresh else self.count,
+            # A monotone run with the noise of the general case has bounded range epsilon.
+            monotone=self.monotone and not self.refresh,
+            grid_log2=self.grid_log2,
+        )
 
     @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of the noise in one comparison, which has mean 0."""
-        return self.comparison.deviation
+    def limits(self) -> Limits:
+        """When it stops."""
+        return Limits(answers=self.count, refresh=self.refresh)
 
     def interval(self, confidence: checks.Number, *, queries: int) -> float:
-        """Half width w as for `AboveThreshold.interval`: all questions together, up to the stop."""
+        """Half width w: `queries` questions at w or more from the threshold are answered rightly.
+
+        All of them together, up to the stop, with probability `confidence` or more; rounded up.
+
+        >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=0, monotone=True)
+        >>> round(first.interval(0.95, queries=1000), 2)
+        21.19
+        """
         levels = self.count if self.refresh else 1
         return self.comparison.half_width(confidence, queries=queries, levels=levels)
-
-    def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """A stream that is fed one question at a time and stops after `count` above."""
-        return ThresholdStream(
-            self.comparison, count=self.count, refresh=self.refresh, bits=bits or _SECURE
-        )
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
-        """The indices of the first `count` questions found above the threshold, or of fewer.
-
-        Values and refusals as for `AboveThreshold.release`.
-        """
-        return self.release_with_gap(values, bits=bits)[0]
-
-    def release_with_gap(
-        self, values: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The same indices, and how far each is found above; see `AboveThreshold`."""
-        comparison = self.comparison
-        found, gaps = search(
-            comparison,
-            questions(values),
-            count=self.count,
-            refresh=self.refresh,
-            bits=bits or _SECURE,
-        )
-        return found, float_multiples(gaps.tolist(), comparison.grid_log2)
-
-
-class Search(Protocol):
-    """What every search for questions above a threshold is written with."""
-
-    @property
-    def epsilon(self) -> Real: ...
-    @property
-    def sensitivity(self) -> Real: ...
-    @property
-    def threshold(self) -> Real: ...
-    @property
-    def monotone(self) -> bool: ...
-    @property
-    def grid_log2(self) -> int: ...
-    @property
-    def comparison(self) -> NoisyComparison: ...
-
-
-def set_up(mechanism: Search) -> None:
-    """Check the numbers of a mechanism that is being made, and fix its grid."""
-    fields.keep(
-        mechanism,
-        epsilon=fields.positive("epsilon", mechanism.epsilon),
-        sensitivity=fields.positive("sensitivity", mechanism.sensitivity),
-        threshold=fields.finite("threshold", mechanism.threshold, expected="a finite number"),
-    )
-    _boolean("monotone", mechanism.monotone)
-    if mechanism.grid_log2 is not None:
-        whole = isinstance(mechanism.grid_log2, int | np.integer)
-        if not whole or isinstance(mechanism.grid_log2, bool):
-            raise InvalidParameter("grid_log2", mechanism.grid_log2, expected="a whole number")
-        fields.keep(mechanism, grid_log2=int(mechanism.grid_log2))
-    fields.keep(mechanism, grid_log2=mechanism.comparison.grid_log2)
-
-
-def _comparison(
-    mechanism: AboveThreshold | Sparse, *, count: int, refresh: bool = False
-) -> Comparison:
-    epsilon = checks.exact("epsilon", mechanism.epsilon)
-    return comparison_for(
-        epsilon=epsilon / count if refresh else epsilon,
-        sensitivity=checks.exact("sensitivity", mechanism.sensitivity),
-        threshold=checks.exact("threshold", mechanism.threshold),
-        count=1 if refresh else count,
-        # A monotone run with the noise of the general case has bounded range epsilon.
-        monotone=mechanism.monotone and not refresh,
-        grid_log2=mechanism.grid_log2,
-    )
 
 
 def _boolean(argument: str, value: object) -> None:
