@@ -4,7 +4,7 @@
 
 Most people come once, and a few crawlers come thousands of times. A person may have made any number
 of visits, so noise for the worst case has no scale; and a bound set by hand either cuts off too
-much or pays for people who are not there. Three ways without such a bound, each for epsilon 1.
+much or pays for people who are not there. Two ways without such a bound, each for epsilon 1.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms import FoundClipping, RaceToTheTop, ShiftedInverse, geometric_grid
+from unacorda.mechanisms import FoundClipping, ShiftedInverse, geometric_grid
 from unacorda.mechanisms.adaptive import Sum
 
 PEOPLE = 20_000
@@ -38,10 +38,8 @@ def report(per_person: NDArray[np.int64], *, bits: RandomBits) -> list[str]:
         grid=geometric_grid(1, LARGEST, ratio=1.01, whole=True),
     )
     clipped = FoundClipping(epsilon=1, levels=geometric_grid(1, LARGEST, ratio=1.2, whole=True))
-    race = RaceToTheTop(epsilon=1, largest=LARGEST, confidence=0.999)
     below = shifted.release(per_person, bits=bits)
     found = clipped.release(per_person, bits=bits)
-    first = race.release(per_person, bits=bits)
     sure = f"{below.confidence:.0%} sure"
     return [
         f"the true total: {per_person.sum():,} visits of {per_person.size:,} people",
@@ -53,7 +51,6 @@ def report(per_person: NDArray[np.int64], *, bits: RandomBits) -> list[str]:
             f"clipped at {found.level:,.0f} visits a person, as found: {found.value:,.0f}, give or "
             f"take {found.standard_deviation:,.0f} for the noise"
         ),
-        f"race to the top: {first.value:,.0f}",
     ]
 
 

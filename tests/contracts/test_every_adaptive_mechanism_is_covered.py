@@ -30,7 +30,6 @@ MADE: dict[str, dict[str, Any]] = {
     "FoundClipping": {"epsilon": 1, "levels": GRID},
     "InverseSensitivity": {"epsilon": 1, "statistic": MEDIAN},
     "ProposeTestRelease": {"epsilon": 1, "delta": 1e-3, "statistic": MEDIAN, "proposed": 1},
-    "RaceToTheTop": {"epsilon": 1, "largest": 10**6},
     "ShiftedInverse": {"epsilon": 1, "statistic": TOTAL, "grid": GRID},
     "SmoothSensitivity": {"epsilon": 1, "statistic": MEDIAN},
 }

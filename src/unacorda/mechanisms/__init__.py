@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.adaptive.inverse import InverseSensitivity
     from unacorda.mechanisms.adaptive.item_sets import item_set_losses
     from unacorda.mechanisms.adaptive.propose_test_release import ProposeTestRelease
-    from unacorda.mechanisms.adaptive.race_to_the_top import RaceToTheTop
     from unacorda.mechanisms.adaptive.sensitivities import (
         down_sensitivity,
         local_sensitivity,
@@ -90,7 +89,6 @@ __all__ = [
     "Piecewise",
     "PiecewiseConstantExponential",
     "ProposeTestRelease",
-    "RaceToTheTop",
     "RandomizedResponse",
     "ShiftedInverse",
     "SmoothSensitivity",
@@ -148,7 +146,6 @@ _HOMES = {
     "Piecewise": "response.means",
     "PiecewiseConstantExponential": "selection.piecewise",
     "ProposeTestRelease": "adaptive.propose_test_release",
-    "RaceToTheTop": "adaptive.race_to_the_top",
     "RandomizedResponse": "response.categorical",
     "ShiftedInverse": "adaptive.shifted_inverse",
     "SmoothSensitivity": "adaptive.smooth",

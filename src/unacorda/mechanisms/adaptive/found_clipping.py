@@ -39,14 +39,7 @@ from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = [
-    "STEPS",
-    "ClippedSum",
-    "FoundClipping",
-    "check_levels",
-    "check_neighbors_of_sums",
-    "steps_at",
-]
+__all__ = ["STEPS", "ClippedSum", "FoundClipping", "steps_at"]
 
 Real: TypeAlias = float | Fraction
 
@@ -105,17 +98,20 @@ class FoundClipping:
     target: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        check_neighbors_of_sums(self.neighbors)
+        if self.neighbors not in (AddRemove, ReplaceOne):
+            raise InvalidParameter(
+                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
+            )
         share = checks.exact("share", self.share)
         if not 0 < share < 1:
             raise InvalidParameter("share", self.share, expected="a number between 0 and 1")
         fields.keep(
             self,
             epsilon=fields.positive("epsilon", self.epsilon),
-            levels=check_levels("levels", self.levels),
+            levels=_levels(self.levels),
             share=share,
         )
-        check_part("epsilon", self.epsilon, min(share, 1 - share))
+        _check_part(self.epsilon, min(share, 1 - share))
         aims = self.target
         if aims is None:
             aims = math.ceil(3 / self._searched)
@@ -190,26 +186,18 @@ def steps_at(totals: NDArray[np.float64], level: float) -> int:
     return int(np.rint(shares, out=shares).astype(np.int64).sum())
 
 
-def check_neighbors_of_sums(neighbors: object) -> None:
-    """Refuse what is neither AddRemove nor ReplaceOne."""
-    if neighbors not in (AddRemove, ReplaceOne):
-        raise InvalidParameter(
-            "neighbors", neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-        )
-
-
-def check_part(name: str, epsilon: Real, part: Fraction) -> None:
+def _check_part(epsilon: Real, part: Fraction) -> None:
     """Refuse an epsilon whose part gets more noise than the samplers offer."""
     least = STEPS / part / _MOST_NOISE
-    if checks.exact(name, epsilon) < least:
+    if checks.exact("epsilon", epsilon) < least:
         told = f"{float(least):.3g} or more" if least < 2**1000 else "a larger one, or larger parts"
-        raise InvalidParameter(name, epsilon, expected=told)
+        raise InvalidParameter("epsilon", epsilon, expected=told)
 
 
-def check_levels(name: str, levels: Sequence[Number]) -> Grid:
-    """Levels that floats tell apart, from 0 or more; InvalidParameter names the argument."""
-    points = rising(levels, least=Fraction(0), argument=name)
+def _levels(levels: Sequence[Number]) -> Grid:
+    """Levels that floats tell apart, from 0 or more."""
+    points = rising(levels, least=Fraction(0), argument="levels")
     floats = [float(point) for point in points]
     if any(one >= two for one, two in itertools.pairwise(floats)) or floats[1] < 1e-290:
-        raise InvalidParameter(name, levels, expected="levels that are rising as floats")
+        raise InvalidParameter("levels", levels, expected="levels that are rising as floats")
     return points
