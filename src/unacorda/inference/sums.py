@@ -37,6 +37,7 @@ __all__ = [
     "LEVEL",
     "ROOT_TWO",
     "ROUNDED",
+    "BudgetShares",
     "Moment",
     "NoisySums",
     "RowSum",
@@ -237,25 +238,50 @@ class Moment:
 
 
 @dataclass(slots=True, kw_only=True)
-class NoisySums:
-    """Means over `rows` people; what they cost together is `event`, never more than the budget.
+class BudgetShares:
+    """Releases that are paid from shares of mu^2; together they cost `event`, within the budget."""
+
+    budget: GDP
+    left: Fraction = Fraction(1)
+    released: list[events.Event] = field(default_factory=list)
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far, without numbers from the data."""
+        return events.compose(self.released)
+
+    def take(self, share: Fraction, *, sensitivity: Fraction | int = 1) -> Gaussian:
+        """Take a share of mu^2 out of what is left; the noise of what is released with it."""
+        if not 0 < share <= self.left:
+            raise AssertionError("a share of the budget that is not there")
+        self.left -= share
+        noise = Gaussian.for_guarantee(self.budget * share, l2_sensitivity=sensitivity)
+        self.released.append(noise.event)
+        return noise
+
+
+@dataclass(slots=True, kw_only=True)
+class NoisySums(BudgetShares):
+    """Means over `rows` people.
 
     level: what a person counts on average, released, with the deviation of its noise: what stands
     for the number of people is `level` times as many.
     """
 
     rows: int
-    budget: GDP
     bits: RandomBits
-    left: Fraction = Fraction(1)
     level: float = 1.0
     level_error: float = 0.0
-    _said: list[events.Event] = field(default_factory=list)
 
     @property
-    def event(self) -> events.Event:
-        """What has been released so far, without numbers from the data."""
-        return events.compose(self._said)
+    def number(self) -> float:
+        """How many people there are, or the released sum of their weights."""
+        return self.rows * self.level
+
+    @property
+    def number_error(self) -> float:
+        """The deviation of the noise in it."""
+        return self.rows * self.level_error
 
     def mean(
         self,
@@ -271,13 +297,11 @@ class NoisySums:
         part, row_bound: as for `row_sum`; sensitivity: l2, of the exact sum.
         """
         bound = row_bound * ROUNDED
-        noise = self._reserve(
-            share, sensitivity * ROUNDED + slack(rows=self.rows, size=size, row_bound=bound)
-        )
+        off = slack(rows=self.rows, size=size, row_bound=bound)
+        noise = self.take(share, sensitivity=sensitivity * ROUNDED + off)
         exact = row_sum(part, rows=self.rows, size=size, row_bound=bound)
-        people = self.rows * self.level
-        released = exact.released(noise, bits=self.bits) / people
-        return released, noise.standard_deviation / people
+        released = exact.released(noise, bits=self.bits) / self.number
+        return released, noise.standard_deviation / self.number
 
     def moment(
         self,
@@ -317,14 +341,6 @@ class NoisySums:
         )
         self.level = min(level_of(float(found[0]), noise), 1.0)
         self.level_error = noise
-
-    def _reserve(self, share: Fraction, sensitivity: Fraction) -> Gaussian:
-        if not 0 < share <= self.left:
-            raise AssertionError("a share of the budget that is not there")
-        self.left -= share
-        noise = Gaussian.for_guarantee(self.budget * share, l2_sensitivity=sensitivity)
-        self._said.append(noise.event)
-        return noise
 
 
 def level_of(found: float, noise: float) -> float:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
-    APART,
     Counts,
     Gradient,
     Histogram,
@@ -22,11 +21,12 @@ from unacorda.inference.regression.rows import (
     Release,
     Released,
     Row,
+    Rows,
     Total,
     Value,
+    bounded_back,
 )
 from unacorda.inference.sums import BLOCK, ROOT_TWO, Moment, NoisySums
-from unacorda.privacy import events
 
 __all__ = ["OCTAVES", "ArrayRows"]
 
@@ -38,17 +38,16 @@ OCTAVES: Final = (-22, 2)
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
-class ArrayRows:
+class ArrayRows(Rows):
     """Rows (1, features in half widths of their bounds), a target, and what each row counts.
 
     own: within [0, 1], 0 where a number is missing; of weights that differ the mean is released
     beforehand (`NoisySums.weigh`).
     """
 
+    sums: NoisySums
     target: Floats
     own: Floats
-    sums: NoisySums
-    back: Floats
     rows: Floats
     _square: Floats | None = field(default=None, init=False)
     _told: tuple[Floats, Floats] | None = field(default=None, init=False)
@@ -65,8 +64,7 @@ class ArrayRows:
         sums: NoisySums,
     ) -> ArrayRows:
         """Rows in half widths of public or released bounds."""
-        half = (upper - lower) / 2
-        centre = lower + half
+        centre, half, back = bounded_back(lower, upper)
         rows = np.empty((len(x), x.shape[1] + 1))
         missing = own <= 0
         rows[:, 0] = 1.0
@@ -75,49 +73,7 @@ class ArrayRows:
                 block = slice(start, start + BLOCK)
                 np.clip((x[block] - centre) / half, -FAR, FAR, out=rows[block, 1:])
         rows[missing] = 0.0
-        back = np.diag(np.concatenate([[1.0], 1 / half]))
-        back[0, 1:] = -centre / half
         return cls(target=np.where(missing, 0.0, target), own=own, sums=sums, back=back, rows=rows)
-
-    @property
-    def size(self) -> int:
-        """How many parameters there are."""
-        return int(self.rows.shape[1])
-
-    @property
-    def number(self) -> float:
-        """How many people there are, or the released sum of their weights."""
-        return self.sums.rows * self.sums.level
-
-    @property
-    def number_error(self) -> float:
-        """0, as their number is public, but for the noise in the sum of weights."""
-        return self.sums.rows * self.sums.level_error
-
-    @property
-    def repeated(self) -> int:
-        """1: each person has one row."""
-        return 1
-
-    @property
-    def left(self) -> float:
-        """The share of mu^2 that is left."""
-        return float(self.sums.left)
-
-    @property
-    def protects(self) -> str:
-        """What the noise hides."""
-        return "one row replaced"
-
-    @property
-    def event(self) -> events.Event:
-        """What has been released so far."""
-        return self.sums.event
-
-    def noise(self, kind: str, bound: float, share: float) -> float:
-        """The deviation of each number of a mean of this kind."""
-        mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
-        return APART[kind] * bound / (self.number * mu)
 
     def feature_means(self, share: Fraction) -> Released:
         """Means of the features, each clipped to [-1, 1]."""
@@ -150,12 +106,6 @@ class ArrayRows:
             part, size=bins * p, longest=_root(p), apart=ROOT_TWO, share=share, counts=True
         )
         return found.values.reshape(p, bins), edges, found.deviation
-
-    def standardize(self, means: Floats, spread: Floats) -> None:
-        """The rows become (1, (u - mean) / spread)."""
-        root = np.diag(np.concatenate([[1.0], 1 / spread]))
-        root[0, 1:] = -means / spread
-        self.transform(root)
 
     def transform(self, root: Floats) -> None:
         """The rows become a @ root."""

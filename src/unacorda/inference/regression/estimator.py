@@ -91,8 +91,8 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         known = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
         ends = self._target_ends(table_range(getattr(self, "target_bounds", None), table))
         source = open_table(self, table, budget=budget, target=self._target_text())
-        if source.rows_error == 0:  # a rehearsal, of very many rows
-            _check_affordable(asked, budget, rows=round(source.rows), size=size + 1, at_most=True)
+        if source.number_error == 0:  # a rehearsal, of very many rows
+            _check_affordable(asked, budget, rows=round(source.number), size=size + 1, at_most=True)
         places = np.flatnonzero(~known)
         unknown = [f"x{place}" for place in places]
         if self._needs_target_bounds and ends is None:

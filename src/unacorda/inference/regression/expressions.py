@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from unacorda.errors import InvalidParameter
 
@@ -40,7 +41,7 @@ _QUARTERED: Final = 6
 _TERMS: Final = 9
 
 
-class Symbol:
+class Symbol(NDArrayOperatorsMixin):
     """SQL of a number, or of a condition, of a row. Arithmetic with it gives symbols.
 
     >>> str(np.clip(Symbol("y") - Symbol("p"), -1.0, 1.0))
@@ -59,7 +60,8 @@ class Symbol:
         """SQL of the NumPy and SciPy functions of one or two numbers that SQL has too."""
         if method != "__call__" or named or ufunc.__name__ not in _WRITTEN:
             return NotImplemented
-        return _write(ufunc.__name__, *inputs)
+        squared = ufunc is np.power and inputs[1] == 2
+        return _write("square", inputs[0]) if squared else _write(ufunc.__name__, *inputs)
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, named: Any) -> Any:
         """SQL of `where` and `clip`."""
@@ -74,53 +76,6 @@ class Symbol:
 
     def __bool__(self) -> bool:
         raise TypeError("a symbol stands for many rows: use numpy.where in place of if")
-
-    def __add__(self, other: Any) -> Any:
-        return _write("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _write("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _write("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _write("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _write("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _write("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _write("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _write("divide", other, self)
-
-    def __pow__(self, power: Any) -> Any:
-        if power == 2:
-            return _write("square", self)
-        return _write("power", self, power)
-
-    def __neg__(self) -> Any:
-        return _write("negative", self)
-
-    def __abs__(self) -> Any:
-        return _write("absolute", self)
-
-    def __lt__(self, other: Any) -> Any:
-        return _write("less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _write("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _write("greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _write("greater_equal", self, other)
 
 
 def literal(value: float) -> str:

@@ -10,6 +10,7 @@ farther than its noise is for.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,13 +20,12 @@ import numpy as np
 
 from unacorda.inference.records import Floats
 from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP
 
 __all__ = [
     "APART",
-    "COUNTED",
     "GRADIENT",
     "MATRIX",
-    "TOTAL",
     "Counts",
     "Gradient",
     "Histogram",
@@ -36,6 +36,7 @@ __all__ = [
     "Rows",
     "Total",
     "Value",
+    "bounded_back",
     "power",
     "share_of",
 ]
@@ -112,12 +113,10 @@ class Matrix:
 
 Release: TypeAlias = Histogram | Total | Gradient | Matrix
 
-COUNTED: Final = "counts"
-TOTAL: Final = "total"
 GRADIENT: Final = "gradient"
 MATRIX: Final = "matrix"
 
-APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
+APART: Final = {GRADIENT: 2.0, MATRIX: 2**0.5}
 """How far two records of bound 1 are apart, where one replaces the other; for plans alone."""
 
 
@@ -138,12 +137,22 @@ class Released:
     deviation: float
 
 
-class Rows(Protocol):
-    """Rows of people, private; means of them are released, each paid from its share of mu^2."""
+class Sums(Protocol):
+    """Sums over rows, each paid from its share of one budget."""
 
     @property
-    def size(self) -> int:
-        """How many parameters there are: an intercept and one a feature."""
+    def budget(self) -> GDP:
+        """What they may cost together."""
+        ...
+
+    @property
+    def left(self) -> Fraction:
+        """The share of mu^2 that is left."""
+        ...
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
         ...
 
     @property
@@ -156,54 +165,83 @@ class Rows(Protocol):
         """The deviation of the noise in that."""
         ...
 
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class Rows(ABC):
+    """Rows of people, private; means of them are released, each paid from its share of mu^2.
+
+    back: coefficients of (1, features) are back @ coefficients of the whitened rows; repeated: how
+    many rows a unit may have; replaced: whether neighbors differ by a unit that is replaced, and
+    not by one that is added or removed; protects: what the noise hides, in words.
+    """
+
+    sums: Sums
+    back: Floats
+    repeated: int = 1
+    replaced: bool = True
+    protects: str = "one row replaced"
+
     @property
-    def repeated(self) -> int:
-        """How many rows a unit may have."""
-        ...
+    def size(self) -> int:
+        """How many parameters there are: an intercept and one a feature."""
+        return len(self.back)
+
+    @property
+    def number(self) -> float:
+        """How many rows there are, or the sum of their weights; public or released."""
+        return self.sums.number
+
+    @property
+    def number_error(self) -> float:
+        """The deviation of the noise in that."""
+        return self.sums.number_error
 
     @property
     def left(self) -> float:
         """The share of mu^2 that is left."""
-        ...
-
-    @property
-    def back(self) -> Floats:
-        """Coefficients of (1, features) are back @ coefficients of the whitened rows."""
-        ...
-
-    @property
-    def protects(self) -> str:
-        """What the noise hides, in words."""
-        ...
+        return float(self.sums.left)
 
     @property
     def event(self) -> events.Event:
         """What has been released so far."""
-        ...
+        return self.sums.event
 
     def noise(self, kind: str, bound: float, share: float) -> float:
-        """The deviation of each number of a mean of this kind, before it is asked for."""
-        ...
-
-    def feature_means(self, share: Fraction) -> Released:
-        """Means of the features in half widths of their bounds, each clipped to [-1, 1]."""
-        ...
-
-    def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
-        """Counts of |u - mean| by octaves, p x bins, with their edges and the noise of each."""
-        ...
+        """About the deviation of each number of a mean of this kind, before it is asked for."""
+        mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
+        apart = APART[kind] if self.replaced else 1.0
+        return self.repeated * apart * bound / (self.number * mu)
 
     def standardize(self, means: Floats, spread: Floats) -> None:
-        """The rows become (1, (u - mean) / spread)."""
-        ...
+        """Turn the rows into (1, (u - mean) / spread)."""
+        root = np.diag(np.concatenate([[1.0], 1 / spread]))
+        root[0, 1:] = -means / spread
+        self.transform(root)
 
+    @abstractmethod
+    def feature_means(self, share: Fraction) -> Released:
+        """Means of the features in half widths of their bounds, each clipped to [-1, 1]."""
+
+    @abstractmethod
+    def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
+        """Counts of |u - mean| by octaves, p x bins, with their edges and the noise of each."""
+
+    @abstractmethod
     def transform(self, root: Floats) -> None:
-        """The rows become a @ root."""
-        ...
+        """Turn the rows into a @ root."""
 
+    @abstractmethod
     def ask(self, *releases: Release, theta: Floats | None = None) -> list[Any]:
         """Answer in one scan: Counts, (mean, deviation), Released or Moment, in their order."""
-        ...
+
+
+def bounded_back(lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
+    """Centres and half widths of bounds, and `Rows.back` of features in half widths of them."""
+    half = (upper - lower) / 2
+    centre = lower + half
+    back = np.diag(np.concatenate([[1.0], 1 / half]))
+    back[0, 1:] = -centre / half
+    return centre, half, back
 
 
 def share_of(share: float) -> Fraction:

@@ -26,7 +26,6 @@ from unacorda.inference.regression.expressions import (
 )
 from unacorda.inference.regression.ranges import SHARE, edges, range_of
 from unacorda.inference.regression.rows import (
-    APART,
     Counts,
     Gradient,
     Histogram,
@@ -34,15 +33,15 @@ from unacorda.inference.regression.rows import (
     Release,
     Released,
     Row,
+    Rows,
     Total,
     Value,
+    bounded_back,
     share_of,
 )
-from unacorda.inference.sums import LEVEL, Moment, level_of, unpacked
+from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
 from unacorda.inference.tables import Table, note_table
-from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.sums import SumRequest
-from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP
 
 __all__ = ["TableRows", "TableSums", "open_table"]
@@ -52,32 +51,24 @@ _COUNTED: Final = Fraction(1, 1000)
 
 
 @dataclass(slots=True, kw_only=True)
-class TableSums:
-    """Means over the rows of a table, each paid from its share of mu^2.
+class TableSums(BudgetShares):
+    """Means over the rows of a table.
 
-    target: SQL of the target, of y. rows: how many there are, as released, or after the first scan
-    of rows with weights of their own the released sum of these; rows_error: the deviation of the
-    noise in it.
+    target: SQL of the target, of y. number: how many rows there are, as released, or after the
+    first scan of rows with weights of their own the released sum of these; number_error: the
+    deviation of the noise in it.
     """
 
     table: Table
-    budget: GDP
     target: str = "y"
-    left: Fraction = Fraction(1)
-    rows: float = field(init=False)
-    rows_error: float = field(init=False)
+    number: float = field(init=False)
+    number_error: float = field(init=False)
     _level_due: bool = field(init=False)
-    _said: list[events.Event] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        counted, self.rows_error = self.table.count(self.paid(_COUNTED))
-        self.rows = max(counted, 1.0)
+        counted, self.number_error = self.table.count(self.paid(_COUNTED))
+        self.number = max(counted, 1.0)
         self._level_due = self.table.weighted
-
-    @property
-    def event(self) -> events.Event:
-        """What has been released so far."""
-        return events.compose(self._said)
 
     @property
     def own(self) -> str:
@@ -93,20 +84,16 @@ class TableSums:
                 vector=["weight"], value="1", bound=Fraction(1), budget=self.paid(LEVEL), total=True
             )
             *found, ((total,), noise) = self.table.sums(columns, [*wishes, level])
-            self.rows *= level_of(total / self.rows, noise / self.rows)
-            self.rows_error, self._level_due = noise, False
+            self.number *= level_of(total / self.number, noise / self.number)
+            self.number_error, self._level_due = noise, False
         else:
             found = list(self.table.sums(columns, wishes))
-        return [(np.array(values) / self.rows, noise / self.rows) for values, noise in found]
+        return [(np.array(values) / self.number, noise / self.number) for values, noise in found]
 
     def paid(self, share: Fraction) -> GDP:
         """Take a share of mu^2 out of what is left."""
-        if not 0 < share <= self.left:
-            raise AssertionError("a share of the budget that is not there")
-        self.left -= share
-        paid = self.budget * share
-        self._said.append(Gaussian.for_guarantee(paid, l2_sensitivity=1).event)
-        return paid
+        self.take(share)
+        return self.budget * share
 
     def find_ranges(self, columns: Sequence[str]) -> list[tuple[float, float]]:
         """Ranges of columns that nobody declared, paid from `SHARE` of mu^2."""
@@ -123,7 +110,7 @@ class TableSums:
 
 
 @dataclass(slots=True, kw_only=True)
-class TableRows:
+class TableRows(Rows):
     """Rows of a table with columns of whitened features, their square and a target `t`.
 
     names: the columns of the features, whitened so far; square: that of |a|^2; pending: columns
@@ -132,7 +119,6 @@ class TableRows:
 
     sums: TableSums
     names: list[str]
-    back: Floats
     pending: list[dict[str, str]] = field(default_factory=list)
     kept: int = 0
     square: str = "q"
@@ -140,8 +126,7 @@ class TableRows:
     @classmethod
     def of(cls, sums: TableSums, *, lower: Floats, upper: Floats) -> TableRows:
         """Rows in half widths of public or released bounds."""
-        half = (upper - lower) / 2
-        centre = lower + half
+        centre, half, back = bounded_back(lower, upper)
         columns = {"t": f"({sums.target})"}
         for place, (middle, width) in enumerate(zip(centre, half, strict=True), start=1):
             scaled = (column(f"x{place - 1}") - middle) / width
@@ -149,50 +134,14 @@ class TableRows:
         names = list(columns)[1:]
         own = ["weight"] if sums.table.weighted else []
         sums.table = sums.table.keep([columns], [*columns, *own])
-        back = np.diag(np.concatenate([[1.0], 1 / half]))
-        back[0, 1:] = -centre / half
-        return cls(sums=sums, names=["1", *names], back=back)
-
-    @property
-    def size(self) -> int:
-        """How many parameters there are."""
-        return len(self.names)
-
-    @property
-    def number(self) -> float:
-        """How many rows there are, or the sum of their weights, released."""
-        return self.sums.rows
-
-    @property
-    def number_error(self) -> float:
-        """The deviation of the noise in it."""
-        return self.sums.rows_error
-
-    @property
-    def repeated(self) -> int:
-        """How many rows one unit has at most."""
-        return self.sums.table.repeated
-
-    @property
-    def left(self) -> float:
-        """The share of mu^2 that is left."""
-        return float(self.sums.left)
-
-    @property
-    def protects(self) -> str:
-        """What the noise hides."""
-        return self.sums.table.protects
-
-    @property
-    def event(self) -> events.Event:
-        """What has been released so far."""
-        return self.sums.event
-
-    def noise(self, kind: str, bound: float, share: float) -> float:
-        """About the deviation of each number of a mean of this kind."""
-        mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
-        apart = APART[kind] if self.sums.table.replaced else 1.0
-        return self.repeated * apart * bound / (self.number * mu)
+        return cls(
+            sums=sums,
+            names=["1", *names],
+            back=back,
+            repeated=sums.table.repeated,
+            replaced=sums.table.replaced,
+            protects=sums.table.protects,
+        )
 
     def feature_means(self, share: Fraction) -> Released:
         """Means of the features, each clipped to [-1, 1]."""
