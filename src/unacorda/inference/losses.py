@@ -67,18 +67,10 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Huber:
-    """r^2 / 2 up to |r| = c, then a straight line; r = target - prediction.
-
-    c: above 0, in the unit of the target; 1.345 deviations have 95 % of the efficiency of least
-    squares under normal errors. Source: Huber 1964.
-
-    >>> Huber(1.0).score(np.array([0.0]), np.array([0.5, 3.0])).tolist()
-    [-0.5, -1.0]
-    """
+class _OfResiduals:
+    """A loss of r = target - prediction, like r^2 / 2 near 0; c: above 0, in the target's unit."""
 
     c: float
-    self_concordance: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         checks.positive(c=self.c)
@@ -90,8 +82,22 @@ class Huber:
 
     @property
     def curvature_bound(self) -> float:
-        """1."""
+        """1, reached at 0."""
         return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(_OfResiduals):
+    """r^2 / 2 up to |r| = c, then a straight line; r = target - prediction.
+
+    c: above 0, in the unit of the target; 1.345 deviations have 95 % of the efficiency of least
+    squares under normal errors. Source: Huber 1964.
+
+    >>> Huber(1.0).score(np.array([0.0]), np.array([0.5, 3.0])).tolist()
+    [-0.5, -1.0]
+    """
+
+    self_concordance: ClassVar[float | None] = None
 
     def value(self, prediction: Floats, target: Floats) -> Floats:
         """The loss itself."""
@@ -109,7 +115,7 @@ class Huber:
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothedHuber:
+class SmoothedHuber(_OfResiduals):
     """c^2 (sqrt(1 + (r / c)^2) - 1): like r^2 / 2 near 0, like c |r| far away, smooth everywhere.
 
     c: above 0, in the unit of the target. Source: Charbonnier and others 1994 (pseudo-Huber).
@@ -117,21 +123,6 @@ class SmoothedHuber:
     >>> round(float(SmoothedHuber(2.0).value(np.array(0.0), np.array(0.01))), 8)
     5e-05
     """
-
-    c: float
-
-    def __post_init__(self) -> None:
-        checks.positive(c=self.c)
-
-    @property
-    def score_bound(self) -> float:
-        """The bound c of the residuals that count."""
-        return self.c
-
-    @property
-    def curvature_bound(self) -> float:
-        """1."""
-        return 1.0
 
     @property
     def self_concordance(self) -> float:
@@ -160,7 +151,7 @@ class SmoothedHuber:
 
 
 @dataclass(frozen=True, slots=True)
-class LogCosh:
+class LogCosh(_OfResiduals):
     """c^2 log cosh(r / c): like r^2 / 2 near 0, like c |r| far away.
 
     c: above 0, in the unit of the target.
@@ -168,21 +159,6 @@ class LogCosh:
     >>> LogCosh(1.0).score(np.array(0.0), np.array(1e9))
     np.float64(-1.0)
     """
-
-    c: float
-
-    def __post_init__(self) -> None:
-        checks.positive(c=self.c)
-
-    @property
-    def score_bound(self) -> float:
-        """The bound c of the residuals that count."""
-        return self.c
-
-    @property
-    def curvature_bound(self) -> float:
-        """1."""
-        return 1.0
 
     @property
     def self_concordance(self) -> float:
@@ -206,7 +182,7 @@ class LogCosh:
 
 
 @dataclass(frozen=True, slots=True)
-class Tukey:
+class Tukey(_OfResiduals):
     """c^2 (1 - (1 - (r / c)^2)^3) / 6 up to |r| = c, constant beyond: far outliers do not count.
 
     c: above 0, in the unit of the target; 4.685 deviations have 95 % of the efficiency of least
@@ -217,22 +193,13 @@ class Tukey:
     [-0.0, 0.0]
     """
 
-    c: float
     self_concordance: ClassVar[float | None] = None
     convex: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        checks.positive(c=self.c)
 
     @property
     def score_bound(self) -> float:
         """16 c / (25 sqrt 5), reached at |r| = c / sqrt 5, rounded up."""
         return math.nextafter(16 / (25 * math.sqrt(5)), 1.0) * self.c * (1 + 2**-50)
-
-    @property
-    def curvature_bound(self) -> float:
-        """1, reached at 0; at least -4/5."""
-        return 1.0
 
     def _rest(self, prediction: Floats, target: Floats) -> tuple[Floats, Floats]:
         u = np.clip((target - prediction) / self.c, -1.0, 1.0)
