@@ -21,7 +21,7 @@ from tests.tiers import mostly_slow
 
 from unacorda import inference
 from unacorda.audit import Finding, search
-from unacorda.inference import distributions
+from unacorda.inference.estimates import distributions
 from unacorda.inference.sums import additive_noise
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.guarantees import Guarantee

@@ -18,7 +18,7 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference import PCA, LogisticRegression
-from unacorda.inference.ball_moments import ball_moments, in_ball
+from unacorda.inference.components import ball_moments, in_ball
 from unacorda.inference.sums import packed
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian

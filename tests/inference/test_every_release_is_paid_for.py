@@ -23,7 +23,7 @@ from unacorda import (
     mechanisms,
 )
 from unacorda.inference import search as searching
-from unacorda.inference import sparse
+from unacorda.inference.regression import sparse
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace

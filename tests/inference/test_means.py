@@ -15,7 +15,7 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.means import positive_part
+from unacorda.inference.estimates.means import positive_part
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 

@@ -30,10 +30,10 @@ from unacorda import (
 )
 from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference import noisy_sgd
-from unacorda.inference.designs import scaling
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
-from unacorda.inference.noisy_sgd import NoisySGD, Squared, noise_for
+from unacorda.inference.regression import noisy_sgd
+from unacorda.inference.regression.designs import scaling
+from unacorda.inference.regression.noisy_sgd import NoisySGD, Squared, noise_for
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee

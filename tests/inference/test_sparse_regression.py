@@ -21,10 +21,9 @@ from unacorda.inference import (
     PoissonRegression,
     RidgeRegression,
     SparseRegression,
-    associations,
-    sparse,
 )
-from unacorda.inference.associations import UNIT, absolute_sums, best_by_labels, grid_values
+from unacorda.inference.regression import sparse
+from unacorda.inference.regression.sparse import UNIT, absolute_sums, best_by_labels, grid_values
 from unacorda.mechanisms.selection.noisy_max import TopK
 from unacorda.privacy.guarantees import Guarantee
 
@@ -139,7 +138,7 @@ def test_nobody_both_selects_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = people(4000, 4, {0: 1.0}, seed=3)
     y = np.arange(4000.0)  # who it is
     fits: list[Floats] = []
-    real, release = LinearRegression.fit, associations.best_by_numbers
+    real, release = LinearRegression.fit, sparse.best_by_numbers
 
     def fit(self: LinearRegression, X: Floats, target: Floats) -> LinearRegression:
         fits.append(np.asarray(target))

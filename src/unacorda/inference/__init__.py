@@ -12,10 +12,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unacorda.inference.clipping import ClippedMean, clipped_mean, find_bounds
     from unacorda.inference.components import PCA
-    from unacorda.inference.densities import Density, density
-    from unacorda.inference.distributions import Distribution, Histogram, distribution, histogram
+    from unacorda.inference.estimates.clipping import ClippedMean, clipped_mean, find_bounds
+    from unacorda.inference.estimates.densities import Density, density
+    from unacorda.inference.estimates.distributions import (
+        Distribution,
+        Histogram,
+        distribution,
+        histogram,
+    )
+    from unacorda.inference.estimates.matrices import (
+        MatrixEstimate,
+        correlation_matrix,
+        covariance_matrix,
+    )
+    from unacorda.inference.estimates.means import mean, proportion, stdev, variance
+    from unacorda.inference.estimates.quantiles import iqr, median, quantile
     from unacorda.inference.hypothesis_tests.binomial import (
         BinomialTest,
         binomial_power,
@@ -29,7 +41,6 @@ if TYPE_CHECKING:
     from unacorda.inference.hypothesis_tests.means import anova, t_test, two_sample_t_test
     from unacorda.inference.hypothesis_tests.ranks import mann_whitney_test, signed_rank_test
     from unacorda.inference.hypothesis_tests.results import Power, TestResult, power_curve
-    from unacorda.inference.linear import LinearRegression, RidgeRegression
     from unacorda.inference.local.estimates import (
         frequency_randomizer,
         local_frequencies,
@@ -42,22 +53,16 @@ if TYPE_CHECKING:
         LocalLogisticRegression,
         LocalMEstimator,
     )
-    from unacorda.inference.logistic import LogisticRegression
-    from unacorda.inference.m_estimator import MEstimator
-    from unacorda.inference.matrices import (
-        MatrixEstimate,
-        correlation_matrix,
-        covariance_matrix,
+    from unacorda.inference.regression.generalized_linear import (
+        LogisticRegression,
+        PoissonRegression,
     )
-    from unacorda.inference.means import mean, proportion
-    from unacorda.inference.noisy_sgd import NoisySGD
-    from unacorda.inference.poisson import PoissonRegression
-    from unacorda.inference.quantile_regression import QuantileRegression
-    from unacorda.inference.quantiles import iqr, median, quantile
+    from unacorda.inference.regression.linear import LinearRegression, RidgeRegression
+    from unacorda.inference.regression.m_estimation import MEstimator, QuantileRegression
+    from unacorda.inference.regression.noisy_sgd import NoisySGD
+    from unacorda.inference.regression.sparse import SparseRegression
     from unacorda.inference.scalers import RobustScaler
     from unacorda.inference.search import CrossValidatedSearch, HeldOutSearch
-    from unacorda.inference.sparse import SparseRegression
-    from unacorda.inference.variances import stdev, variance
 
 __all__ = [
     "PCA",
@@ -116,31 +121,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "clipping": "ClippedMean clipped_mean find_bounds",
     "components": "PCA",
-    "densities": "Density density",
-    "distributions": "Distribution Histogram distribution histogram",
+    "estimates.clipping": "ClippedMean clipped_mean find_bounds",
+    "estimates.densities": "Density density",
+    "estimates.distributions": "Distribution Histogram distribution histogram",
+    "estimates.matrices": "MatrixEstimate correlation_matrix covariance_matrix",
+    "estimates.means": "mean proportion stdev variance",
+    "estimates.quantiles": "iqr median quantile",
     "hypothesis_tests.binomial": "BinomialTest binomial_power binomial_test",
     "hypothesis_tests.counts": "fit_test independence_test two_proportions_test",
     "hypothesis_tests.means": "anova t_test two_sample_t_test",
     "hypothesis_tests.ranks": "mann_whitney_test signed_rank_test",
     "hypothesis_tests.results": "Power TestResult power_curve",
-    "linear": "LinearRegression RidgeRegression",
-    "local.estimates": "frequency_randomizer local_frequencies local_mean mean_randomizer "
-    "vector_randomizer",
+    "local.estimates": "frequency_randomizer local_frequencies local_mean "
+    "mean_randomizer vector_randomizer",
     "local.regression": "LocalLinearRegression LocalLogisticRegression LocalMEstimator",
-    "logistic": "LogisticRegression",
-    "m_estimator": "MEstimator",
-    "matrices": "MatrixEstimate correlation_matrix covariance_matrix",
-    "means": "mean proportion",
-    "noisy_sgd": "NoisySGD",
-    "poisson": "PoissonRegression",
-    "quantile_regression": "QuantileRegression",
-    "quantiles": "iqr median quantile",
+    "regression.generalized_linear": "LogisticRegression PoissonRegression",
+    "regression.linear": "LinearRegression RidgeRegression",
+    "regression.m_estimation": "MEstimator QuantileRegression",
+    "regression.noisy_sgd": "NoisySGD",
+    "regression.sparse": "SparseRegression",
     "scalers": "RobustScaler",
     "search": "CrossValidatedSearch HeldOutSearch",
-    "sparse": "SparseRegression",
-    "variances": "stdev variance",
 }
 _HOME = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}
 

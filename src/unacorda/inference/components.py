@@ -1,4 +1,11 @@
-r"""Principal components of a private second moment, with errors and a word on what is noise."""
+r"""Principal components from the noisy mean and second moment of rows cut to a ball.
+
+Rows are scaled so that the ball has radius 1. The sums of u and of sqrt 2 u u^T move together by at
+most 5/2 under the replacement of a row, that of u u^T alone by sqrt 2; the matrix counts by its
+Frobenius norm. Noise is normal, or, for pure budgets, spherical with a radius of the gamma law,
+which has half the variance of Laplace noise. Eigenvalues and directions say how far off they are,
+and which are noise (docs/proofs/components.md).
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,6 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -15,23 +23,34 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.ball_moments import ball_moments, length_of, whole_budget
+from unacorda.inference.budgets import check_budget, gdp_budget, shareable
 from unacorda.inference.contract import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
+    SharedBits,
     TransformerMixin,
     check_is_fitted,
 )
-from unacorda.inference.designs import bounds_of
-from unacorda.inference.fitted import SharedBits
 from unacorda.inference.inputs import features, how_many
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.designs import bounds_of
 from unacorda.inference.scalers import RobustScaler
-from unacorda.inference.spectra import Spectrum, spectrum
+from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
+from unacorda.mechanisms.additive.norms import KNorm
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 
-__all__ = ["PCA"]
+__all__ = [
+    "PCA",
+    "BallMoments",
+    "Spectrum",
+    "ball_moments",
+    "in_ball",
+    "length_of",
+    "spectrum",
+    "whole_budget",
+]
 
 _SCALING: Final = Fraction(1, 5)
 """The share of the budget that finds quartiles, where they are asked for."""
@@ -197,3 +216,204 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 "lie, each one number or one a feature",
             )
         return bounds_of(self.feature_bounds, features=count)
+
+
+_FAR: Final = 2.0**200
+_MOST: Final = 1 << 14
+"""The longest vector that gets spherical noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BallMoments:
+    """Released: the mean and the second moment about it, in units of the ball, and their noise.
+
+    mean: p numbers, zeros where it was not asked; covariance: p x p, the noise of the mean taken
+    out on average, eigenvalues of any sign; mean_noise: deviation of each number of the mean;
+    matrix_noise: that of a diagonal number, sqrt 2 times that of the others.
+    """
+
+    mean: Floats
+    covariance: Floats
+    mean_noise: float
+    matrix_noise: float
+    event: events.Event
+
+
+def whole_budget(budget: Guarantee, *, length: int) -> PureDP | ZCDP | GDP:
+    """The budget in the currency in which noise on a vector of this length is the least.
+
+    Spherical noise has deviation sqrt(length + 1) / epsilon a number, normal noise 1 / mu.
+    InvalidParameter for a pure budget and a vector too long for spherical noise.
+
+    >>> whole_budget(ApproxDP(1, 1e-6), length=5), whole_budget(ApproxDP(1, 1e-6), length=65)
+    (PureDP(epsilon=1.0), GDP(mu=0.236704380664))
+    """
+    checked = check_budget(budget)
+    if isinstance(checked, ApproxDP) and checked.delta:
+        normal = gdp_budget(checked)
+        fits = length <= _MOST and (length + 1) * normal.mu_squared <= checked.epsilon**2
+        return PureDP(checked.epsilon) if fits else normal
+    found = shareable(checked, releases=length)
+    if isinstance(found, PureDP) and length > _MOST:
+        expected = f"one with a delta, such as ApproxDP(1, 1e-6): pure noise on {length} numbers "
+        raise InvalidParameter("budget", budget, expected=expected + "would drown them all")
+    return found
+
+
+def length_of(features: int, *, with_mean: bool) -> int:
+    """How many numbers are released."""
+    return features * (features + 1) // 2 + (features if with_mean else 0)
+
+
+def in_ball(x: Floats, *, centre: Floats, unit: Floats) -> Floats:
+    """(x - centre) / unit, cut to length 1 towards 0; what is no number counts as the centre.
+
+    >>> rows = np.array([[3.0, 4.0], [30.0, 40.0], [np.nan, 40.0]])
+    >>> in_ball(rows, centre=np.zeros(2), unit=np.full(2, 10.0)).tolist()
+    [[0.3, 0.4], [0.6, 0.8], [0.0, 1.0]]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = (x - centre) / unit
+    np.clip(rows, -_FAR, _FAR, out=rows)
+    np.copyto(rows, 0.0, where=np.isnan(rows))
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows /= np.maximum(lengths, 1.0)[:, None]
+    return np.asarray(rows)
+
+
+def ball_moments(
+    x: Floats,
+    *,
+    centre: Floats,
+    unit: Floats,
+    with_mean: bool,
+    budget: PureDP | ZCDP | GDP,
+    bits: RandomBits,
+) -> BallMoments:
+    """The noisy moments of the rows of x, n x p, cut by `in_ball`; without the mean about 0.
+
+    Source: docs/proofs/components.md, Theorem 1 (sensitivity); Hardt and Talwar 2010,
+    arXiv:0907.3754, Remark 4.2 (spherical noise); Dwork, Talwar, Thakurta, Zhang 2014 (normal
+    noise on the second moment).
+    """
+    n, p = x.shape
+    length = length_of(p, with_mean=with_mean)
+    weight = math.sqrt(2) if with_mean else 1.0
+
+    def part(block: slice) -> Floats:
+        here = in_ball(x[block], centre=centre, unit=unit)
+        numbers = weight * packed(here.T @ here)
+        return np.concatenate([here.sum(axis=0), numbers]) if with_mean else numbers
+
+    longest = (Fraction(7, 4) if with_mean else Fraction(1)) * ROUNDED
+    move = (Fraction(5, 2) if with_mean else ROOT_TWO) * ROUNDED
+    move += slack(rows=n, size=length, row_bound=longest)
+    exact = row_sum(part, rows=n, size=length, row_bound=longest)
+    if isinstance(budget, PureDP):
+        # Read as floats, both neighbours' sums are off by 2^-53 of their length at most.
+        move += Fraction(n, 1 << 52) * longest
+        round_noise = KNorm.for_guarantee(budget, norm=2, sensitivity=move, dimension=length)
+        sums = np.array([math.ldexp(step, exact.unit_log2) for step in exact.steps])
+        released = np.asarray(round_noise.release(sums, bits=bits), dtype=np.float64) / n
+        event, deviation = round_noise.event, round_noise.standard_deviation / n
+    else:
+        noise = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=move)
+        released = exact.released(noise, bits=bits) / n
+        event, deviation = noise.event, noise.standard_deviation / n
+    second = unpacked(released[-(p * (p + 1) // 2) :], p) / weight
+    mean = released[:p] if with_mean else np.zeros(p)
+    mean_noise = deviation if with_mean else 0.0
+    about = second - np.outer(mean, mean) + mean_noise**2 * np.eye(p)
+    return BallMoments(
+        mean=mean,
+        covariance=about * (n / max(n - 1, 1) if with_mean else 1.0),
+        mean_noise=mean_noise,
+        matrix_noise=deviation / weight,
+        event=event,
+    )
+
+
+_CLEAR: Final = 2.0
+"""A gap in sizes of what blurs it, from which on the directions on both sides are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spectrum:
+    """What released moments say, direction by direction, the largest eigenvalue first.
+
+    vectors: one a column; values: eigenvalues as they were released; variances: these, what noise
+    and sample add to them on average taken out where the direction is distinct; sampling_error,
+    privacy_error: of variances; distinct: whether both gaps beside it are clear; angle_error: in
+    radians; after: the gap below each in sizes of what blurs it; norm: of the noise alone.
+    """
+
+    vectors: Floats
+    values: Floats
+    variances: Floats
+    sampling_error: Floats
+    privacy_error: Floats
+    distinct: Floats
+    angle_error: Floats
+    after: Floats
+    norm: float
+
+
+def spectrum(found: BallMoments, *, rows: int) -> Spectrum:
+    """The spectrum of a released covariance of so many rows; no further release.
+
+    Source: docs/proofs/components.md, section 3; Anderson 2003, section 13.5 (sampling errors of
+    a normal population); Weyl 1912 (an eigenvalue moves by no more than the norm of the noise).
+
+    >>> from unacorda.privacy import events
+    >>> released = BallMoments(
+    ...     mean=np.zeros(2),
+    ...     covariance=np.diag([0.1, 0.4]),
+    ...     mean_noise=0.0,
+    ...     matrix_noise=0.01,
+    ...     event=events.Pure(epsilon=1),
+    ... )
+    >>> told = spectrum(released, rows=10**6)
+    >>> told.values.round(6).tolist(), told.distinct.tolist(), told.privacy_error.tolist()
+    ([0.4, 0.1], [True, True], [0.01, 0.01])
+    """
+    values, vectors = (array[..., ::-1] for array in np.linalg.eigh(found.covariance))
+    size = values.size
+    # The largest number of each direction is positive, so that its sign is determined.
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(size)]
+    vectors = vectors * np.where(largest < 0, -1.0, 1.0)
+
+    mean = (vectors.T @ found.mean) ** 2
+    crossed = found.mean_noise**2 * (mean[:, None] + mean)
+    private = found.matrix_noise**2 / 2 + crossed
+    positive = np.maximum(values, 0.0)
+    sampled = np.outer(positive, positive) / rows
+    norm = math.hypot(
+        found.matrix_noise * math.sqrt(2 * size),
+        2 * found.mean_noise * math.sqrt(size * float(mean.sum())),
+    )
+
+    drawn = 2 * np.sqrt(positive * positive.sum() / rows)
+    blur = np.hypot(norm, drawn)
+    gaps = values[:-1] - values[1:]
+    after = np.append(gaps / np.maximum(blur[:-1], 1e-300), math.inf)
+    before = np.insert(gaps / np.maximum(blur[1:], 1e-300), 0, math.inf)
+    distinct = np.minimum(after, before) >= _CLEAR
+
+    apart = values[:, None] - values
+    np.fill_diagonal(apart, math.inf)
+    apart[apart == 0.0] = 1e-300  # never of a distinct direction
+    with np.errstate(over="ignore"):
+        added = ((private + sampled) / apart).sum(axis=1)
+        turned = np.sqrt(((private + sampled) / apart**2).sum(axis=1))
+    own = np.sqrt(found.matrix_noise**2 + 2 * crossed.diagonal())
+    return Spectrum(
+        vectors=vectors,
+        values=values,
+        variances=np.maximum(np.where(distinct, values - added, values), 0.0),
+        sampling_error=np.where(distinct, positive * math.sqrt(2 / rows), drawn),
+        privacy_error=np.where(distinct, own, norm),
+        distinct=distinct,
+        angle_error=np.where(distinct, np.minimum(turned, math.pi / 2), math.pi / 2),
+        after=after,
+        norm=norm,
+    )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from unacorda.extras import require
@@ -16,6 +17,7 @@ __all__ = [
     "OneToOneFeatureMixin",
     "Pipeline",
     "RegressorMixin",
+    "SharedBits",
     "TransformerMixin",
     "available_if",
     "check_is_fitted",
@@ -44,3 +46,18 @@ clone: Any = _base.clone
 get_tags: Any = _utils.get_tags
 check_is_fitted: Any = _validation.check_is_fitted
 validate_data: Any = _validation.validate_data
+
+
+class SharedBits:
+    """How an estimator is cloned."""
+
+    def __sklearn_clone__(self) -> Any:
+        """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return type(self)(**{name: _copied(name, value) for name, value in given.items()})
+
+
+def _copied(name: str, value: Any) -> Any:
+    if name == "bits":
+        return value
+    return clone(value) if hasattr(value, "get_params") else copy.deepcopy(value)

@@ -15,14 +15,14 @@ from unacorda.inference.budgets import check_budget, selection_epsilon
 from unacorda.inference.contract import (
     BaseEstimator,
     OneToOneFeatureMixin,
+    SharedBits,
     TransformerMixin,
     check_is_fitted,
 )
-from unacorda.inference.designs import bounds_of
-from unacorda.inference.fitted import SharedBits
+from unacorda.inference.estimates.quantiles import ranked_points
 from unacorda.inference.inputs import features
-from unacorda.inference.quantiles import ranked_points
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.designs import bounds_of
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 

@@ -34,7 +34,7 @@ from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import Pipeline, clone, get_tags
 from unacorda.inference.inputs import features, label_column, paired
 from unacorda.inference.records import Floats
-from unacorda.inference.sparse import SparseRegression
+from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
 from unacorda.inference.wrappers import Wrapper, rehearse, size_of
 from unacorda.mechanisms.retry.best import BestOf

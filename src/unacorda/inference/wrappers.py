@@ -15,12 +15,12 @@ from unacorda.bits import RandomBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import (
     BaseEstimator,
+    SharedBits,
     available_if,
     check_is_fitted,
     clone,
     get_tags,
 )
-from unacorda.inference.fitted import SharedBits
 from unacorda.inference.inputs import features
 from unacorda.inference.records import Floats
 

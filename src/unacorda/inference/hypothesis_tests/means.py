@@ -19,6 +19,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
+from unacorda.inference.estimates.means import Moments, unit_moments
 from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     TestResult,
@@ -26,7 +27,6 @@ from unacorda.inference.hypothesis_tests.results import (
     simulate_noise,
     simulated_result,
 )
-from unacorda.inference.means import Moments, unit_moments
 from unacorda.inference.records import Floats, column, public_range, unit_values
 from unacorda.privacy.guarantees import Guarantee
 

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 
 from unacorda import elements
 from unacorda.bits import RandomBits
-from unacorda.inference.designs import Scaling, mallows_weights, radius_of
 from unacorda.inference.local.estimates import VectorReports, vector_randomizer
 from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.designs import Scaling, mallows_weights, radius_of
 from unacorda.inference.sums import packed, unpacked
 from unacorda.mechanisms.response.directions import Directions
 from unacorda.privacy import events

@@ -23,14 +23,19 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget
 from unacorda.inference.contract import BaseEstimator
-from unacorda.inference.designs import root_of, scaling
-from unacorda.inference.fitted import Intervals
 from unacorda.inference.inputs import features, labels, paired
 from unacorda.inference.local.devices import Device
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
-from unacorda.inference.m_estimator import checked_loss
-from unacorda.inference.predictors import LinearPredictor, ManyPeople, TwoClasses, two_classes
 from unacorda.inference.records import Floats, public_size
+from unacorda.inference.regression.designs import root_of, scaling
+from unacorda.inference.regression.m_estimation import checked_loss
+from unacorda.inference.regression.predictors import (
+    LinearPredictor,
+    ManyPeople,
+    TwoClasses,
+    two_classes,
+)
+from unacorda.inference.regression.results import Intervals
 from unacorda.inference.sums import Moment
 from unacorda.privacy.guarantees import Guarantee
 

@@ -1,3 +1,3 @@
-"""The regression engine: one metric, cut or Newton steps, one covariance, on arrays and tables."""
+"""Regressions, and the engine that fits them: one metric, cut or Newton steps, one covariance."""
 
 # SPDX-License-Identifier: Apache-2.0

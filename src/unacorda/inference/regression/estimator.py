@@ -15,18 +15,17 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import BaseEstimator
-from unacorda.inference.designs import bounds_of
-from unacorda.inference.fitted import Intervals
 from unacorda.inference.inputs import paired
 from unacorda.inference.records import Floats, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
+from unacorda.inference.regression.bounds import find_ranges
+from unacorda.inference.regression.designs import bounds_of
 from unacorda.inference.regression.least_squares import Unit
 from unacorda.inference.regression.metric import norm_of
-from unacorda.inference.regression.ranges import find_ranges
+from unacorda.inference.regression.results import Intervals
 from unacorda.inference.regression.rows import Rows
-from unacorda.inference.regression.tables import TableRows, open_table
+from unacorda.inference.regression.tables import Table, TableRows, open_table, table_range
 from unacorda.inference.sums import LEVEL, NoisySums
-from unacorda.inference.tables import Table, table_range
 from unacorda.privacy.guarantees import GDP, Guarantee
 
 __all__ = ["Regression"]

@@ -1,6 +1,7 @@
 """Rows of a table that an engine reads: how many there are is released first, then means.
 
-Everything here asks a `Table`, which is all that privacy rests on.
+Everything here asks a `Table`, which is a session's. It cuts what it sums to stated lengths, adds
+the noise of a stated part of its budget, hands out no row, and is all that privacy rests on.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,12 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.arrays import FAR, OCTAVES
+from unacorda.inference.regression.bounds import SHARE, edges, range_of
 from unacorda.inference.regression.expressions import (
     EXPONENTIAL,
     PREDICTION,
@@ -24,7 +27,6 @@ from unacorda.inference.regression.expressions import (
     exponential_columns,
     literal,
 )
-from unacorda.inference.regression.ranges import SHARE, edges, range_of
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
@@ -40,11 +42,87 @@ from unacorda.inference.regression.rows import (
     share_of,
 )
 from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
-from unacorda.inference.tables import Table, note_table
 from unacorda.mechanisms.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 
-__all__ = ["TableRows", "TableSums", "open_table"]
+__all__ = ["Table", "TableRows", "TableSums", "note_table", "open_table", "table_range"]
+
+
+class Table(Protocol):
+    """What a fit asks of a table: noisy sums, in their order, with the deviation of the noise."""
+
+    @property
+    def features(self) -> Sequence[str]:
+        """How the caller named them."""
+        ...
+
+    @property
+    def bounds(self) -> Sequence[tuple[float, float]]:
+        """Public ranges of the features, infinite where nothing is known."""
+        ...
+
+    @property
+    def target_bounds(self) -> tuple[float, float]:
+        """That of the target."""
+        ...
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights of their own, within [0, 1]: the column `weight`."""
+        ...
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one unit has at most."""
+        ...
+
+    @property
+    def replaced(self) -> bool:
+        """Whether neighbors differ by a unit that is replaced; else it is added or removed."""
+        ...
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides, in words."""
+        ...
+
+    def count(self, budget: GDP) -> tuple[float, float]:
+        """How many rows have all numbers, features and target; others count nowhere."""
+        ...
+
+    def sums(
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[SumRequest]
+    ) -> Sequence[tuple[Sequence[float], float]]:
+        """Answer wishes in one scan.
+
+        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
+        there is one, and the names of the mappings before.
+        """
+        ...
+
+    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
+        """The same rows with other columns, computed once where there is room for them.
+
+        columns: as of `sums`; names: which of all of them are left. This table is not asked again.
+        """
+        ...
+
+
+def note_table(estimator: Any, table: Table) -> None:
+    """Note the names of the features on an estimator; InvalidParameter for bits of its own."""
+    if estimator.bits is not None:
+        expected = "it left out: noise for tables is drawn with the bits of their session"
+        raise InvalidParameter("bits", estimator.bits, expected=expected)
+    estimator.n_features_in_ = len(table.features)
+    estimator.feature_names_in_ = np.array(list(table.features), dtype=object)
+
+
+def table_range(given: tuple[float, float] | None, table: Table) -> tuple[float, float] | None:
+    """Public bounds of the target, or else those that its column was declared with."""
+    if given is None and all(map(math.isfinite, table.target_bounds)):
+        return table.target_bounds
+    return given
+
 
 _COUNTED: Final = Fraction(1, 1000)
 """Of mu^2, for the number of rows: its noise is some 30 / mu."""

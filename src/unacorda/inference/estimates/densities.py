@@ -22,7 +22,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.distributions import Histogram, histogram
+from unacorda.inference.estimates.distributions import Histogram, histogram
 from unacorda.inference.records import Floats, public_range
 from unacorda.privacy.guarantees import Guarantee
 

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import selection_epsilon, shareable
-from unacorda.inference.means import mean
-from unacorda.inference.quantiles import ranked_points
+from unacorda.inference.estimates.means import mean
+from unacorda.inference.estimates.quantiles import ranked_points
 from unacorda.inference.records import column, public_range
 from unacorda.inference.sums import noisy_counts
 from unacorda.mechanisms.additive.real import Laplace

@@ -22,13 +22,12 @@ from unacorda import accounting, checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
-from unacorda.inference.contract import BaseEstimator
-from unacorda.inference.designs import scaling
-from unacorda.inference.fitted import SharedBits
+from unacorda.inference.contract import BaseEstimator, SharedBits
 from unacorda.inference.inputs import paired
 from unacorda.inference.losses import Loss
-from unacorda.inference.predictors import LinearPredictor, ManyPeople
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.designs import scaling
+from unacorda.inference.regression.predictors import LinearPredictor, ManyPeople
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.clipping import clip_rows
 from unacorda.privacy import events

@@ -1,0 +1,375 @@
+r"""Generalized linear models, logistic and Poisson regression, by noisy Newton steps.
+
+Their curvature vanishes with rare events. The start is the prediction of the released mean, where M
+is known up to that mean; gates look at the noise of the pooled curvature and at how many people
+stand behind the least informed direction.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from unacorda.bits import RandomBits
+from unacorda.errors import MissingBound
+from unacorda.inference.contract import RegressorMixin
+from unacorda.inference.inputs import features, labels, predicted, weighed
+from unacorda.inference.losses import Logistic, Loss, Poisson
+from unacorda.inference.records import Floats, public_size
+from unacorda.inference.regression.covariance import Fitted, floored, inverse_root
+from unacorda.inference.regression.estimator import Regression
+from unacorda.inference.regression.metric import (
+    LEAST_THRIFT,
+    fixed_radius,
+    gram,
+    norm_of,
+    thrift,
+    whiten,
+)
+from unacorda.inference.regression.newton import Newton, Shares
+from unacorda.inference.regression.predictors import TwoClasses, second_class, two_classes
+from unacorda.inference.regression.rows import Rows, Total, power, share_of
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = ["LogisticRegression", "PoissonRegression", "fit_rare", "log_odds", "mean_target"]
+
+
+class LogisticRegression(TwoClasses, Regression):
+    r"""Logistic regression with valid intervals, private under replacement of one row.
+
+    What is estimated is the maximum likelihood fit; rows whose features lie far out weigh less
+    where noise asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that
+    holds.
+
+    Parameters
+    ----------
+    budget : any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds : public (lower, upper), each one number or one a feature, where most values lie;
+        nothing is clipped at them. Left out, ranges are found for a twentieth of the budget.
+    classes : the two labels, public; the probability is that of the second.
+    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    classes_, coef_ (1 x p), intercept_ (one number in an array) : the fit.
+    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
+    cannot_ : why intervals are infinite, in words: classes that features separate, or events so
+        rare that fewer than 40 people stand behind a direction, have no honest interval.
+    diagnostics_ : "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units
+        of the curvature), the "people" behind the least informed direction, the "last step".
+    event_, guarantee_ : what the accountant prices, and what was promised.
+
+    Rows with a feature that is not finite, or with another label, have weight 0.
+
+    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
+    Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(5000, 2))
+    >>> y = drawn.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> model = LogisticRegression(
+    ...     budget=unacorda.GDP(1), feature_bounds=(-3, 3), bits=unacorda.SeededBits(1)
+    ... ).fit(X, y)
+    >>> model.coef_.shape, bool(abs(model.coef_ - [1, -1]).max() < 0.2)
+    ((1, 2), True)
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Guarantee,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        classes: tuple[Any, Any] = (0, 1),
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.budget = budget
+        self.feature_bounds = feature_bounds
+        self.classes = classes
+        self.bits = bits
+
+    def _check(self) -> None:
+        two_classes(self.classes)
+
+    def _records(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Floats, Floats, Floats]:
+        x = features(self, X, reset=True)
+        target, known = labels(y, two_classes(self.classes), rows=len(x))
+        return x, target, weighed(known * np.isfinite(x).all(axis=1), sample_weight)
+
+    def _target_text(self) -> str:
+        return second_class(two_classes(self.classes))
+
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        mean, noise = mean_target(rows, most=1.0)
+        least = min(max(0.002, 2 * noise), 0.5)
+        share = min(max(mean, least), 1 - least)
+        found = fit_rare(
+            rows,
+            Logistic(),
+            prediction=log_odds(share),
+            curvature=share * (1 - share),
+            stretch=lambda square: _stretch(round(2 * log_odds(share)) / 2, square),
+        )
+        parameters = self._tell(rows, found, asked=asked)
+        self.classes_ = two_classes(self.classes)
+        self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
+
+
+def _stretch(intercept: float, square: float) -> float:
+    """By what the first step from a constant is multiplied.
+
+    For normal predictors its slopes are E[s'(eta)] / v of the true ones (Brillinger 1983), v the
+    variance at the start; nine tenths of that is undone. square: the step's squared length in the
+    metric of the start. A function of released numbers.
+
+    >>> _stretch(0.0, 0.0), 1.2 < _stretch(0.0, 0.3) < 1.4
+    (1.0, True)
+    """
+    share = float(expit(intercept))
+    size = float(np.sqrt(square / (share * (1 - share))))
+    if size < 1e-3:
+        return 1.0
+    seen, spreads = _shrinkage(intercept)
+    return float(max(1.0, 0.9 * np.interp(size, seen, spreads) / size))
+
+
+@lru_cache(maxsize=64)
+def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
+    """Deviations of a normal predictor as a first step sees them, and as they are."""
+    points, weights = np.polynomial.hermite_e.hermegauss(61)
+    weights = weights / weights.sum()
+    share = float(expit(intercept))
+    spreads, seen = np.concatenate([[1e-6], np.linspace(0.1, 5, 50)]), []
+    for spread in spreads:
+        low, high = intercept - 30, intercept + 30  # the intercept that keeps the share of ones
+        for _ in range(40):
+            middle = (low + high) / 2
+            if weights @ expit(middle + spread * points) > share:
+                high = middle
+            else:
+                low = middle
+        chance = expit(middle + spread * points)
+        seen.append(spread * float(weights @ (chance * (1 - chance))) / (share * (1 - share)))
+    return np.maximum.accumulate(np.array(seen)), spreads
+
+
+class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
+    r"""Poisson regression with valid intervals, private under replacement of one row.
+
+    The logarithm of the mean is linear in the features. Errors are those of the sandwich, so that
+    the variance of counts need not be their mean.
+
+    Parameters
+    ----------
+    budget : any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds : public (lower, upper), each one number or one a feature, where most values lie;
+        nothing is clipped at them. Left out, ranges are found for a twentieth of the budget.
+    largest : public; counts and fitted means above it count as if they were it, and counts below 0
+        as 0. As long as few counts are above it, it biases nothing; a loose one costs little.
+    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    coef_, intercept_, dispersion_ : the fit; the dispersion is about the variance over the mean.
+    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_ : as of `LogisticRegression`.
+
+    Rows with a number that is not finite have weight 0.
+
+    Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(10_000, 2))
+    >>> y = drawn.poisson(np.exp(0.5 + X @ [0.3, -0.2]))
+    >>> model = PoissonRegression(
+    ...     budget=unacorda.GDP(1), feature_bounds=(-3, 3), largest=15, bits=unacorda.SeededBits(1)
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_ - [0.3, -0.2]).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Guarantee,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        largest: float | None = None,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.budget = budget
+        self.feature_bounds = feature_bounds
+        self.largest = largest
+        self.bits = bits
+
+    def _check(self) -> None:
+        if self.largest is None:
+            raise MissingBound(
+                "largest", expected="a public bound of the counts, known without looking at them"
+            )
+        public_size(largest=self.largest)
+
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        assert self.largest is not None
+        loss = Poisson(float(self.largest))
+        mean, noise = mean_target(rows, most=loss.most)
+        mean = min(max(mean, 2 * noise, loss.most / 1e4), loss.most)
+        # Of rare events each has a score of about 1, and few may stand behind a feature.
+        uncut = 1 + math.sqrt(mean) if mean < 1 else 0.0
+        found = fit_rare(
+            rows,
+            loss,
+            prediction=math.log(mean),
+            curvature=mean,
+            loose=True,
+            cut=uncut,
+            heavy=mean >= 1,
+        )
+        parameters = self._tell(rows, found, asked=asked)
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        self.dispersion_ = self.diagnostics_["dispersion"]
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: targets that are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The fitted mean of each row."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(predicted(self, X)))
+
+
+_MEAN, _GRAM = 0.008, 0.06
+_PEOPLE: Final = 40
+_FEW: Final = Shares(
+    steps=(0.08, 0.12, 0.38, 0.42),
+    curvature=0.06,
+    radius=0.006,
+    cap=0.004,
+    last=0.08,
+    scores=0.03,
+    level=0.01,
+)
+_MANY: Final = Shares(
+    steps=(0.05, 0.04, 0.06, 0.09, 0.36, 0.40),
+    curvature=0.03,
+    radius=0.006,
+    cap=0.004,
+    last=0.05,
+    scores=0.03,
+    level=0.01,
+)
+
+
+def mean_target(rows: Rows, *, most: float) -> tuple[float, float]:
+    """The noisy mean of the target, clipped to [0, most], and the deviation of its noise."""
+    asked = Total(
+        of=lambda row: row.own * np.clip(row.target, 0.0, most),
+        bound=most,
+        share=share_of(_MEAN),
+    )
+    (found,) = rows.ask(asked)
+    mean, noise = found
+    return mean, noise
+
+
+def fit_rare(
+    rows: Rows,
+    loss: Loss,
+    *,
+    prediction: float,
+    curvature: float,
+    stretch: Callable[[float], float] | None = None,
+    loose: bool = False,
+    cut: float | None = None,
+    heavy: bool = False,
+) -> Fitted:
+    """Fit from a constant prediction, where the mean curvature is known.
+
+    heavy: few rows may hold much of the curvature, so that matrices get a larger share of the
+    budget, and their caps are as large as noise allows. The others are of `Newton`.
+    Source: docs/proofs/regression.md, section 4.
+    """
+    metric = whiten(rows)
+    d, thrifty = rows.size, thrift(rows)
+    f = max(0.75 if heavy else 0.25, thrifty)
+    shares = _FEW if f == 1 else _MANY
+    if f < 1:
+        shares = dataclasses.replace(
+            shares,
+            curvature=shares.curvature * f,
+            last=shares.last * f,
+            scores=shares.scores * f,
+        )
+    second = gram(rows, fixed_radius(rows, metric, share=_GRAM * f), _GRAM * f)
+    before = rows.back
+    bent = floored(second.matrix, norm_of(second.deviation, d))
+    newton = Newton(
+        rows=rows,
+        loss=loss,
+        start=np.linalg.solve(before, np.eye(d)[0]) * prediction,
+        curvature=curvature * bent,
+        shares=shares,
+        tolerance=0.06 if f == 1 else 0.15,
+        ample=thrifty <= LEAST_THRIFT,
+        stretch=stretch,
+        loose=loose,
+        cut=cut,
+        heavy=heavy,
+        inside=cut is not None and thrifty > 0.3,
+    )
+    found = newton.run()
+    pooled = found.curvature
+    # M in the metric of the Gram matrix: of how many people's worth the least direction is.
+    way = np.linalg.inv(np.linalg.solve(before, rows.back))
+    root = inverse_root(bent)
+    informed = np.linalg.eigvalsh(root @ way.T @ pooled.matrix @ way @ root)[0]
+    people = rows.number / rows.repeated * float(informed)
+    rest = inverse_root(found.before)
+    values = np.linalg.eigvalsh(rest @ pooled.matrix @ rest)
+    noise = norm_of(pooled.deviation, d) * float(np.linalg.norm(rest, 2)) ** 2
+    mu = power(rows) * rows.repeated / rows.number
+    closed = list(found.errors.closed)
+    if noise > 0.3:
+        closed.append("noise hides the curvature")
+    elif not 0.4 <= values[0] <= values[-1] <= 2:
+        closed.append("the curvature still changed in the last steps, as of separated classes")
+    if people < _PEOPLE * max(1.0, 1 / mu):
+        closed.append("too few events stand behind some direction of the features")
+    if found.errors.last_step > 3.5:
+        closed.append("the last step was longer than its error explains")
+    errors = dataclasses.replace(
+        found.errors,
+        closed=tuple(closed),
+        diagnostics={
+            "noise of curvature": noise,
+            "people": people,
+            "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
+        },
+    )
+    return Fitted(
+        theta=found.theta,
+        errors=errors,
+        score=newton.descent_score,
+        steps=len(shares.steps),
+        beyond=found.beyond,
+    )
+
+
+def log_odds(share: float) -> float:
+    """log(p / (1 - p))."""
+    return math.log(share / (1 - share))

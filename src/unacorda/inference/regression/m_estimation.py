@@ -1,0 +1,488 @@
+r"""M-estimators: a caller's own loss, and quantile regression by the smoothed check loss.
+
+A line by cut least squares comes first, then Newton's steps of the loss from where it ends, in one
+metric.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.contract import RegressorMixin
+from unacorda.inference.inputs import predicted
+from unacorda.inference.losses import Check, Loss
+from unacorda.inference.records import Floats, public_size
+from unacorda.inference.regression.bounds import lengths_below, lengths_of
+from unacorda.inference.regression.covariance import Fitted, floored
+from unacorda.inference.regression.estimator import Regression
+from unacorda.inference.regression.expressions import sql_of
+from unacorda.inference.regression.least_squares import LeastSquares, Unit
+from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
+from unacorda.inference.regression.newton import Newton, Shares
+from unacorda.inference.regression.predictors import LinearPredictor
+from unacorda.inference.regression.rows import Row, Rows, Total, share_of
+from unacorda.inference.regression.tables import Table
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = [
+    "MEstimator",
+    "Pilot",
+    "QuantileRegression",
+    "Scaled",
+    "checked_loss",
+    "fit_from",
+    "mean_curvature",
+    "pilot_of",
+    "residual_quantile",
+    "residual_scale",
+]
+
+
+class MEstimator(LinearPredictor, Regression):
+    r"""The linear predictor that minimizes a mean loss, private under replacement of one row.
+
+    A tenth of the budget finds a line by least squares, gradients cut, to start from.
+
+    Parameters
+    ----------
+    loss : an object like those of `unacorda.inference.losses`: functions score and curvature of
+        (prediction, target), and the numbers score_bound and curvature_bound. The loss itself is
+        not asked for, so that psi alone will do: score is minus psi(target - prediction), and
+        curvature is psi', with `convex = False` where psi falls. What a score or a curvature is
+        beyond its bound is clipped, and what is no number counts as 0, so that a loss that breaks
+        its word breaks no guarantee; its functions must answer row by row, and not raise.
+    budget : any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds, target_bounds : as for `LinearRegression`; left out, ranges are found.
+    penalty : a ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of
+        a fifth of the width of their bounds; intervals are then about the penalized solution.
+    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : the fit.
+    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_ : as of `LinearRegression`.
+
+    Rows with a number that is not finite have weight 0.
+
+    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003; docs/proofs/regression.md.
+
+    >>> import unacorda
+    >>> from unacorda.inference.losses import LogCosh
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(5000, 2))
+    >>> y = 3 + X @ [1.0, -2.0] + drawn.standard_t(3, 5000)
+    >>> model = MEstimator(
+    ...     loss=LogCosh(1.0),
+    ...     budget=unacorda.GDP(1),
+    ...     feature_bounds=(-3, 3),
+    ...     target_bounds=(-20, 20),
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_ - [1, -2]).max() < 0.15)
+    True
+
+    With psi alone, here r / (1 + |r|):
+
+    >>> class Bent:
+    ...     score_bound = curvature_bound = 1.0
+    ...
+    ...     def score(self, prediction, target):
+    ...         return (prediction - target) / (1 + abs(target - prediction))
+    ...
+    ...     def curvature(self, prediction, target):
+    ...         return 1 / (1 + abs(target - prediction)) ** 2
+    >>> bent = model.set_params(loss=Bent()).fit(X, y)
+    >>> bool(abs(bent.coef_ - [1, -2]).max() < 0.15)
+    True
+    """
+
+    _needs_target_bounds = True
+
+    def __init__(
+        self,
+        *,
+        loss: Loss,
+        budget: Guarantee,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        penalty: float = 0.0,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.loss = loss
+        self.budget = budget
+        self.feature_bounds = feature_bounds
+        self.target_bounds = target_bounds
+        self.penalty = penalty
+        self.bits = bits
+
+    def _check(self) -> None:
+        checked_loss(self.loss)
+        checks.non_negative(penalty=self.penalty)
+
+    def fit_table(self, table: Table) -> MEstimator:
+        """Fit to a table of a session, which hands it in: see `unacorda.Session.fit`.
+
+        InvalidParameter for a loss that cannot be written as SQL.
+        """
+        loss = checked_loss(self.loss)
+        for function in (loss.score, loss.curvature):
+            sql_of(function, "p", "t", argument="loss")
+        return super().fit_table(table)
+
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        loss, unit = checked_loss(self.loss), self._unit
+        pilot = pilot_of(rows, unit)
+        one = np.linalg.solve(rows.back, np.eye(rows.size)[0])
+        start = pilot.theta * unit.half + one * unit.middle
+        found = fit_from(
+            rows,
+            loss,
+            pilot,
+            start=start,
+            curvature=mean_curvature(rows, loss, start),
+            penalty=self._penalty(rows, self.penalty),
+            loose=True,
+            cut=0.0,
+        )
+        parameters = self._tell(rows, found, asked=asked)
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+
+
+def checked_loss(loss: object) -> Loss:
+    """The loss, if it has what a fit asks of one and answers row by row; else InvalidParameter."""
+    needed = ("score", "curvature", "score_bound", "curvature_bound")
+    if isinstance(loss, type) or not all(hasattr(loss, name) for name in needed):
+        raise InvalidParameter(
+            "loss",
+            loss,
+            expected="an object with score, curvature, score_bound and curvature_bound, such as "
+            "unacorda.inference.losses.Huber(1.0)",
+        )
+    known = cast("Loss", loss)
+    public_size(score_bound=known.score_bound)
+    public_size(curvature_bound=known.curvature_bound)
+    if not all(map(_row_by_row, (known.score, known.curvature))):
+        raise InvalidParameter(
+            "loss",
+            loss,
+            expected="score and curvature that answer each row from its own prediction and target, "
+            "with an array of as many numbers; what looks at other rows is not private",
+        )
+    return known
+
+
+def _row_by_row(function: Callable[[Floats, Floats], Floats]) -> bool:
+    """Whether a function answers alike in another company of rows, tried on made-up ones.
+
+    No proof, but it catches what standardises, sorts or centres.
+    """
+    made_up = np.random.default_rng(0).standard_cauchy((2, 64))
+    whole = np.asarray(function(made_up[0], made_up[1]))
+    if whole.shape != (64,):
+        return False
+    for rows in (slice(None, None, -1), slice(5, 6), slice(9, 40)):
+        part = np.asarray(function(made_up[0, rows], made_up[1, rows]))
+        if part.shape != whole[rows].shape:
+            return False
+        if not np.allclose(part, whole[rows], rtol=1e-9, atol=1e-12, equal_nan=True):
+            return False
+    return True
+
+
+_RAREST: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quantile:
+    """Scores smoothed little, for little bias; curvatures much, for they are a density."""
+
+    near: Check
+    wide: Check
+
+    @property
+    def score_bound(self) -> float:
+        return self.near.score_bound
+
+    @property
+    def curvature_bound(self) -> float:
+        return self.wide.curvature_bound
+
+    def score(self, prediction: Any, target: Any) -> Any:
+        return self.near.score(prediction, target)
+
+    def curvature(self, prediction: Any, target: Any) -> Any:
+        return self.wide.curvature(prediction, target)
+
+
+class QuantileRegression(RegressorMixin, Regression):  # type: ignore[misc]
+    r"""A quantile of the target as a line in the features, with valid intervals, private.
+
+    What is estimated is the line of the check loss, smoothed by .15 deviations of the residuals or
+    less, which falls with n.
+
+    Parameters
+    ----------
+    budget : any guarantee that normal noise keeps; each fit spends it whole.
+    quantile : of the target given the features, in (0, 1).
+    feature_bounds, target_bounds : as for `LinearRegression`; left out, ranges are found.
+    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : the fit.
+    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_ : as of `LinearRegression`; "signal" is that of the
+        density of the errors at the quantile. It is smoothed by .4 deviations or less: standard
+        errors err where it changes much within that.
+
+    Rows with a number that is not finite have weight 0.
+
+    Source: Koenker and Bassett 1978; Fernandes, Guerre, Horta 2021 (smoothing);
+    docs/proofs/regression.md.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(10_000, 1))
+    >>> y = X[:, 0] + drawn.normal(size=10_000)
+    >>> model = QuantileRegression(
+    ...     quantile=0.9,
+    ...     budget=unacorda.GDP(1),
+    ...     feature_bounds=(-3, 3),
+    ...     target_bounds=(-10, 10),
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.intercept_ - 1.28) < 0.15)
+    True
+    """
+
+    _needs_target_bounds = True
+
+    def __init__(
+        self,
+        *,
+        budget: Guarantee,
+        quantile: float = 0.5,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.budget = budget
+        self.quantile = quantile
+        self.feature_bounds = feature_bounds
+        self.target_bounds = target_bounds
+        self.bits = bits
+
+    def _check(self) -> None:
+        if not _RAREST <= checks.finite(quantile=self.quantile) <= 1 - _RAREST:
+            expected = f"strictly between 0 and 1, and {_RAREST:g} or more from both"
+            raise InvalidParameter("quantile", self.quantile, expected=expected)
+
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        unit, tau = self._unit, float(self.quantile)
+        pilot = pilot_of(rows, unit)
+        scale = residual_scale(rows, pilot, unit)
+        moved = residual_quantile(rows, pilot, unit, quantile=tau, scale=scale)
+        # From here on the target is told in released deviations, so that bandwidths are public.
+        told = Unit(middle=unit.middle, half=unit.half * scale)
+        one = np.linalg.solve(rows.back, np.eye(rows.size)[0])
+        loss = _loss(tau, number=rows.number, size=rows.size)
+        found = fit_from(
+            rows,
+            Scaled(loss=loss, unit=told),
+            pilot,
+            start=(pilot.theta + moved * one) / scale,
+            curvature=max(0.05, 1.4 * tau * (1 - tau)),
+        )
+        parameters = self._tell(rows, found, asked=asked, unit=told.half)
+        self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The predicted quantile of each row; X may be anybody's, it is no release."""
+        return predicted(self, X)
+
+
+def _loss(quantile: float, *, number: float, size: int) -> _Quantile:
+    """Bandwidths in deviations: small for scores, wide enough for curvatures to be a density."""
+    near = min(0.15, 2 * number ** (-1 / 3))
+    wide = min(0.4, max(number**-0.2, 0.2) * max(1.0, (size / 5) ** 0.5))
+    return _Quantile(near=Check(quantile, bandwidth=near), wide=Check(quantile, bandwidth=wide))
+
+
+_GRAM, _PILOT, _COUNTED, _ONE = 0.06, 0.1, 0.005, 0.001
+_SPLIT: Final = (0.1, 0.15, 0.25, 0.5)
+_TUNING: Final = 2.0
+_TYPICAL: Final = 0.6745
+_SHARES: Final = Shares(
+    steps=(0.06, 0.09, 0.40, 0.45),
+    curvature=0.04,
+    radius=0.006,
+    cap=0.004,
+    last=0.06,
+    scores=0.03,
+    level=0.01,
+)
+_SIGNAL: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A loss of targets in another unit, (y - middle) / half."""
+
+    loss: Loss
+    unit: Unit
+
+    @property
+    def score_bound(self) -> float:
+        """That of the loss."""
+        return self.loss.score_bound
+
+    @property
+    def curvature_bound(self) -> float:
+        """That of the loss."""
+        return self.loss.curvature_bound
+
+    def score(self, prediction: Floats, target: Floats) -> Floats:
+        """The score at a target in its own unit."""
+        return self.loss.score(prediction, self.unit.of(target))
+
+    def curvature(self, prediction: Floats, target: Floats) -> Floats:
+        """The curvature at a target in its own unit."""
+        return self.loss.curvature(prediction, self.unit.of(target))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot:
+    """A line by cut least squares. theta: whitened, in half widths; gram: floored."""
+
+    theta: Floats
+    gram: Floats
+    metric: Metric
+    thrifty: float
+
+
+def pilot_of(rows: Rows, unit: Unit) -> Pilot:
+    """The line that other losses start from, for about a tenth of the budget."""
+    metric = whiten(rows)
+    f = max(0.25, thrift(rows))
+    squares = LeastSquares(rows=rows, metric=metric, unit=unit, tuning=_TUNING, ratio=1.0)
+    found = squares.descend(
+        [_PILOT * f * share for share in _SPLIT],
+        gram_share=_GRAM * f,
+        counted=_COUNTED,
+        averaged=1,
+    )
+    bent = floored(found.second.matrix, norm_of(found.second.deviation, rows.size))
+    return Pilot(theta=found.theta, gram=bent, metric=metric, thrifty=f)
+
+
+def residual_scale(rows: Rows, pilot: Pilot, unit: Unit) -> float:
+    """About the standard deviation of residuals, by the median of released counts."""
+    asked = lengths_below(
+        4.0, of=lambda row: np.abs(unit.of(row.target) - row.prediction), share=10 * _ONE
+    )
+    (found,) = rows.ask(asked, theta=pilot.theta)
+    lengths = lengths_of(found)
+    counts = np.cumsum(np.maximum(lengths.counts, 0.0))
+    place = min(int(np.searchsorted(counts, counts[-1] / 2)), len(lengths.edges) - 1)
+    return float(lengths.edges[place]) / _TYPICAL / 2**0.25
+
+
+def residual_quantile(
+    rows: Rows, pilot: Pilot, unit: Unit, *, quantile: float, scale: float
+) -> float:
+    """A quantile of residuals by a noisy binary search within eight deviations."""
+    low, high = -8 * scale, 8 * scale
+    for _ in range(10):
+        middle = (low + high) / 2
+
+        def below(row: Row, middle: float = middle) -> Any:
+            return np.where(unit.of(row.target) - row.prediction <= middle, row.own, 0.0)
+
+        ((share, _noise),) = rows.ask(
+            Total(of=below, bound=1.0, share=share_of(_ONE)), theta=pilot.theta
+        )
+        if share < quantile:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def mean_curvature(rows: Rows, loss: Loss, theta: Floats) -> float:
+    """The mean curvature at the start, kept above its noise."""
+    top = loss.curvature_bound
+    asked = Total(
+        of=lambda row: row.own * np.clip(loss.curvature(row.prediction, row.target), 0.0, top),
+        bound=top,
+        share=share_of(10 * _ONE),
+    )
+    ((mean, noise),) = rows.ask(asked, theta=theta)
+    return max(float(mean), 2 * float(noise), 0.01 * top)
+
+
+def fit_from(
+    rows: Rows,
+    loss: Loss,
+    pilot: Pilot,
+    *,
+    start: Floats,
+    curvature: float,
+    penalty: Floats | None = None,
+    loose: bool = False,
+    cut: float | None = None,
+) -> Fitted:
+    """Fit from a start near the end, in the metric of the Gram matrix throughout.
+
+    Source: docs/proofs/regression.md, section 4.
+    """
+    f = pilot.thrifty
+    shares = dataclasses.replace(
+        _SHARES,
+        curvature=_SHARES.curvature * f,
+        last=_SHARES.last * f,
+        scores=_SHARES.scores * f,
+    )
+    bent = curvature * pilot.gram
+    newton = Newton(
+        rows=rows,
+        loss=loss,
+        start=start,
+        curvature=bent if penalty is None else bent + penalty,
+        shares=shares,
+        tolerance=0.15,
+        one_metric=True,
+        loose=loose,
+        cut=cut,
+        penalty=penalty,
+    )
+    found = newton.run()
+    pooled = found.curvature
+    noise = norm_of(pooled.deviation, rows.size)
+    signal = float(np.linalg.eigvalsh(pooled.matrix)[0]) / noise
+    closed = list(found.errors.closed)
+    if signal < _SIGNAL:
+        closed.append("noise hides the curvature in some direction of the features")
+    if found.errors.last_step > 3.5:
+        closed.append("the last step was longer than its error explains")
+    errors = dataclasses.replace(
+        found.errors, closed=tuple(closed), diagnostics={"signal": signal / _SIGNAL}
+    )
+    return Fitted(
+        theta=found.theta,
+        errors=errors,
+        score=newton.descent_score,
+        steps=len(shares.steps),
+        beyond=found.beyond,
+    )
