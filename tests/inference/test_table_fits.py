@@ -20,8 +20,8 @@ import unacorda
 from unacorda import GDP, AddRemove, ReplaceOne, SeededBits, inference
 from unacorda.errors import InvalidParameter
 from unacorda.inference import losses
+from unacorda.inference.expressions import EXPONENTIAL, exponential_columns, sql_of
 from unacorda.inference.losses import Loss
-from unacorda.inference.regression.expressions import EXPONENTIAL, exponential_columns, sql_of
 from unacorda.privacy.neighbors import Neighbors
 
 DRAWN = np.random.default_rng(1)

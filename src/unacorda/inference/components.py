@@ -32,8 +32,7 @@ from unacorda.inference.contract import (
     check_is_fitted,
 )
 from unacorda.inference.inputs import features, how_many
-from unacorda.inference.records import Floats
-from unacorda.inference.regression.designs import bounds_of
+from unacorda.inference.records import Floats, bounds_of
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
 from unacorda.mechanisms.additive.norms import KNorm

@@ -20,8 +20,8 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.inference.expressions import exp
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.expressions import exp
 
 __all__ = [
     "Check",

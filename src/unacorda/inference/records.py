@@ -18,6 +18,7 @@ from unacorda.errors import InvalidParameter, MissingBound
 
 __all__ = [
     "Floats",
+    "bounds_of",
     "column",
     "matrix",
     "public_pair",
@@ -117,6 +118,33 @@ def public_pair(argument: str, given: object, *, of: str) -> tuple[float, float]
             expected=f"a pair (lower, upper) of numbers within -1e100 and 1e100, bounds of {of}, "
             "the first below the second",
         ) from None
+
+
+def bounds_of(
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
+) -> tuple[Floats, Floats]:
+    """Public bounds as two arrays, one number a feature; MissingBound where they are left out."""
+    if feature_bounds is None:
+        raise MissingBound(
+            "feature_bounds",
+            expected="public bounds (lower, upper) within which most values of the features lie, "
+            "each one number or one a feature; values beyond them are not cut",
+        )
+    expected = f"a pair (lower, upper) of finite numbers, or of {features} numbers each"
+    try:
+        lower, upper = (
+            np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,))
+            for bound in feature_bounds
+        )
+    except (TypeError, ValueError):
+        raise InvalidParameter("feature_bounds", feature_bounds, expected=expected) from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = upper - lower
+    if not (np.isfinite(width).all() and (width > np.finfo(np.float64).tiny * 2**60).all()):
+        raise InvalidParameter(
+            "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
+        )
+    return lower, upper
 
 
 def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:

@@ -21,8 +21,7 @@ from unacorda.inference.contract import (
 )
 from unacorda.inference.estimates.quantiles import ranked_points
 from unacorda.inference.inputs import features
-from unacorda.inference.records import Floats
-from unacorda.inference.regression.designs import bounds_of
+from unacorda.inference.records import Floats, bounds_of
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 

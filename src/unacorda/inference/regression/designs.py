@@ -18,15 +18,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.records import Floats
+from unacorda.inference.records import Floats, bounds_of
 from unacorda.inference.sums import BLOCK, Moment
 
 __all__ = [
     "FAR",
     "SPREAD",
     "Scaling",
-    "bounds_of",
     "mallows_weights",
     "radius_of",
     "root_of",
@@ -76,33 +74,6 @@ def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
     lower, upper = bounds_of(feature_bounds, features=features)
     half = (upper - lower) / 2
     return Scaling(centre=lower + half, factor=SPREAD / half)
-
-
-def bounds_of(
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
-) -> tuple[Floats, Floats]:
-    """Public bounds as two arrays, one number a feature; MissingBound where they are left out."""
-    if feature_bounds is None:
-        raise MissingBound(
-            "feature_bounds",
-            expected="public bounds (lower, upper) within which most values of the features lie, "
-            "each one number or one a feature; values beyond them are not cut",
-        )
-    expected = f"a pair (lower, upper) of finite numbers, or of {features} numbers each"
-    try:
-        lower, upper = (
-            np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,))
-            for bound in feature_bounds
-        )
-    except (TypeError, ValueError):
-        raise InvalidParameter("feature_bounds", feature_bounds, expected=expected) from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = upper - lower
-    if not (np.isfinite(width).all() and (width > np.finfo(np.float64).tiny * 2**60).all()):
-        raise InvalidParameter(
-            "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
-        )
-    return lower, upper
 
 
 def root_of(second: Moment, *, least: float = 0.0) -> Floats:

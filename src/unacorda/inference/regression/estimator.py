@@ -16,10 +16,9 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import BaseEstimator
 from unacorda.inference.inputs import paired
-from unacorda.inference.records import Floats, public_pair
+from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
-from unacorda.inference.regression.designs import bounds_of
 from unacorda.inference.regression.least_squares import Unit
 from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.results import Intervals

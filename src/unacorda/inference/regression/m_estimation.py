@@ -20,13 +20,13 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import RegressorMixin
+from unacorda.inference.expressions import sql_of
 from unacorda.inference.inputs import predicted
 from unacorda.inference.losses import Check, Loss
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
 from unacorda.inference.regression.covariance import Fitted, floored
 from unacorda.inference.regression.estimator import Regression
-from unacorda.inference.regression.expressions import sql_of
 from unacorda.inference.regression.least_squares import LeastSquares, Unit
 from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares

@@ -12,9 +12,9 @@ from scipy.special import expit
 
 from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import ClassifierMixin, RegressorMixin
+from unacorda.inference.expressions import literal
 from unacorda.inference.inputs import predicted
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.expressions import literal
 
 __all__ = ["LinearPredictor", "ManyPeople", "TwoClasses", "second_class", "two_classes"]
 

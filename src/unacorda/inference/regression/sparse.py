@@ -22,8 +22,8 @@ from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon
 from unacorda.inference.contract import check_is_fitted, clone, get_tags
 from unacorda.inference.inputs import features, how_many, label_column, labels, paired
-from unacorda.inference.records import Floats, public_pair
-from unacorda.inference.regression.designs import SPREAD, bounds_of
+from unacorda.inference.records import Floats, bounds_of, public_pair
+from unacorda.inference.regression.designs import SPREAD
 from unacorda.inference.regression.results import Summary
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import BLOCK, NoisySums

@@ -17,16 +17,16 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from unacorda.errors import InvalidParameter
-from unacorda.inference.records import Floats
-from unacorda.inference.regression.arrays import FAR, OCTAVES
-from unacorda.inference.regression.bounds import SHARE, edges, range_of
-from unacorda.inference.regression.expressions import (
+from unacorda.inference.expressions import (
     EXPONENTIAL,
     PREDICTION,
     column,
     exponential_columns,
     literal,
 )
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.arrays import FAR, OCTAVES
+from unacorda.inference.regression.bounds import SHARE, edges, range_of
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
