@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.mechanisms import test_timing
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS, kind, make
-from tests.mechanisms.response import test_report_timing
+from tests.mechanisms.local import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.correlated.tree import BinaryTree
     from unacorda.mechanisms.keys.partitions import PartitionSelection
     from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
-    from unacorda.mechanisms.response.categorical import RandomizedResponse
-    from unacorda.mechanisms.response.directions import Directions
-    from unacorda.mechanisms.response.hadamard import HadamardResponse
-    from unacorda.mechanisms.response.hashing import LocalHashing
-    from unacorda.mechanisms.response.means import Duchi, Hybrid, Piecewise
-    from unacorda.mechanisms.response.subsets import SubsetSelection
-    from unacorda.mechanisms.response.unary import UnaryEncoding
+    from unacorda.mechanisms.local.categorical import RandomizedResponse
+    from unacorda.mechanisms.local.directions import Directions
+    from unacorda.mechanisms.local.hadamard import HadamardResponse
+    from unacorda.mechanisms.local.hashing import LocalHashing
+    from unacorda.mechanisms.local.means import Duchi, Hybrid, Piecewise
+    from unacorda.mechanisms.local.subsets import SubsetSelection
+    from unacorda.mechanisms.local.unary import UnaryEncoding
     from unacorda.mechanisms.retry.absorb import AbsorbFailure
     from unacorda.mechanisms.retry.best import BestOf
     from unacorda.mechanisms.retry.success import ConditionOnSuccess
@@ -122,44 +122,44 @@ _HOMES = {
     "BinaryTree": "correlated.tree",
     "BoundedLaplace": "additive.bounded",
     "ConditionOnSuccess": "retry.success",
-    "Directions": "response.directions",
+    "Directions": "local.directions",
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
-    "Duchi": "response.means",
+    "Duchi": "local.means",
     "Exponential": "selection.exponential",
     "FoundClipping": "adaptive.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
-    "HadamardResponse": "response.hadamard",
-    "Hybrid": "response.means",
+    "HadamardResponse": "local.hadamard",
+    "Hybrid": "local.means",
     "InverseSensitivity": "adaptive.inverse",
     "KNorm": "additive.norms",
     "Laplace": "additive.real",
-    "LocalHashing": "response.hashing",
+    "LocalHashing": "local.hashing",
     "Marginals": "correlated.marginals",
     "MatrixMechanism": "correlated.matrix",
     "MultivariateGaussian": "additive.multivariate",
     "NumericSparse": "sparse_vector.numeric",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
-    "Piecewise": "response.means",
+    "Piecewise": "local.means",
     "PiecewiseConstantExponential": "selection.piecewise",
     "ProposeTestRelease": "adaptive.propose_test_release",
-    "RandomizedResponse": "response.categorical",
+    "RandomizedResponse": "local.categorical",
     "ShiftedInverse": "adaptive.shifted_inverse",
     "SmoothSensitivity": "adaptive.smooth",
     "SparseVector": "sparse_vector.threshold",
     "SquareRootToeplitz": "correlated.square_root",
     "StableSelection": "selection.stable",
     "Staircase": "additive.staircase",
-    "SubsetSelection": "response.subsets",
+    "SubsetSelection": "local.subsets",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
     "TopK": "selection.noisy_max",
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
-    "UnaryEncoding": "response.unary",
+    "UnaryEncoding": "local.unary",
     "check_sensitivity": "adaptive.checking",
     "clip_rows": "clipping",
     "clip_users": "clipping",

@@ -23,7 +23,7 @@ from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.designs import Scaling, mallows_weights, radius_of
 from unacorda.inference.sums import packed, unpacked
-from unacorda.mechanisms.response.directions import Directions
+from unacorda.mechanisms.local.directions import Directions
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 

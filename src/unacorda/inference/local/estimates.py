@@ -24,15 +24,15 @@ from unacorda.inference.local.reports import (
     takes_normal_noise,
 )
 from unacorda.inference.records import column, public_range
-from unacorda.mechanisms.response.categorical import RandomizedResponse
-from unacorda.mechanisms.response.directions import Directions
-from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
-from unacorda.mechanisms.response.hadamard import HadamardResponse
-from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.means import Duchi, Hybrid, MeanOracle, Piecewise
-from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.thresholds import MOST_ANSWERS, MOST_CATEGORIES
-from unacorda.mechanisms.response.unary import UnaryEncoding
+from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.directions import Directions
+from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
+from unacorda.mechanisms.local.hadamard import HadamardResponse
+from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
+from unacorda.mechanisms.local.subsets import SubsetSelection
+from unacorda.mechanisms.local.thresholds import MOST_ANSWERS, MOST_CATEGORIES
+from unacorda.mechanisms.local.unary import UnaryEncoding
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 

@@ -25,8 +25,8 @@ from unacorda.inference.records import Floats
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.clipping import clip_rows
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.frequencies import Frequencies
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import ApproxDP, Guarantee, PureDP

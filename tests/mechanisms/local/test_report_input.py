@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms.response.report_laws import KINDS
+from tests.mechanisms.local.report_laws import KINDS
 from tests.support.cases import in_subtests
 
 from unacorda import mechanisms
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.means import Duchi, Hybrid, Piecewise
+from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.means import Duchi, Hybrid, Piecewise
 
 EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise, "hybrid": Hybrid}

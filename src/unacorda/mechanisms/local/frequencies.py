@@ -22,8 +22,8 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.arrays import shaped
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.thresholds import MOST_CATEGORIES, Support
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.thresholds import MOST_CATEGORIES, Support
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events import fields

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from mpmath import mp, mpf
-from tests.mechanisms.response.report_laws import (
+from tests.mechanisms.local.report_laws import (
     KINDS,
     RAPPOR,
     WHOLE,
@@ -27,12 +27,12 @@ from tests.mechanisms.response.report_laws import (
 from tests.support.cases import in_subtests
 
 from unacorda import ReplaceOne, accounting, checks
-from unacorda.mechanisms.response.categorical import RandomizedResponse
-from unacorda.mechanisms.response.hadamard import HadamardResponse
-from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.thresholds import pair_event
-from unacorda.mechanisms.response.unary import UnaryEncoding
+from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.hadamard import HadamardResponse
+from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.subsets import SubsetSelection
+from unacorda.mechanisms.local.thresholds import pair_event
+from unacorda.mechanisms.local.unary import UnaryEncoding
 from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "0.1", "1/3", "1", "1.0986122886681098", "3", "8", "20", "40", "1000"]

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from tests.mechanisms.response.report_laws import (
+from tests.mechanisms.local.report_laws import (
     WHOLE,
     Law,
     at_most_exp,
@@ -24,8 +24,8 @@ from tests.tiers import mostly_slow
 
 from unacorda import ReplaceOne, accounting
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.response import arguments, means
-from unacorda.mechanisms.response.means import Duchi, Hybrid, MeanOracle, Piecewise
+from unacorda.mechanisms.local import arguments, means
+from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "1/10", "1/2", "1", "5/4", "3", "7", "20", "40"]

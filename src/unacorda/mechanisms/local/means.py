@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.mechanisms.arrays import shaped
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import below, chunks, halves
-from unacorda.mechanisms.response.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import below, chunks, halves
+from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events.fields import Real

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import CHUNK, below, chunks
-from unacorda.mechanisms.response.frequencies import PureOracle
-from unacorda.mechanisms.response.thresholds import WHOLE, Support, exp_down, pair_event, weak
-from unacorda.mechanisms.response.unary import bit_sums, own_bits
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import CHUNK, below, chunks
+from unacorda.mechanisms.local.frequencies import PureOracle
+from unacorda.mechanisms.local.thresholds import WHOLE, Support, exp_down, pair_event, weak
+from unacorda.mechanisms.local.unary import bit_sums, own_bits
 from unacorda.privacy import events
 
 __all__ = ["SubsetSelection"]

@@ -24,9 +24,9 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import samplers
 from unacorda.mechanisms.gaussian_table import LARGEST_SIGMA
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import below
-from unacorda.mechanisms.response.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import below
+from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import below, chunks
-from unacorda.mechanisms.response.frequencies import Frequencies, PureOracle
-from unacorda.mechanisms.response.thresholds import (
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import below, chunks
+from unacorda.mechanisms.local.frequencies import Frequencies, PureOracle
+from unacorda.mechanisms.local.thresholds import (
     WHOLE,
     Kary,
     Support,

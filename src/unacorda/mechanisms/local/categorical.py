@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import chunks
-from unacorda.mechanisms.response.frequencies import PureOracle
-from unacorda.mechanisms.response.thresholds import MOST_ANSWERS, WHOLE, Kary, Support, kary
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import chunks
+from unacorda.mechanisms.local.frequencies import PureOracle
+from unacorda.mechanisms.local.thresholds import MOST_ANSWERS, WHOLE, Kary, Support, kary
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, float_up, mpf
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
-from tests.mechanisms.response.report_laws import WHOLE, Counting, at_most_exp
+from tests.mechanisms.local.report_laws import WHOLE, Counting, at_most_exp
 from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import draws
-from unacorda.mechanisms.response.draws import below, biased_bytes
-from unacorda.mechanisms.response.thresholds import Kary, exp_down, kary
+from unacorda.mechanisms.local import draws
+from unacorda.mechanisms.local.draws import below, biased_bytes
+from unacorda.mechanisms.local.thresholds import Kary, exp_down, kary
 
 EPSILONS = ["1e-3", "0.01", "0.1", "1/3", "1", "1.0986122886681098", "2.5", "8", "20", "40", "60"]
 ONES = WHOLE - 1

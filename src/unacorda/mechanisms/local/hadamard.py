@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import chunks, halves
-from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
-from unacorda.mechanisms.response.thresholds import WHOLE, Kary, kary, pair_event, weak
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import chunks, halves
+from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
+from unacorda.mechanisms.local.thresholds import WHOLE, Kary, kary, pair_event, weak
 from unacorda.privacy import events
 
 __all__ = ["HadamardResponse"]

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import arguments
-from unacorda.mechanisms.response.draws import CHUNK, biased_bytes, chunks, halves
-from unacorda.mechanisms.response.frequencies import FrequencyOracle, PureOracle
-from unacorda.mechanisms.response.thresholds import WHOLE, Support, exp_down, pair_event, weak
+from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.draws import CHUNK, biased_bytes, chunks, halves
+from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
+from unacorda.mechanisms.local.thresholds import WHOLE, Support, exp_down, pair_event, weak
 from unacorda.privacy import events
 
 __all__ = ["UnaryEncoding", "bit_sums", "own_bits"]

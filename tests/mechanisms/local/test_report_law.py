@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.mechanisms.response.report_laws import (
+from tests.mechanisms.local.report_laws import (
     KINDS,
     RAPPOR,
     WHOLE,
@@ -26,12 +26,12 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.response.categorical import RandomizedResponse
-from unacorda.mechanisms.response.frequencies import FrequencyOracle
-from unacorda.mechanisms.response.hadamard import HadamardResponse
-from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.unary import UnaryEncoding
+from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.frequencies import FrequencyOracle
+from unacorda.mechanisms.local.hadamard import HadamardResponse
+from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.subsets import SubsetSelection
+from unacorda.mechanisms.local.unary import UnaryEncoding
 from unacorda.privacy import event_codec
 
 SIZE = 60_000

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
-from tests.mechanisms.response.report_laws import (
+from tests.mechanisms.local.report_laws import (
     WHOLE,
     at_most_exp,
     hockey_stick,
@@ -25,8 +25,8 @@ from tests.tiers import mostly_slow
 from unacorda import ReplaceOne, accounting
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.response import directions
-from unacorda.mechanisms.response.directions import Directions
+from unacorda.mechanisms.local import directions
+from unacorda.mechanisms.local.directions import Directions
 from unacorda.privacy import events
 
 EPSILONS = ["1/100", "1/2", "1", "2", "4", "8", "40"]

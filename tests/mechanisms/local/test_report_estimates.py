@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms.response.report_laws import (
+from tests.mechanisms.local.report_laws import (
     KINDS,
     RAPPOR,
     array_of,
@@ -23,13 +23,13 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.response.categorical import RandomizedResponse
-from unacorda.mechanisms.response.frequencies import Frequencies, FrequencyOracle
-from unacorda.mechanisms.response.hadamard import HadamardResponse
-from unacorda.mechanisms.response.hashing import LocalHashing
-from unacorda.mechanisms.response.subsets import SubsetSelection
-from unacorda.mechanisms.response.thresholds import Support
-from unacorda.mechanisms.response.unary import UnaryEncoding
+from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
+from unacorda.mechanisms.local.hadamard import HadamardResponse
+from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.subsets import SubsetSelection
+from unacorda.mechanisms.local.thresholds import Support
+from unacorda.mechanisms.local.unary import UnaryEncoding
 
 CASES = [(2, "1"), (3, "1/10"), (5, "1"), (6, "3"), (7, "6")]
 
