@@ -33,7 +33,7 @@ CIRCLES = (
 DOUBLES = """
 Account Atoms Bounds Cells Curve Descent DiscreteGaussian DiscreteLaplace Explanation
 Exponential Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Plan
-Quantile RandomizedResponse Ratio Row Runs SampledGaussian Search Sketch Split Staircase
+Quantile RandomizedResponse Ratio Row Runs SampledGaussian Sketch Split Staircase
 Sum Sums Table Total TruncatedLaplace Variance _Counter _Design _Local _Part
 _Trial _Way
 """

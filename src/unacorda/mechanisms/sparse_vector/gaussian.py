@@ -51,7 +51,7 @@ from unacorda.mechanisms.sparse_vector.grid import (
     grid_for,
     level_for,
 )
-from unacorda.mechanisms.sparse_vector.threshold import Limits, ThresholdSearch
+from unacorda.mechanisms.sparse_vector.threshold import Limits, SparseSearch
 from unacorda.privacy import events
 from unacorda.privacy.conversions import gdp_from_approx_dp
 from unacorda.privacy.events import fields
@@ -106,7 +106,7 @@ class NormalComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianAboveThreshold(ThresholdSearch):
+class GaussianAboveThreshold(SparseSearch):
     r"""Find the first question above a threshold, with normal noise and for a limited stream.
 
     epsilon: above 0; delta: strictly between 0 and 1; queries: how many questions it hears at
@@ -143,7 +143,7 @@ class GaussianAboveThreshold(ThresholdSearch):
         if queries > _LARGEST_QUERIES:
             raise InvalidParameter("queries", queries, expected="at most 2^40")
         fields.keep(self, delta=delta, queries=queries)
-        ThresholdSearch.__post_init__(self)
+        SparseSearch.__post_init__(self)
 
     @property
     def event(self) -> events.Approximate:

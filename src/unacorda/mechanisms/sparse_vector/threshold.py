@@ -52,7 +52,7 @@ from unacorda.mechanisms.sparse_vector.streams import ThresholdStream
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 
-__all__ = ["Limits", "SparseVector", "ThresholdSearch"]
+__all__ = ["Limits", "SparseSearch", "SparseVector"]
 
 Real: TypeAlias = float | Fraction
 
@@ -72,7 +72,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdSearch(ABC):
+class SparseSearch(ABC):
     """Finds the first questions of a stream that are above a threshold.
 
     epsilon: above 0; sensitivity: by how much any one question can move between neighbors, above
@@ -156,7 +156,7 @@ class ThresholdSearch(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseVector(ThresholdSearch):
+class SparseVector(SparseSearch):
     r"""Find the first `count` questions above a threshold; those below it cost nothing.
 
     epsilon: of all answers together under pure privacy; sensitivity: by how much any one question
@@ -186,7 +186,7 @@ class SparseVector(ThresholdSearch):
     def __post_init__(self) -> None:
         fields.keep(self, count=fields.whole("count", self.count, least=1))
         _boolean("refresh", self.refresh)
-        ThresholdSearch.__post_init__(self)
+        SparseSearch.__post_init__(self)
 
     @property
     def event(self) -> events.Event:
