@@ -34,7 +34,7 @@ DOUBLES = """
 Account Atoms Bounds Cells Curve Descent DiscreteGaussian DiscreteLaplace Explanation
 Exponential Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Plan
 Quantile RandomizedResponse Ratio Row Runs SampledGaussian Sketch Split Staircase
-Sum Sums Table Total TruncatedLaplace Variance _Counter _Design _Local _Part
+Sum Sums Table Total TruncatedLaplace Variance _Design _Local _Part
 _Trial _Way
 """
 """Names that several classes have; a mechanism and its event may share one."""

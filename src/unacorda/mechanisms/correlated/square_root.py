@@ -10,18 +10,17 @@ prefix sum is A C^-1 of it, A the matrix of ones on and below the diagonal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from unacorda.bits import RandomBits, SecureBits
+from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, keep, quotient, whole
+from unacorda.mechanisms.additive.parameters import keep, quotient, whole
 from unacorda.mechanisms.correlated import toeplitz
-from unacorda.mechanisms.correlated.grid import Grid, halves
-from unacorda.mechanisms.correlated.parameters import first_steps, grid_of, one_step, rows, set_up
-from unacorda.mechanisms.correlated.streams import PrefixStream
+from unacorda.mechanisms.correlated.grid import halves
+from unacorda.mechanisms.correlated.prefix_sums import PrefixSums
 from unacorda.privacy import events
 
 __all__ = ["SquareRootToeplitz"]
@@ -29,11 +28,9 @@ __all__ = ["SquareRootToeplitz"]
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SECURE = SecureBits()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SquareRootToeplitz:
+class SquareRootToeplitz(PrefixSums):
     r"""Release all prefix sums of a stream by the square root of their matrix.
 
     For a unit that takes part once, no sum has a standard error above s sigma, and the whole stream
@@ -43,7 +40,7 @@ class SquareRootToeplitz:
     bands: keep so many coefficients, by default all; a stream of `start` keeps as many values and
     takes as long for a step. A few serve units that take part often: with a separation of at
     least `bands` the columns of a unit share no row. The other parameters are as for `BinaryTree`,
-    sigma being the noise of each entry of C x.
+    sigma being the noise of each entry of C x, which ends at 2^61 steps of the release grid.
 
     Later values may be chosen after seeing earlier answers (Denisov et al. 2022, Theorem 2.1).
     Source: Fichtenberger, Henzinger, Upadhyay 2023; Henzinger, Upadhyay, Upadhyay 2023; bands:
@@ -56,26 +53,15 @@ class SquareRootToeplitz:
     (4,)
     """
 
-    sigma: Real
-    l2_sensitivity: Real
-    steps: int
     bands: int = cast("int", None)  # an int once it is made; None asks for all
-    dimension: int = 1
-    participations: int = 1
-    separation: int = 1
-    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
-    def __post_init__(self) -> None:
-        set_up(self, scale_log2=self._fix_bands)
-
-    def _fix_bands(self) -> int:
+    def _settle(self) -> None:
         most = min(self.steps, toeplitz.LARGEST_BANDS)
         if self.bands is None and self.steps > most:
             raise InvalidParameter("steps", self.steps, expected=f"at most {most}, or bands=")
         if self.bands is None:
             keep(self, bands=most)
         keep(self, bands=whole("bands", self.bands, least=1, most=most))
-        return toeplitz.scale_for(self.bands)
 
     @property
     def event(self) -> events.MatrixMechanism:
@@ -89,15 +75,10 @@ class SquareRootToeplitz:
         )
 
     @property
-    def grid(self) -> Grid:
-        """The public numbers of the release."""
-        return grid_of(self, scale_log2=toeplitz.scale_for(self.bands))
-
-    @property
     def coefficients(self) -> Floats:
         """The first column of C, exactly as it is used."""
         whole_numbers = toeplitz.square_root_coefficients(self.bands).astype(np.float64)
-        return np.ldexp(whole_numbers, -toeplitz.scale_for(self.bands))
+        return np.ldexp(whole_numbers, -self._scale_log2)
 
     def standard_errors(self, steps: int | None = None) -> Floats:
         """Standard deviation of the noise in each of the first `steps` prefix sums, by default all.
@@ -108,52 +89,44 @@ class SquareRootToeplitz:
         >>> root.standard_errors(4).round(4).tolist()
         [10.0, 11.1803, 11.7925, 12.1995]
         """
-        column = toeplitz.inverse(self.coefficients, first_steps(self, steps))
+        column = toeplitz.inverse(self.coefficients, self._first(steps))
         return self.grid.deviation * np.sqrt(np.cumsum(np.cumsum(column) ** 2))
 
-    def start(self, *, bits: RandomBits | None = None) -> PrefixStream:
-        """A stream that is fed one step at a time, and keeps the last `bands` values."""
-        return PrefixStream(_Counter(self, bits or _SECURE), steps=self.steps)
+    @property
+    def _scale_log2(self) -> int:
+        return toeplitz.scale_for(self.bands)
 
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """The noisy prefix sums of a whole stream, in one go; the law is that of `start`.
+    def _counter(self, bits: RandomBits) -> _Ring:
+        return _Ring(self, bits)
 
-        Values and refusals as for `BinaryTree.release`; entries of C x end at 2^61 steps of the
-        release grid.
-        """
-        stream, shape = rows(self, values)
-        grid = self.grid
-        steps = grid.steps(stream)
+    def _sums(self, steps: Integers, bits: RandomBits) -> Floats:
         if steps.size == 0:
-            return np.zeros(shape)
+            return np.zeros(steps.shape)
         high, low = toeplitz.product_halves(toeplitz.square_root_coefficients(self.bands), steps)
-        released = grid.release(
-            high.reshape(-1),
-            low.reshape(-1),
-            scale_log2=toeplitz.scale_for(self.bands),
-            bits=bits or _SECURE,
+        released = self.grid.release(
+            high.reshape(-1), low.reshape(-1), scale_log2=self._scale_log2, bits=bits
         ).reshape(steps.shape)
         estimates = toeplitz.decoded(self.coefficients, released)
-        return np.cumsum(estimates, axis=0).reshape(shape)
+        return np.cumsum(estimates, axis=0)
 
 
-class _Counter:
+class _Ring:
     """One step after the other: the last values and the last estimates of them, in a ring."""
 
     __slots__ = (
+        "_bands",
         "_bits",
         "_coefficients",
         "_estimates",
         "_grid",
         "_high",
         "_low",
-        "_mechanism",
         "_scale_log2",
         "_sum",
     )
 
     def __init__(self, mechanism: SquareRootToeplitz, bits: RandomBits) -> None:
-        self._mechanism, self._bits, self._grid = mechanism, bits, mechanism.grid
+        self._bands, self._bits, self._grid = mechanism.bands, bits, mechanism.grid
         self._scale_log2 = toeplitz.scale_for(mechanism.bands)
         backwards = toeplitz.square_root_coefficients(mechanism.bands)[::-1]
         # Twice, so that the coefficients in the order of the ring are a part of it.
@@ -162,11 +135,8 @@ class _Counter:
         self._high, self._low = np.zeros(room, np.int64), np.zeros(room, np.int64)
         self._estimates, self._sum = np.zeros(room), np.zeros(mechanism.dimension)
 
-    def read(self, value: ArrayLike) -> Integers:
-        return self._grid.steps(one_step(self._mechanism, value))
-
-    def advance(self, time: int, steps: Integers) -> Any:
-        bands = self._mechanism.bands
+    def advance(self, time: int, steps: Integers) -> Floats:
+        bands = self._bands
         place = (time - 1) % bands
         used = min(time, bands)
         own = self._coefficients[bands - 1 - place :][:used]  # that of a slot, by its age
@@ -181,4 +151,4 @@ class _Counter:
         older = np.ldexp(own.astype(np.float64), -self._scale_log2) @ self._estimates[:used]
         self._estimates[place] = noisy - older
         self._sum += self._estimates[place]
-        return self._sum.copy() if self._mechanism.dimension > 1 else float(self._sum[0])
+        return self._sum.copy()

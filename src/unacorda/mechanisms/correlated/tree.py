@@ -9,23 +9,16 @@ many of them. A stream never finishes a sum that reaches beyond its last step, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms.additive.parameters import Real, quotient
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.parameters import quotient
 from unacorda.mechanisms.correlated.grid import Grid, halves
-from unacorda.mechanisms.correlated.parameters import (
-    first_steps,
-    flag,
-    grid_of,
-    one_step,
-    rows,
-    set_up,
-)
-from unacorda.mechanisms.correlated.streams import PrefixStream
+from unacorda.mechanisms.correlated.prefix_sums import PrefixSums
 from unacorda.privacy import events
 
 __all__ = ["BinaryTree"]
@@ -33,12 +26,11 @@ __all__ = ["BinaryTree"]
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SECURE = SecureBits()
 _END: Final = 1 << 60  # partial sums end here, which moves no two of them apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryTree:
+class BinaryTree(PrefixSums):
     r"""Release all prefix sums of a stream, each with an error that grows with log(steps) only.
 
     sigma: standard deviation of the noise on every partial sum, above 0; l2_sensitivity: the l2
@@ -46,7 +38,8 @@ class BinaryTree:
     numbers at each step; a unit takes part at most `participations` times, at steps at least
     `separation` apart. honaker: estimate a partial sum from those below it too, which costs nothing
     and lessens the error. grid_log2: inputs count as the nearest multiples of 2^grid_log2, by
-    default 2^-24 of sensitivity or noise; 0 keeps whole numbers whole, up to 2^56.
+    default 2^-24 of sensitivity or noise; 0 keeps whole numbers whole, up to 2^56. Partial sums end
+    at 2^60 grid steps. A stream of `start` keeps O(log steps) numbers.
 
     Later values may be chosen after seeing earlier answers.
     Source: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011; Honaker 2015;
@@ -59,18 +52,7 @@ class BinaryTree:
     (4,)
     """
 
-    sigma: Real
-    l2_sensitivity: Real
-    steps: int
-    dimension: int = 1
-    participations: int = 1
-    separation: int = 1
     honaker: bool = True
-    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
-
-    def __post_init__(self) -> None:
-        set_up(self, scale_log2=lambda: 0)
-        flag("honaker", self.honaker)
 
     @property
     def event(self) -> events.TreeAggregation:
@@ -88,11 +70,6 @@ class BinaryTree:
         )
 
     @property
-    def grid(self) -> Grid:
-        """The public numbers of the release."""
-        return grid_of(self, scale_log2=0)
-
-    @property
     def weights(self) -> Floats:
         """How much the noisy sum of 2^h steps counts beside its two halves, for each height h."""
         return _shares(self.honaker, self.steps.bit_length())[0]
@@ -107,26 +84,25 @@ class BinaryTree:
         >>> tree.standard_errors(4).round(4).tolist()
         [10.0, 10.0, 14.1421, 10.0]
         """
-        times = np.arange(1, 1 + first_steps(self, steps))
+        times = np.arange(1, 1 + self._first(steps))
         variances = np.zeros(times.size)
         for height, share in enumerate(_shares(self.honaker, self.steps.bit_length())[1]):
             variances += np.where((times >> height) & 1, share, 0.0)
         return self.grid.deviation * np.sqrt(variances)
 
-    def start(self, *, bits: RandomBits | None = None) -> PrefixStream:
-        """A stream that is fed one step at a time, and keeps O(log steps) numbers."""
-        return PrefixStream(_Counter(self, bits or _SECURE), steps=self.steps)
+    def _settle(self) -> None:
+        if not isinstance(self.honaker, bool):
+            raise InvalidParameter("honaker", self.honaker, expected="True or False")
 
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """The noisy prefix sums of a whole stream, in one go; the law is that of `start`.
+    @property
+    def _scale_log2(self) -> int:
+        return 0
 
-        values: shape (n,), or (n, dimension), n at most `steps`; integers or floats of at most 64
-        bits. NaN counts as 0, values end at 2^56 grid steps and partial sums at 2^60. Raises
-        InvalidParameter for another shape or dtype.
-        """
-        stream, shape = rows(self, values)
-        grid, source = self.grid, bits or _SECURE
-        sums = grid.steps(stream)
+    def _counter(self, bits: RandomBits) -> _Subtrees:
+        return _Subtrees(self, bits)
+
+    def _sums(self, steps: Integers, bits: RandomBits) -> Floats:
+        grid, sums = self.grid, steps
         times = np.arange(1, 1 + len(sums))
         released = np.zeros(sums.shape)
         best = np.zeros(sums.shape)
@@ -137,30 +113,26 @@ class BinaryTree:
             if height:
                 sums = np.clip(sums[0 : 2 * count : 2] + sums[1 : 2 * count : 2], -_END, _END)
                 below = best[0 : 2 * count : 2] + best[1 : 2 * count : 2]
-                best = _combined(_noisy(sums, grid, source), below, weight)
+                best = _combined(_noisy(sums, grid, bits), below, weight)
             else:
-                best = _noisy(sums, grid, source)
+                best = _noisy(sums, grid, bits)
             whole = np.flatnonzero((times >> height) & 1)
             released[whole] += best[(times[whole] >> height) - 1]
-        return released.reshape(shape)
+        return released
 
 
-class _Counter:
+class _Subtrees:
     """One step after the other: sums and estimates of whole subtrees that wait for a sibling."""
 
-    __slots__ = ("_best", "_bits", "_grid", "_sums", "_tree", "_weights")
+    __slots__ = ("_best", "_bits", "_grid", "_sums", "_weights")
 
     def __init__(self, tree: BinaryTree, bits: RandomBits) -> None:
-        self._tree, self._bits = tree, bits
-        self._grid, self._weights = tree.grid, tree.weights
+        self._bits, self._grid, self._weights = bits, tree.grid, tree.weights
         heights = len(self._weights)
         self._sums: list[Integers] = [np.zeros(tree.dimension, np.int64)] * heights
         self._best: list[Floats] = [np.zeros(tree.dimension)] * heights
 
-    def read(self, value: ArrayLike) -> Integers:
-        return self._grid.steps(one_step(self._tree, value))
-
-    def advance(self, time: int, steps: Integers) -> Any:
+    def advance(self, time: int, steps: Integers) -> Floats:
         top = (time & -time).bit_length() - 1
         finished = [steps]
         for height in range(top):
@@ -171,11 +143,11 @@ class _Counter:
             below = self._best[height - 1] + best
             best = _combined(noisy[height], below, self._weights[height])
         self._sums[top], self._best[top] = finished[-1], best
-        released = np.zeros(self._tree.dimension)
+        released = np.zeros(steps.shape)
         for height in range(time.bit_length()):
             if time >> height & 1:
                 released += self._best[height]
-        return released if self._tree.dimension > 1 else float(released[0])
+        return released
 
 
 def _noisy(sums: Integers, grid: Grid, bits: RandomBits) -> Floats:
