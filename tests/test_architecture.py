@@ -31,11 +31,10 @@ CIRCLES = (
 """Modules of unacorda that import each other."""
 
 DOUBLES = """
-Account Atoms Bounds Cells Curve Descent DiscreteGaussian DiscreteLaplace Explanation
+Account Atoms Bounds Cells Curve DiscreteGaussian DiscreteLaplace Explanation
 Exponential Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Plan
-Quantile RandomizedResponse Ratio Row Runs SampledGaussian Sketch Split Staircase
-Sum Sums Table Total TruncatedLaplace Variance _Design _Local _Part
-_Trial _Way
+Quantile RandomizedResponse Ratio Row SampledGaussian Sketch Split Staircase
+Sum Sums Table Total TruncatedLaplace Variance _Design _Part _Way
 """
 """Names that several classes have; a mechanism and its event may share one."""
 

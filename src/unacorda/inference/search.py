@@ -53,7 +53,7 @@ Rows: TypeAlias = tuple[Floats, NDArray[Any]]
 """Features and targets."""
 
 
-class _Search(Wrapper):
+class PrivateSearch(Wrapper):
     """A search, which its parameters and two methods describe: who judges, and who fits last."""
 
     grid: Mapping[str, Any]
@@ -154,7 +154,7 @@ class _Search(Wrapper):
         return found
 
 
-class HeldOutSearch(_Search):
+class HeldOutSearch(PrivateSearch):
     r"""A regression or classifier with the parameters that do best on held-out rows, privately.
 
     estimator: an unfitted estimator of `unacorda.inference`, or a pipeline of them; its budget, or
@@ -221,7 +221,7 @@ class HeldOutSearch(_Search):
         return Splitter(rows=rows, judges=(size_of("held_out", self.held_out, rows=rows),))
 
 
-class CrossValidatedSearch(_Search):
+class CrossValidatedSearch(PrivateSearch):
     r"""A regression or classifier with the parameters that do best in cross-validation, privately.
 
     estimator, grid, tries, shape, error_bound, bits: as for `HeldOutSearch`; the budget of the
@@ -436,7 +436,7 @@ def _combinations(estimator: Any, grid: object) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class RunBudget:
     """What one run may spend, and the event of the best of them."""
 
     each: GDP
@@ -444,7 +444,7 @@ class Runs:
 
 
 @lru_cache(maxsize=64)
-def runs_within(budget: Guarantee, *, shape: float, tries: float) -> Runs:
+def runs_within(budget: Guarantee, *, shape: float, tries: float) -> RunBudget:
     """Runs of the truncated negative binomial law, whose best keeps the budget.
 
     shape: eta, above -1; tries: the mean number of runs, 1 or more. InvalidParameter for GDP and
@@ -478,7 +478,9 @@ def runs_within(budget: Guarantee, *, shape: float, tries: float) -> Runs:
             expected=f"more epsilon, a larger alpha, or fewer tries than {tries:g}: the choice "
             "among runs costs more than this whatever the noise of a run is",
         ) from None
-    return Runs(each=GDP.from_squared(1 / checks.exact("noise", noise) ** 2), event=best(noise))
+    return RunBudget(
+        each=GDP.from_squared(1 / checks.exact("noise", noise) ** 2), event=best(noise)
+    )
 
 
 def stop_of(*, shape: float, tries: float) -> float:

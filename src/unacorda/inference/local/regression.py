@@ -65,7 +65,7 @@ _LEAST: Final = 0.02
 """No mean curvature is taken to be below this share of the loss's bound."""
 
 
-class _Local(Intervals):
+class _LocalRegression(Intervals):
     """The fit that all of them share."""
 
     budget: Guarantee
@@ -101,7 +101,7 @@ class _Local(Intervals):
         return parameters
 
 
-class LocalMEstimator(_Local, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
+class LocalMEstimator(_LocalRegression, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor that minimises a mean loss, by one randomised report a person.
 
     budget: any guarantee, kept for each person whatever becomes of her report; loss, start: as for
@@ -209,7 +209,7 @@ class LocalLinearRegression(LocalMEstimator):
         return self
 
 
-class LocalLogisticRegression(_Local, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
+class LocalLogisticRegression(_LocalRegression, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
     r"""Logistic regression by one randomised report a person.
 
     classes: the two labels, public; the probability is that of the second. The others, what a fit

@@ -9,25 +9,29 @@ and says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.rows import Row
+from unacorda.inference.regression.rows import Row, Rows
 from unacorda.inference.sums import Moment
 
 __all__ = [
     "Errors",
     "Fitted",
     "Step",
+    "fit_errors",
     "inverse_root",
     "propagated",
     "sampling_errors",
     "shrunk",
     "step_ratio",
 ]
+
+
+_LONGEST_STEP: Final = 3.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,10 @@ class Errors:
     last_step: float
     closed: tuple[str, ...] = ()
     diagnostics: dict[str, float] = field(default_factory=dict)
+
+    def judged(self, closed: Sequence[str], **diagnostics: float) -> Errors:
+        """The same with the reasons of further gates, and what they looked at."""
+        return replace(self, closed=(*closed, *self.closed), diagnostics=diagnostics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +94,39 @@ def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:
 
 def privacy_errors(steps: Sequence[Step], curvature: Floats, last: Floats) -> Floats:
     """What the noise of steps leaves, and the square of what the last one left of its way."""
-    rest = np.eye(len(curvature)) - steps[-1].preconditioner @ curvature
-    to_go = rest @ last
+    to_go = (np.eye(len(curvature)) - steps[-1].preconditioner @ curvature) @ last
     return propagated(steps, curvature) + np.outer(to_go, to_go)
+
+
+def fit_errors(
+    rows: Rows,
+    theta: Floats,
+    *,
+    steps: Sequence[Step],
+    last: Floats,
+    sampling: Floats,
+    curvature: Floats,
+    penalty: Floats | None,
+    bound: float,
+) -> Errors:
+    """Errors of where steps ended, and the gate of the last one.
+
+    Those of privacy count what the noise in the number of rows makes of a penalty.
+    """
+    privacy = privacy_errors(steps, curvature, last)
+    if penalty is not None:
+        off = np.linalg.solve(curvature, penalty @ theta) * (rows.number_error / rows.number)
+        privacy = privacy + np.outer(off, off)
+    ratio = step_ratio(rows.back, steps, curvature, last, sampling + privacy)
+    far = ("the last step was longer than its error explains",) if ratio > _LONGEST_STEP else ()
+    return Errors(
+        sampling=sampling,
+        privacy=privacy,
+        curvature=curvature,
+        bound=bound,
+        last_step=ratio,
+        closed=far,
+    )
 
 
 def sampling_errors(

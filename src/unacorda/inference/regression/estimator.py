@@ -19,6 +19,7 @@ from unacorda.inference.inputs import paired
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
+from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.least_squares import Unit
 from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.results import Intervals
@@ -31,6 +32,8 @@ __all__ = ["Regression"]
 
 _HEARD: Final = 0.12
 """The share of mu^2 of the largest matrix, by which a budget is judged beforehand."""
+
+_OWN_UNIT: Final = Unit(middle=0.0, half=1.0)
 
 Pair = tuple[Floats, Floats]
 
@@ -141,6 +144,13 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         """Keep the bounds of the target, public or the last that were found."""
         if self._needs_target_bounds:
             self.target_bounds_ = found[-1] if ends is None else ends
+
+    def _tell_line(
+        self, rows: Rows, found: Fitted, *, asked: Guarantee, unit: Unit = _OWN_UNIT
+    ) -> None:
+        """Keep a fit of a line to a target in this unit."""
+        parameters = self._tell(rows, found, asked=asked, unit=unit.half)
+        self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
 
     def _penalty(self, rows: Rows, penalty: float) -> Floats | None:
         """The ridge penalty as a matrix, in the coefficients of whitened rows."""

@@ -9,7 +9,6 @@ stand behind the least informed direction.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -236,8 +235,7 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
             cut=uncut,
             heavy=mean >= 1,
         )
-        parameters = self._tell(rows, found, asked=asked)
-        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        self._tell_line(rows, found, asked=asked)
         self.dispersion_ = self.diagnostics_["dispersion"]
 
     def __sklearn_tags__(self) -> Any:
@@ -307,23 +305,15 @@ def fit_rare(
     metric = whiten(rows)
     d, thrifty = rows.size, thrift(rows)
     f = max(0.75 if heavy else 0.25, thrifty)
-    shares = _FEW if f == 1 else _MANY
-    if f < 1:
-        shares = dataclasses.replace(
-            shares,
-            curvature=shares.curvature * f,
-            last=shares.last * f,
-            scores=shares.scores * f,
-        )
     second = gram(rows, fixed_radius(rows, metric, share=_GRAM * f), _GRAM * f)
     before = rows.back
     bent = floored(second.matrix, norm_of(second.deviation, d))
-    newton = Newton(
+    found = Newton(
         rows=rows,
         loss=loss,
         start=np.linalg.solve(before, np.eye(d)[0]) * prediction,
         curvature=curvature * bent,
-        shares=shares,
+        shares=(_FEW if f == 1 else _MANY).thrifty(f),
         tolerance=0.06 if f == 1 else 0.15,
         ample=thrifty <= LEAST_THRIFT,
         stretch=stretch,
@@ -331,8 +321,7 @@ def fit_rare(
         cut=cut,
         heavy=heavy,
         inside=cut is not None and thrifty > 0.3,
-    )
-    found = newton.run()
+    ).run()
     pooled = found.curvature
     # M in the metric of the Gram matrix: of how many people's worth the least direction is.
     way = np.linalg.inv(np.linalg.solve(before, rows.back))
@@ -343,31 +332,19 @@ def fit_rare(
     values = np.linalg.eigvalsh(rest @ pooled.matrix @ rest)
     noise = norm_of(pooled.deviation, d) * float(np.linalg.norm(rest, 2)) ** 2
     mu = power(rows) * rows.repeated / rows.number
-    closed = list(found.errors.closed)
+    closed = []
     if noise > 0.3:
         closed.append("noise hides the curvature")
     elif not 0.4 <= values[0] <= values[-1] <= 2:
         closed.append("the curvature still changed in the last steps, as of separated classes")
     if people < _PEOPLE * max(1.0, 1 / mu):
         closed.append("too few events stand behind some direction of the features")
-    if found.errors.last_step > 3.5:
-        closed.append("the last step was longer than its error explains")
-    errors = dataclasses.replace(
-        found.errors,
-        closed=tuple(closed),
-        diagnostics={
-            "noise of curvature": noise,
-            "people": people,
-            "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
-        },
-    )
-    return Fitted(
-        theta=found.theta,
-        errors=errors,
-        score=newton.descent_score,
-        steps=len(shares.steps),
-        beyond=found.beyond,
-    )
+    diagnostics = {
+        "noise of curvature": noise,
+        "people": people,
+        "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
+    }
+    return found.judged(closed, **diagnostics)
 
 
 def log_odds(share: float) -> float:

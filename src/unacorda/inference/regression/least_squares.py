@@ -27,14 +27,12 @@ from unacorda.inference.regression.bounds import (
     within_of,
 )
 from unacorda.inference.regression.covariance import (
-    Errors,
     Fitted,
     Step,
+    fit_errors,
     floored,
-    privacy_errors,
     sampling_errors,
     shrunk,
-    step_ratio,
 )
 from unacorda.inference.regression.metric import (
     LEAST_THRIFT,
@@ -74,7 +72,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descent:
+class SquaresDescent:
     """Where steps ended, what they were, and the bound of the last ones."""
 
     theta: Floats
@@ -116,7 +114,7 @@ class LeastSquares:
 
     def descend(
         self, shares: Sequence[float], *, gram_share: float, counted: float, averaged: int
-    ) -> Descent:
+    ) -> SquaresDescent:
         """Steps that spend these shares, the last ones averaged and cut at one bound."""
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
@@ -146,7 +144,7 @@ class LeastSquares:
             steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
             last = preconditioner @ (gradient.values - self._penalty @ theta)
             theta = theta + last
-        return Descent(
+        return SquaresDescent(
             theta=theta,
             steps=steps,
             last=last,
@@ -205,34 +203,27 @@ class LeastSquares:
             number=rows.number,
             trace=max(float(np.trace(scores.matrix)), scores.deviation),
         )
-        privacy = privacy_errors(found.steps, penalized, found.last)
-        if self.penalty is not None:
-            off = np.linalg.solve(penalized, self.penalty @ theta)
-            off *= rows.number_error / rows.number
-            privacy = privacy + np.outer(off, off)
-        ratio = step_ratio(rows.back, found.steps, penalized, found.last, sampling + privacy)
         closed = []
         if signal < 1.5 or of_gram < 1:
             closed.append("noise hides the second moment of the features in some direction")
-        if ratio > 3.5:
-            closed.append("the last step was longer than its error explains")
-        scale = math.sqrt(max(level, noise) / float(np.trace(curvature)))
-        errors = Errors(
+        errors = fit_errors(
+            rows,
+            theta,
+            steps=found.steps,
+            last=found.last,
             sampling=sampling,
-            privacy=privacy,
             curvature=penalized,
+            penalty=self.penalty,
             bound=bound,
-            last_step=ratio,
-            closed=tuple(closed),
-            diagnostics={
-                "signal": min(signal / 1.5, of_gram),
-                "cut": 1 - found.cut.within,
-                "scale": scale,
-            },
         )
         return Fitted(
             theta=theta,
-            errors=errors,
+            errors=errors.judged(
+                closed,
+                signal=min(signal / 1.5, of_gram),
+                cut=1 - found.cut.within,
+                scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
+            ),
             score=self.score,
             steps=len(_STEPS),
             beyond=self.metric.tail.at(square) / rows.number,

@@ -100,10 +100,9 @@ class LinearRegression(LinearPredictor, Regression):
             tuning=tuning,
             penalty=self._penalty(rows, penalty),
         ).fit()
-        parameters = self._tell(rows, found, asked=asked, unit=unit.half)
+        self._tell_line(rows, found, asked=asked, unit=unit)
         self.scale_ = found.errors.diagnostics["scale"] * unit.half
         self.diagnostics_["scale"] = self.scale_
-        self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
 
 
 class RidgeRegression(LinearRegression):

@@ -8,7 +8,6 @@ metric.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -19,9 +18,7 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.contract import RegressorMixin
 from unacorda.inference.expressions import sql_of
-from unacorda.inference.inputs import predicted
 from unacorda.inference.losses import Check, Loss
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
@@ -39,7 +36,6 @@ __all__ = [
     "MEstimator",
     "Pilot",
     "QuantileRegression",
-    "Scaled",
     "checked_loss",
     "fit_from",
     "mean_curvature",
@@ -156,8 +152,7 @@ class MEstimator(LinearPredictor, Regression):
             loose=True,
             cut=0.0,
         )
-        parameters = self._tell(rows, found, asked=asked)
-        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        self._tell_line(rows, found, asked=asked)
 
 
 def checked_loss(loss: object) -> Loss:
@@ -206,10 +201,15 @@ _RAREST: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Quantile:
-    """Scores smoothed little, for little bias; curvatures much, for they are a density."""
+    """The check loss of targets in a unit.
+
+    near: of scores, smoothed little, for little bias; wide: of curvatures, smoothed much, for they
+    are a density.
+    """
 
     near: Check
     wide: Check
+    unit: Unit
 
     @property
     def score_bound(self) -> float:
@@ -220,13 +220,13 @@ class _Quantile:
         return self.wide.curvature_bound
 
     def score(self, prediction: Any, target: Any) -> Any:
-        return self.near.score(prediction, target)
+        return self.near.score(prediction, self.unit.of(target))
 
     def curvature(self, prediction: Any, target: Any) -> Any:
-        return self.wide.curvature(prediction, target)
+        return self.wide.curvature(prediction, self.unit.of(target))
 
 
-class QuantileRegression(RegressorMixin, Regression):  # type: ignore[misc]
+class QuantileRegression(LinearPredictor, Regression):
     r"""A quantile of the target as a line in the features, with valid intervals, private.
 
     What is estimated is the line of the check loss, smoothed by .15 deviations of the residuals or
@@ -297,27 +297,23 @@ class QuantileRegression(RegressorMixin, Regression):  # type: ignore[misc]
         # From here on the target is told in released deviations, so that bandwidths are public.
         told = Unit(middle=unit.middle, half=unit.half * scale)
         one = np.linalg.solve(rows.back, np.eye(rows.size)[0])
-        loss = _loss(tau, number=rows.number, size=rows.size)
         found = fit_from(
             rows,
-            Scaled(loss=loss, unit=told),
+            _loss(tau, told, number=rows.number, size=rows.size),
             pilot,
             start=(pilot.theta + moved * one) / scale,
             curvature=max(0.05, 1.4 * tau * (1 - tau)),
         )
-        parameters = self._tell(rows, found, asked=asked, unit=told.half)
-        self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """The predicted quantile of each row; X may be anybody's, it is no release."""
-        return predicted(self, X)
+        self._tell_line(rows, found, asked=asked, unit=told)
 
 
-def _loss(quantile: float, *, number: float, size: int) -> _Quantile:
+def _loss(quantile: float, unit: Unit, *, number: float, size: int) -> _Quantile:
     """Bandwidths in deviations: small for scores, wide enough for curvatures to be a density."""
     near = min(0.15, 2 * number ** (-1 / 3))
     wide = min(0.4, max(number**-0.2, 0.2) * max(1.0, (size / 5) ** 0.5))
-    return _Quantile(near=Check(quantile, bandwidth=near), wide=Check(quantile, bandwidth=wide))
+    return _Quantile(
+        near=Check(quantile, bandwidth=near), wide=Check(quantile, bandwidth=wide), unit=unit
+    )
 
 
 _GRAM, _PILOT, _COUNTED, _ONE = 0.06, 0.1, 0.005, 0.001
@@ -334,32 +330,6 @@ _SHARES: Final = Shares(
     level=0.01,
 )
 _SIGNAL: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled:
-    """A loss of targets in another unit, (y - middle) / half."""
-
-    loss: Loss
-    unit: Unit
-
-    @property
-    def score_bound(self) -> float:
-        """That of the loss."""
-        return self.loss.score_bound
-
-    @property
-    def curvature_bound(self) -> float:
-        """That of the loss."""
-        return self.loss.curvature_bound
-
-    def score(self, prediction: Floats, target: Floats) -> Floats:
-        """The score at a target in its own unit."""
-        return self.loss.score(prediction, self.unit.of(target))
-
-    def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """The curvature at a target in its own unit."""
-        return self.loss.curvature(prediction, self.unit.of(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,42 +417,23 @@ def fit_from(
 
     Source: docs/proofs/regression.md, section 4.
     """
-    f = pilot.thrifty
-    shares = dataclasses.replace(
-        _SHARES,
-        curvature=_SHARES.curvature * f,
-        last=_SHARES.last * f,
-        scores=_SHARES.scores * f,
-    )
     bent = curvature * pilot.gram
-    newton = Newton(
+    found = Newton(
         rows=rows,
         loss=loss,
         start=start,
         curvature=bent if penalty is None else bent + penalty,
-        shares=shares,
+        shares=_SHARES.thrifty(pilot.thrifty),
         tolerance=0.15,
         one_metric=True,
         loose=loose,
         cut=cut,
         penalty=penalty,
-    )
-    found = newton.run()
+    ).run()
     pooled = found.curvature
     noise = norm_of(pooled.deviation, rows.size)
     signal = float(np.linalg.eigvalsh(pooled.matrix)[0]) / noise
-    closed = list(found.errors.closed)
+    closed = []
     if signal < _SIGNAL:
         closed.append("noise hides the curvature in some direction of the features")
-    if found.errors.last_step > 3.5:
-        closed.append("the last step was longer than its error explains")
-    errors = dataclasses.replace(
-        found.errors, closed=tuple(closed), diagnostics={"signal": signal / _SIGNAL}
-    )
-    return Fitted(
-        theta=found.theta,
-        errors=errors,
-        score=newton.descent_score,
-        steps=len(shares.steps),
-        beyond=found.beyond,
-    )
+    return found.judged(closed, signal=signal / _SIGNAL)

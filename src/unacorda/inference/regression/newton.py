@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,14 +29,13 @@ from unacorda.inference.regression.bounds import (
     sure_end_of,
 )
 from unacorda.inference.regression.covariance import (
-    Errors,
+    Fitted,
     Step,
+    fit_errors,
     floored,
     inverse_root,
-    privacy_errors,
     sampling_errors,
     shrunk,
-    step_ratio,
 )
 from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.rows import (
@@ -89,25 +88,32 @@ class Shares:
     scores: float
     level: float
 
+    def thrifty(self, f: float) -> Shares:
+        """The same with so much of the shares of matrices; steps get the rest."""
+        matrices = ("curvature", "last", "scores")
+        return dataclasses.replace(self, **{name: getattr(self, name) * f for name in matrices})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """The whitened coefficients, their errors, and the released pooled curvature."""
+    """A fit, and the released pooled curvature, by which it is judged."""
 
-    theta: Floats
-    errors: Errors
+    fitted: Fitted
     curvature: Moment
     """M of the end, before eigenvalues are raised, in the coefficients of `Rows.back`."""
     before: Floats
     """M as it was before the last phase."""
-    beyond: float
-    """The share of rows that weigh less than their own weight."""
     level: float
     """The released trace of Q."""
 
+    def judged(self, closed: Sequence[str], **diagnostics: float) -> Fitted:
+        """The fit with the reasons of gates, and what they looked at."""
+        errors = self.fitted.errors.judged(closed, **diagnostics)
+        return dataclasses.replace(self.fitted, errors=errors)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
+class _Path:
     """Where steps led, with the penalty in the last metric and the curvatures of the last phase.
 
     before: the curvature that was known when the last phase began.
@@ -190,29 +196,26 @@ class Newton:
         sampling = rows.repeated * sampling_errors(
             bent, penalized, scores, level=level, number=rows.number
         )
-        privacy = privacy_errors(way.steps, penalized, way.last)
-        if self.penalty is not None:
-            off = np.linalg.solve(penalized, penalty @ theta) * (rows.number_error / rows.number)
-            privacy = privacy + np.outer(off, off)
-        ratio = step_ratio(rows.back, way.steps, penalized, way.last, sampling + privacy)
-        errors = Errors(
+        errors = fit_errors(
+            rows,
+            theta,
+            steps=way.steps,
+            last=way.last,
             sampling=sampling,
-            privacy=privacy,
             curvature=penalized,
+            penalty=None if self.penalty is None else penalty,
             bound=self._longest,
-            last_step=ratio,
         )
-        beyond = way.tail.at(self._square) / rows.number
-        return Descent(
+        fitted = Fitted(
             theta=theta,
             errors=errors,
-            curvature=pooled,
-            before=way.before,
-            beyond=beyond,
-            level=level,
+            score=DescentScore(loss=self.loss, square=self._square),
+            steps=len(self.shares.steps),
+            beyond=way.tail.at(self._square) / rows.number,
         )
+        return Descent(fitted=fitted, curvature=pooled, before=way.before, level=level)
 
-    def _steps(self) -> _Way:
+    def _steps(self) -> _Path:
         rows, d = self.rows, self.rows.size
         count = len(self.shares.steps)
         phase = count - _FINAL
@@ -260,7 +263,7 @@ class Newton:
             else:
                 steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
             theta = theta + last
-        return _Way(
+        return _Path(
             theta=theta,
             penalty=penalty,
             steps=steps,
@@ -325,11 +328,6 @@ class Newton:
             return np.abs(function(row.prediction, row.target))
 
         return lengths_below(top, of=size, share=self.shares.cap, bins=30)
-
-    @property
-    def descent_score(self) -> DescentScore:
-        """What multiplies a whitened row in minus its gradient, in the last phase."""
-        return DescentScore(loss=self.loss, square=self._square)
 
     def _score(self, row: Row) -> Any:
         return _weighted_score(self.loss, self._square, row)

@@ -50,7 +50,7 @@ class Intervals(SharedBits):
         and are infinite where noise hides the curvature. Raises InvalidParameter for the
         confidence, and scikit-learn's NotFittedError before `fit`.
         """
-        self._check_fitted()
+        check_is_fitted(self)
         checks.probability(confidence=confidence)
         z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
         half = z * np.hypot(self.sampling_error_, self.privacy_error_)
@@ -58,10 +58,13 @@ class Intervals(SharedBits):
 
     def summary(self, confidence: float = 0.95) -> Summary:
         """A table of the coefficients, their errors in two parts, and what was spent."""
+        check_is_fitted(self)
+        named = getattr(self, "feature_names_in_", None)
+        given = [f"x{k}" for k in range(self.coef_.size)] if named is None else list(named)
         return Summary(
             title=type(self).__name__,
-            names=self._names(),
-            values=self._parameters_checked(),
+            names=["intercept", *map(str, given)],
+            values=self._parameters,
             sampling_errors=self.sampling_error_,
             privacy_errors=self.privacy_error_,
             intervals=self.conf_int(confidence),
@@ -81,7 +84,7 @@ class Intervals(SharedBits):
         Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
         of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
         """
-        self._check_fitted()
+        check_is_fitted(self)
         rows, target = features(self, X, reset=False), column("y", y)
         if len(rows) != len(target):
             raise InvalidParameter("y", target.shape, expected=f"{len(rows)} numbers, one a row")
@@ -90,7 +93,7 @@ class Intervals(SharedBits):
     @property
     def gross_error_sensitivity_(self) -> Floats:
         """The most that `influence` can be, for any row, of each coefficient."""
-        self._check_fitted()
+        check_is_fitted(self)
         return self._influence.most
 
     def _tell(
@@ -134,19 +137,6 @@ class Intervals(SharedBits):
     @property
     def _parameters(self) -> Floats:
         return np.concatenate([np.atleast_1d(self.intercept_), np.ravel(self.coef_)])
-
-    def _parameters_checked(self) -> Floats:
-        self._check_fitted()
-        return self._parameters
-
-    def _names(self) -> list[str]:
-        self._check_fitted()
-        named = getattr(self, "feature_names_in_", None)
-        given = [f"x{k}" for k in range(self.coef_.size)] if named is None else list(named)
-        return ["intercept", *map(str, given)]
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,8 +137,8 @@ class Released:
     deviation: float
 
 
-class Sums(Protocol):
-    """Sums over rows, each paid from its share of one budget."""
+class BudgetedSums(Protocol):
+    """BudgetedSums over rows, each paid from its share of one budget."""
 
     @property
     def budget(self) -> GDP:
@@ -175,7 +175,7 @@ class Rows(ABC):
     not by one that is added or removed; protects: what the noise hides, in words.
     """
 
-    sums: Sums
+    sums: BudgetedSums
     back: Floats
     repeated: int = 1
     replaced: bool = True

@@ -191,14 +191,11 @@ class SparseRegression(Wrapper):
     def _columns(self, X: ArrayLike) -> Floats:
         return features(self, X, reset=False)[:, self.selected_]
 
-    def _target_ends(
-        self, inner: Any, *, declared: tuple[float, float] | None = None
-    ) -> tuple[float, float]:
+    def _target_ends(self, inner: Any) -> tuple[float, float]:
         """Public bounds of the target, from wherever they are given."""
         given = self.target_bounds or getattr(inner, "target_bounds", None)
         if given is None and hasattr(inner, "largest"):
             given = (0, inner.largest)
-        given = given or declared
         if given is None:
             raise MissingBound(
                 "target_bounds",
