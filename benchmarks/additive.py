@@ -29,7 +29,9 @@ def releases(size: int) -> dict[str, Callable[[], Any]]:
         "Gaussian": lambda: m.Gaussian(sigma=10, l2_sensitivity=1).release(zeros),
         "DiscreteLaplace": lambda: m.DiscreteLaplace(scale=10, l1_sensitivity=1).release(counts),
         "DiscreteGaussian": lambda: m.DiscreteGaussian(sigma=10, l2_sensitivity=1).release(counts),
-        "Geometric, bounded": lambda: m.Geometric(epsilon=0.1, lower=0).release(counts),
+        "DiscreteLaplace, bounded": lambda: m.DiscreteLaplace(
+            scale=10, l1_sensitivity=1, lower=0
+        ).release(counts),
         "Staircase": lambda: m.Staircase(epsilon=1, sensitivity=1).release(zeros),
         "TruncatedLaplace": lambda: m.TruncatedLaplace(scale=1, sensitivity=1, bound=14).release(
             zeros

@@ -50,7 +50,7 @@ def numbers(left: Axes, right: Axes) -> None:
     epsilons = np.geomspace(0.1, 10, 41)
     laws: dict[str, Callable[[float], float]] = {
         "Laplace": lambda e: math.sqrt(2) / e,
-        "Geometric (integers)": _geometric,
+        "discrete Laplace (integers)": _integers,
         "Staircase": lambda e: mechanisms.Staircase(epsilon=e, sensitivity=1).standard_deviation,
         "Gaussian, delta = 1e-6": lambda e: _gaussian(e, 1.0),
     }
@@ -71,8 +71,9 @@ def numbers(left: Axes, right: Axes) -> None:
     right.legend()
 
 
-def _geometric(epsilon: float) -> float:
-    return mechanisms.Geometric(epsilon=epsilon, l1_sensitivity=1).standard_deviation
+def _integers(epsilon: float) -> float:
+    noise = mechanisms.DiscreteLaplace.for_guarantee(PureDP(epsilon), l1_sensitivity=1)
+    return noise.standard_deviation
 
 
 def _gaussian(epsilon: float, sensitivity: float) -> float:

@@ -217,7 +217,14 @@ def leaves_of(answer: Any) -> Iterator[float]:
 # Their first element, one of several statistics, says by its type whether a list is rows of rows.
 ANY_SHAPE = {
     *("BoundedLaplace", "DiscreteGaussian", "DiscreteLaplace", "Exponential", "Gaussian"),
-    *("Geometric", "KNorm", "Laplace", "MultivariateGaussian", "Staircase", "TruncatedLaplace"),
+    *(
+        "DiscreteLaplace bounded",
+        "KNorm",
+        "Laplace",
+        "MultivariateGaussian",
+        "Staircase",
+        "TruncatedLaplace",
+    ),
     *("PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace", "Directions"),
 }
 ROWS = (list, np.ndarray, pandas.Series)
@@ -239,7 +246,7 @@ def test_no_element_makes_a_mechanism_refuse(hostile: str) -> None:
 
 
 ROW_BY_ROW = (
-    *("BoundedLaplace", "DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Geometric", "Laplace"),
+    *("BoundedLaplace", "DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace"),
     *("Staircase", "TruncatedLaplace", "Duchi", "Piecewise", "Hybrid", "RandomizedResponse"),
 )
 

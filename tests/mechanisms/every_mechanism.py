@@ -136,6 +136,12 @@ EVERY: dict[str, Case] = {
     "DiscreteLaplace": Case(
         {"scale": 2, "l1_sensitivity": 1}, [1, 2, 3, 4], WHOLE_ONLY, ODD_WHOLES
     ),
+    "DiscreteLaplace bounded": Case(
+        {"scale": 2, "l1_sensitivity": 1, "lower": -9, "upper": 9},
+        [1, 2, 3, 4],
+        WHOLE_ONLY,
+        ODD_WHOLES,
+    ),
     "Duchi": Case(
         {"epsilon": 1, "lower": -1, "upper": 1}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS
     ),
@@ -144,7 +150,6 @@ EVERY: dict[str, Case] = {
     "GaussianAboveThreshold": streams(
         {"epsilon": 1, "delta": 1e-3, "sensitivity": 1, "threshold": 3, "queries": 4}
     ),
-    "Geometric": Case({"epsilon": 1, "l1_sensitivity": 1}, [1, 2, 3, 4], WHOLE_ONLY, ODD_WHOLES),
     "HadamardResponse": devices(categories=4),
     "Hybrid": Case(
         {"epsilon": 1, "lower": -1, "upper": 1}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS

@@ -108,7 +108,7 @@ def test_a_guarantee_without_room_or_kind_is_refused(nothing: Any) -> None:
 @in_subtests("wrong", [0, -1, float("nan"), float("inf"), None, "x"])
 def test_wrong_numbers_are_refused(mechanism: Any, wrong: Any) -> None:
     kind = type(mechanism)
-    scale, sensitivity = [f for f in kind.__dataclass_fields__ if f != "grid_log2"]
+    scale, sensitivity = list(kind.__dataclass_fields__)[:2]
     for name in (scale, sensitivity):
         with pytest.raises(InvalidParameter, match=name):
             kind(**{scale: 1, sensitivity: 1, name: wrong})

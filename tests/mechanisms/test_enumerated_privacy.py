@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from mpmath import mp, mpf
@@ -106,11 +108,9 @@ def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
             claimed = accounting.delta(mechanism.event, epsilon=epsilon)
             assert farthest(pairs, epsilon) >= mpf(claimed) * (1 - mpf("1e-9")) - mpf("1e-20")
         # Noise a tenth smaller is caught.
-        fields = {"laplace": {"scale": scale * 11 / 10}, "gaussian": {"sigma": scale * 11 / 10}}
-        wrong = type(mechanism)(
-            **fields[kind],
-            **{f"l{1 if kind == 'laplace' else 2}_sensitivity": sensitivity},
-        )
+        fields = {"laplace": "scale", "gaussian": "sigma"}
+        changed: dict[str, Any] = {fields[kind]: scale * 11 / 10}
+        wrong = dataclasses.replace(mechanism, **changed)
         assert exceeds(wrong.event, pairs, epsilons=epsilons)
 
 

@@ -15,7 +15,7 @@ import pytest
 from unacorda.bits import SecureBits
 from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
 from unacorda.mechanisms.additive.bounded import BoundedLaplace
-from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
 from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
@@ -151,7 +151,9 @@ STUDENT = SmoothSensitivity(epsilon=1, grid_log2=-20)
 SMOOTH_LAPLACE = SmoothSensitivity(epsilon=1, delta=1e-6, noise="laplace", grid_log2=-20)
 
 RELEASES: dict[str, Callable[..., Any]] = {
-    "geometric": Geometric(epsilon=0.1).release,
+    "bounded discrete laplace": DiscreteLaplace(
+        scale=10, l1_sensitivity=1, lower=-99, upper=99
+    ).release,
     "sparse vector, stopped once": once_noise,
     "sparse vector, answered": answer_noise,
     "exponential mechanism": loss_of(Exponential(**CHOICE)),

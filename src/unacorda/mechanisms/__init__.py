@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
     from unacorda.mechanisms.additive.bounded import BoundedLaplace
-    from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+    from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
     from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
     from unacorda.mechanisms.additive.norms import KNorm
     from unacorda.mechanisms.additive.real import Gaussian, Laplace
@@ -73,7 +73,6 @@ __all__ = [
     "FoundClipping",
     "Gaussian",
     "GaussianAboveThreshold",
-    "Geometric",
     "HadamardResponse",
     "Hybrid",
     "InverseSensitivity",
@@ -130,7 +129,6 @@ _HOMES = {
     "FoundClipping": "adaptive.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
-    "Geometric": "additive.integer",
     "HadamardResponse": "local.hadamard",
     "Hybrid": "local.means",
     "InverseSensitivity": "adaptive.inverse",

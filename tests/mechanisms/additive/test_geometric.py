@@ -1,9 +1,10 @@
-"""The two-sided geometric mechanism: its law, its price, its bounds."""
+"""Two-sided geometric (discrete Laplace) noise: its law, its price, its bounds."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,16 @@ from tests.mechanisms.laws import chi_square_p, discrete_laplace_tail, sign_p
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 EPSILONS = (0.0, 0.2, 0.5, 0.69, 1.0)
 FAR = 300
+
+
+def of_epsilon(epsilon: Any, *, l1_sensitivity: Any = 1, **bounds: Any) -> DiscreteLaplace:
+    return DiscreteLaplace.for_guarantee(PureDP(epsilon), l1_sensitivity=l1_sensitivity, **bounds)
 
 
 def law(
@@ -46,7 +51,7 @@ def neighbours(**how: Any) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
 @pytest.mark.parametrize("bounds", [(0, 6), (0, 1), (-2, 40)])
 def test_the_law_keeps_the_price_of_its_event(bounds: tuple[int, int]) -> None:
     with mp.workprec(200):
-        mechanism = Geometric(epsilon=0.7, lower=bounds[0], upper=bounds[1])
+        mechanism = of_epsilon(0.7, lower=bounds[0], upper=bounds[1])
         pairs = neighbours(epsilon=0.7, lower=bounds[0], upper=bounds[1])
         assert exceeds(mechanism.event, pairs, epsilons=EPSILONS) == []
         # Nothing less would do: at 0.5 the bounded law reaches what the event says.
@@ -59,12 +64,12 @@ def test_the_law_keeps_the_price_of_its_event(bounds: tuple[int, int]) -> None:
 def test_a_sign_that_counts_zero_twice_is_caught() -> None:
     with mp.workprec(200):
         pairs = neighbours(epsilon=0.7, lower=0, upper=6, twice_zero=True)
-        assert exceeds(Geometric(epsilon=0.7).event, pairs, epsilons=EPSILONS)
+        assert exceeds(of_epsilon(0.7).event, pairs, epsilons=EPSILONS)
 
 
 @pytest.mark.statistical
 def test_released_counts_have_the_law() -> None:
-    mechanism = Geometric(epsilon=0.4, l1_sensitivity=2)
+    mechanism = of_epsilon(0.4, l1_sensitivity=2)
     noise = mechanism.release(np.full(200_000, 7), bits=SeededBits(11)) - 7
     right, wrong = exact("scale", mechanism.scale), exact("scale", 5.5)
     assert right == 5
@@ -74,7 +79,7 @@ def test_released_counts_have_the_law() -> None:
 
 
 def test_bounds_cut_what_the_same_noise_would_give() -> None:
-    free, bounded = Geometric(epsilon=0.1), Geometric(epsilon=0.1, lower=0, upper=10)
+    free, bounded = of_epsilon(0.1), of_epsilon(0.1, lower=0, upper=10)
     counts = np.arange(2_000).reshape(40, 50) % 11
     loose = free.release(counts, bits=SeededBits(3))
     np.testing.assert_array_equal(
@@ -82,19 +87,19 @@ def test_bounds_cut_what_the_same_noise_would_give() -> None:
     )
     assert loose.min() < 0
     assert loose.max() > 10
-    one = Geometric(epsilon=0.1, lower=5).release(5, bits=ScriptedBits([1 << 63]))
+    one = of_epsilon(0.1, lower=5).release(5, bits=ScriptedBits([1 << 63]))
     assert one == 5  # the farthest negative noise
-    assert Geometric(epsilon=0.1, upper=3).release_exact([10**30]) == [3]
+    assert of_epsilon(0.1, upper=3).release_exact([10**30]) == [3]
     assert type(bounded.release(np.int32(3))) is int
 
 
-def test_it_is_the_discrete_laplace_of_its_epsilon() -> None:
-    mechanism = Geometric(epsilon=0.3, l1_sensitivity=4)
-    assert mechanism.event == events.DiscreteLaplace(scale=mechanism.scale, sensitivity=4)
-    assert exact("scale", mechanism.scale) == exact("scale", "40/3")
-    assert mechanism.standard_deviation == mechanism.noise.standard_deviation
-    assert mechanism.interval(0.9) == mechanism.noise.interval(0.9)
-    assert mechanism.release_exact([10**40], bits=SeededBits(1)) == mechanism.noise.release_exact(
+def test_bounds_cost_nothing() -> None:
+    free, bounded = of_epsilon(0.3, l1_sensitivity=4), of_epsilon(0.3, l1_sensitivity=4, lower=0)
+    assert bounded.event == free.event == events.DiscreteLaplace(scale=free.scale, sensitivity=4)
+    assert exact("scale", free.scale) == exact("scale", "40/3")
+    assert bounded.standard_deviation == free.standard_deviation
+    assert bounded.interval(0.9) == free.interval(0.9)
+    assert free.release_exact([10**40], bits=SeededBits(1)) == bounded.release_exact(
         [10**40], bits=SeededBits(1)
     )
 
@@ -102,29 +107,29 @@ def test_it_is_the_discrete_laplace_of_its_epsilon() -> None:
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"epsilon": 0}, "epsilon"),
-        ({"epsilon": float("nan")}, "epsilon"),
-        ({"epsilon": 1, "l1_sensitivity": 0}, "l1_sensitivity"),
-        ({"epsilon": 1, "lower": 0.5}, "lower"),
-        ({"epsilon": 1, "upper": True}, "upper"),
-        ({"epsilon": 1, "upper": 2**63}, "upper"),
-        ({"epsilon": 1, "lower": 3, "upper": 2}, "upper"),
-        ({"epsilon": 1e-13}, "epsilon"),
+        ({"scale": 0}, "scale"),
+        ({"scale": float("nan")}, "scale"),
+        ({"l1_sensitivity": 0}, "l1_sensitivity"),
+        ({"lower": 0.5}, "lower"),
+        ({"upper": True}, "upper"),
+        ({"upper": 2**63}, "upper"),
+        ({"lower": 3, "upper": 2}, "upper"),
+        ({"scale": 1e13}, "scale"),
     ],
 )
 def test_wrong_numbers_are_refused(fields: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidParameter, match=name):
-        Geometric(**fields)
+        DiscreteLaplace(**{"scale": 1, "l1_sensitivity": 1, **fields})
 
 
 def test_floats_are_refused_before_a_bit_is_drawn() -> None:
     with pytest.raises(InvalidParameter, match="x"):
-        Geometric(epsilon=1).release(np.array([1.5]), bits=ScriptedBits([]))
+        of_epsilon(1).release(np.array([1.5]), bits=ScriptedBits([]))
 
 
 def test_integer_noise_for_a_guarantee() -> None:
     pure = DiscreteLaplace.for_guarantee(PureDP("0.3"), l1_sensitivity=2)
-    assert pure.event == Geometric(epsilon=0.3, l1_sensitivity=2).event
+    assert pure.event == events.DiscreteLaplace(scale=Fraction(20, 3), sensitivity=2)
     rho = DiscreteGaussian.for_guarantee(ZCDP(0.3, delta=1e-9), l2_sensitivity=3)
     sigma = exact("sigma", rho.sigma)
     assert 9 / (2 * sigma**2) <= exact("rho", 0.3) < 9 / (2 * sigma**2) * exact("slack", "1.000001")

@@ -22,14 +22,13 @@ from unacorda.mechanisms.additive.parameters import (
     inverse_root_up,
     keep,
     positive,
-    quotient,
     some_of,
     whole,
 )
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, PureDP
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Geometric"]
+__all__ = ["DiscreteGaussian", "DiscreteLaplace"]
 
 _SECURE = SecureBits()
 _RANGE = {"least": -(1 << 62), "most": 1 << 62}
@@ -37,10 +36,14 @@ _RANGE = {"least": -(1 << 62), "most": 1 << 62}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace:
-    r"""Release integers x + X, P(X = k) proportional to exp(-|k| / scale).
+    r"""Release integers x + X, X two-sided geometric: P(X = k) proportional to exp(-|k| / scale).
 
     scale: above 0, at most 2^40; l1_sensitivity: by how much the integers x can move in the l1
-    norm. Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1.
+    norm. lower, upper: public bounds on every released integer, by default none. Clamping the
+    result to them is postprocessing; for one count in [lower, upper] of sensitivity 1 it is the
+    best there is: whoever has prior beliefs and any loss that grows with the error can derive the
+    best answer for them at this price from it.
+    Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
 
     >>> DiscreteLaplace(scale=2, l1_sensitivity=1).interval(0.95)
     6
@@ -48,14 +51,27 @@ class DiscreteLaplace:
 
     scale: Real
     l1_sensitivity: Real
+    lower: int | None = None
+    upper: int | None = None
 
     def __post_init__(self) -> None:
         scale = positive("scale", self.scale)
         samplers.within_range("scale", checks.exact("scale", scale))
         keep(self, scale=scale, l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if bound is not None:
+                keep(self, **{name: whole(name, bound, **_RANGE)})
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise InvalidParameter("upper", self.upper, expected=f"at least lower, {self.lower}")
 
     @staticmethod
-    def for_guarantee(guarantee: PureDP, *, l1_sensitivity: Number) -> DiscreteLaplace:
+    def for_guarantee(
+        guarantee: PureDP,
+        *,
+        l1_sensitivity: Number,
+        lower: int | None = None,
+        upper: int | None = None,
+    ) -> DiscreteLaplace:
         """The least noise that keeps a PureDP guarantee: scale l1_sensitivity / epsilon, exactly.
 
         >>> DiscreteLaplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
@@ -63,7 +79,9 @@ class DiscreteLaplace:
         """
         epsilon = some_of(guarantee, PureDP).epsilon
         sensitivity = checks.exact("l1_sensitivity", l1_sensitivity)
-        return DiscreteLaplace(scale=sensitivity / epsilon, l1_sensitivity=sensitivity)
+        return DiscreteLaplace(
+            scale=sensitivity / epsilon, l1_sensitivity=sensitivity, lower=lower, upper=upper
+        )
 
     @property
     def event(self) -> events.DiscreteLaplace:
@@ -72,11 +90,14 @@ class DiscreteLaplace:
 
     @property
     def standard_deviation(self) -> float:
-        """Standard deviation of each released number."""
+        """Standard deviation of the noise on each number, before it is clamped to the bounds."""
         return intervals.discrete_laplace_deviation(checks.exact("scale", self.scale))
 
     def interval(self, confidence: Number) -> int:
-        """The least integer q with P(|released - x| <= q) >= confidence, for one number."""
+        """The least integer q with P(|released - x| <= q) >= confidence, for one number.
+
+        Bounds only help, where x keeps them.
+        """
         return intervals.discrete_laplace_half_width(
             checks.exact("scale", self.scale), confidence=confidence
         )
@@ -89,16 +110,27 @@ class DiscreteLaplace:
         what is no number counts as 0. Raises InvalidParameter for a dtype that is not integer.
         """
         scale, source = checks.exact("scale", self.scale), bits or _SECURE
-        return arrays.add_integers(
+        noisy = arrays.add_integers(
             x, lambda size: samplers.discrete_laplace(scale=scale, size=size, bits=source)
         )
+        if not isinstance(noisy, np.ndarray):
+            return self._clamped(noisy)
+        for bound, clamp in ((self.lower, np.maximum), (self.upper, np.minimum)):
+            if bound is not None:
+                clamp(noisy, bound, out=noisy)
+        return noisy
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
         """Noisy values of exact integers of any size; other elements count as in `release`."""
         scale = checks.exact("scale", self.scale)
         exact = elements.wholes(values)
         noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
-        return list(map(operator.add, exact, noise.tolist()))
+        return list(map(self._clamped, map(operator.add, exact, noise.tolist())))
+
+    def _clamped(self, noisy: int) -> int:
+        if self.lower is not None:
+            noisy = max(noisy, self.lower)
+        return noisy if self.upper is None else min(noisy, self.upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,85 +196,3 @@ class DiscreteGaussian:
         exact = elements.wholes(values)
         noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
         return list(map(operator.add, exact, noise.tolist()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometric:
-    r"""Release counts x + X, X two-sided geometric: P(X = k) proportional to e^(-epsilon |k| / D).
-
-    epsilon: what a release costs, above 0; l1_sensitivity: D, by how much the integers x can move
-    in the l1 norm. lower, upper: public bounds on every released count, by default none. Cutting
-    the result to them is post-processing; for one count in [lower, upper] of sensitivity 1 it is
-    the best there is: whoever has prior beliefs and any loss that grows with the error can
-    derive the best epsilon-DP answer for them from it.
-    Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
-
-    >>> Geometric(epsilon=0.5).event
-    DiscreteLaplace(scale=2, sensitivity=1)
-    """
-
-    epsilon: Real
-    l1_sensitivity: Real = 1
-    lower: int | None = None
-    upper: int | None = None
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            epsilon=positive("epsilon", self.epsilon),
-            l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity),
-            lower=None if self.lower is None else whole("lower", self.lower, **_RANGE),
-            upper=None if self.upper is None else whole("upper", self.upper, **_RANGE),
-        )
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise InvalidParameter("upper", self.upper, expected=f"at least lower, {self.lower}")
-        samplers.within_range("l1_sensitivity / epsilon", checks.exact("scale", self.scale))
-
-    @property
-    def scale(self) -> Real:
-        """The scale of the noise, l1_sensitivity / epsilon, exactly."""
-        return quotient(self.l1_sensitivity, self.epsilon)
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The mechanism without bounds on what is released."""
-        return DiscreteLaplace(scale=self.scale, l1_sensitivity=self.l1_sensitivity)
-
-    @property
-    def event(self) -> events.DiscreteLaplace:
-        """What one release costs, of the whole array together."""
-        return self.noise.event
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of the noise on each count, before it is cut to the bounds."""
-        return self.noise.standard_deviation
-
-    def interval(self, confidence: Number) -> int:
-        """The least integer q with P(|x + X - x| <= q) >= confidence, for one count.
-
-        Bounds only help, where x keeps them.
-
-        >>> Geometric(epsilon=0.5).interval(0.95)
-        6
-        """
-        return self.noise.interval(confidence)
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy count or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
-        noisy = self.noise.release(x, bits=bits)
-        if not isinstance(noisy, np.ndarray):
-            return self._cut(noisy)
-        for bound, cut in ((self.lower, np.maximum), (self.upper, np.minimum)):
-            if bound is not None:
-                cut(noisy, bound, out=noisy)
-        return noisy
-
-    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; other elements count as in `release`."""
-        return [self._cut(noisy) for noisy in self.noise.release_exact(values, bits=bits)]
-
-    def _cut(self, noisy: int) -> int:
-        if self.lower is not None:
-            noisy = max(noisy, self.lower)
-        return noisy if self.upper is None else min(noisy, self.upper)
