@@ -24,6 +24,7 @@ from unacorda.accounting.divergences import closed, gaussian, pure
 from unacorda.accounting.divergences import events as divergences
 from unacorda.accounting.filters import additive
 from unacorda.accounting.lattices import laws as lattice_laws
+from unacorda.accounting.pld import stages
 from unacorda.accounting.profiles import allocated, amplified, curves
 from unacorda.privacy import conversions, enclosure, rounding
 from unacorda.privacy.estimates import Interval
@@ -114,6 +115,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a rate is off, in compositions": (
         "two_sampled_gaussians",
         _out(contour_parts.flatten, _rates_less),
+    ),
+    "losses on grids count as if they had not been moved": (
+        "a_coarse_grid",
+        _put(stages._spread, lambda *_: 0.0),
+    ),
+    "losses on grids are moved by less": (
+        "a_coarse_grid",
+        _out(stages._spread, lambda spread: spread / 10),
     ),
     "normal noise is larger": ("one_gaussian", _in(curves.gaussian, 0, _less)),
     "a step is not counted": (

@@ -267,7 +267,7 @@ def test_mixtures_agree_with_finer_grids_and_order_does_not_matter() -> None:
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper
     assert fine.width < coarse.width
-    assert fine.width < 1e-6
+    assert fine.width < 1e-5 * fine.upper
 
 
 def test_discrete_laws_compose_on_their_lattice() -> None:
@@ -295,7 +295,7 @@ def test_profiles_of_the_callers() -> None:
         found = other.delta_interval(2.0)
         assert found.lower <= expected.upper
         assert expected.lower <= found.upper
-    assert by_function.delta_interval(2.0).width < 1e-5 * expected.upper
+    assert by_function.delta_interval(2.0).width < 1e-4 * expected.upper
     assert by_samples.delta(2.0) < 1.0001 * expected.upper
     assert by_samples.delta_interval(2.0).width < 0.01 * expected.upper
 

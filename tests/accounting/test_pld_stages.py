@@ -26,6 +26,7 @@ from unacorda.accounting.pld.distribution import (
 )
 from unacorda.accounting.pld.search import largest_holding, least_holding
 from unacorda.accounting.pld.settling import settled_atoms
+from unacorda.accounting.pld.stages import Part, Question, Sums
 from unacorda.accounting.profiles.atoms import Atoms, lattice_of
 from unacorda.accounting.profiles.bounds import Direction
 from unacorda.errors import InvalidParameter
@@ -142,7 +143,8 @@ def test_masses_moved_to_nodes_raise_or_lower_the_profile(
         losses = generator.normal(0.3, generator.choice([0.02, 1.0]), count)
         losses[0] = 0.0
         masses = generator.dirichlet(np.ones(count))
-        law = settled_atoms(Atoms(losses=losses, masses=masses), step=step, tilt=tilt, side=side)
+        atoms = Atoms(losses=losses, masses=masses)
+        law = settled_atoms(atoms, step=step, tilt=tilt, side=side, spread=side > 0)
         places = np.arange(law.first, law.first + len(law.values)) * float(step)
         weights = law.values * np.exp(law.height - tilt * places)
         asked = np.concatenate((generator.uniform(-2, 3, 40), places[:: max(1, count // 9)]))
@@ -157,26 +159,48 @@ def test_masses_moved_to_nodes_raise_or_lower_the_profile(
             assert side * (furthest - moved) >= -1e-12
 
 
-def test_dense_masses_are_moved_with_an_error_of_second_order() -> None:
+def test_masses_are_spread_with_an_error_of_second_order() -> None:
     losses = np.linspace(-1, 2, 30_001)
     masses = np.exp(-np.square(losses - 0.5) / 0.18)
     masses /= masses.sum()
     epsilon = 0.7
     truth = math.fsum(masses * np.maximum(-np.expm1(epsilon - losses), 0.0))
-    for side in (1, -1):
-        errors = []
-        for step in (Fraction(1, 25), Fraction(1, 100)):
-            law = settled_atoms(
-                Atoms(losses=losses, masses=masses),
-                step=step,
-                tilt=3.0,
-                side=1 if side > 0 else -1,
-            )
-            places = np.arange(law.first, law.first + len(law.values)) * float(step)
-            weights = law.values * np.exp(law.height - 3.0 * places)
-            moved = math.fsum(weights * np.maximum(-np.expm1(epsilon - places), 0.0))
-            errors.append(side * (moved - truth))
-        assert 0 < errors[1] < errors[0] / 8
+    errors = []
+    for step in (Fraction(1, 25), Fraction(1, 100)):
+        atoms = Atoms(losses=losses, masses=masses)
+        law = settled_atoms(atoms, step=step, tilt=3.0, side=1)
+        places = np.arange(law.first, law.first + len(law.values)) * float(step)
+        weights = law.values * np.exp(law.height - 3.0 * places)
+        moved = math.fsum(weights * np.maximum(-np.expm1(epsilon - places), 0.0))
+        errors.append(moved - truth)
+    assert 0 < errors[1] < errors[0] / 8
+
+
+@pytest.mark.parametrize("seed", mostly_slow(range(40), quick=4))
+def test_sums_on_coarse_grids_bound_what_they_are_made_of_from_below(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Theorem 5, where what losses are moved by is not small, against sums over all outcomes."""
+    monkeypatch.setattr(combining, "_MOST", 0)
+    source = random.Random(seed)
+    pairs: list[list[tuple[Fraction, Fraction]]] = []
+    parts: list[Part] = []
+    for _ in range(source.randint(1, 3)):
+        size = source.randint(2, 4)
+        drawn = [[source.random() + 0.01 for _ in range(size)] for _ in range(2)]
+        p, q = ([mass / math.fsum(masses) for mass in masses] for masses in drawn)
+        count = source.choice([1, 2, 3])
+        pairs += [list(zip(meant(p), meant(q), strict=True))] * count
+        parts += PrivacyLossDistribution.from_pmfs(p, q).self_compose(count).parts
+    truth, near = ratios(pairs), 0
+    for epsilon in (0.0, source.uniform(0, 1), source.uniform(0, 3)):
+        value, found = exactly(truth, epsilon), 0.0
+        sums = Sums(parts, Question(epsilon=epsilon))
+        for grid in (1 << 6, 1 << 8, 1 << 10, 1 << 16):
+            found = sums.below(grid, sums.above(grid)).delta_below(epsilon)
+            assert found <= value * (1 + mp.mpf(10) ** -15)
+        near += found > 0.99 * value
+    assert near
 
 
 def test_lattices_are_recognised() -> None:

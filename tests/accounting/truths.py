@@ -23,6 +23,7 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting import delta_interval, epsilon_interval, parallel, renyi, rho
 from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.filters import Filter
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,
@@ -87,6 +88,17 @@ def _gaussians_of_two_scales() -> None:
     mu, delta = MP.sqrt(MP.mpf(9) / 4 + MP.mpf(3) / 16), MP.mpf(10) ** -6
     assert _normal_delta(mu, found.lower) >= delta >= _normal_delta(mu, found.upper)
     assert found.upper - found.lower <= 1e-11 * found.upper
+
+
+@_truth
+def _a_coarse_grid() -> None:
+    event = Gaussian(noise_multiplier=2.0) + RandomizedResponse(epsilon=0.3, categories=2) * 3
+    loss = PrivacyLossDistribution.from_event(event, grid=1 << 9)
+    yes, true = 1 / (1 + MP.exp(-MP.mpf("0.3"))), MP.mpf(0)
+    for many in range(4):
+        share = MP.binomial(3, many) * yes**many * (1 - yes) ** (3 - many)
+        true += share * _normal_delta(MP.mpf(1) / 2, 2 - MP.mpf("0.3") * (2 * many - 3))
+    _holds(loss.delta_interval(2.0), true, wide=0.05)
 
 
 def _sampled_delta(rate: float, epsilon: Any, *, remove: bool) -> Any:

@@ -187,8 +187,8 @@ def priced(
 def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
     """An epsilon as that of `epsilon`, or a little above, found in a fraction of the time.
 
-    The engines that take long are left out where another has found an answer: for searches that
-    price hundreds of events. Arguments and errors as `epsilon`.
+    Grids stay coarse, and engines that take long are left out where another has found an answer:
+    for searches that price hundreds of events. Arguments and errors as `epsilon`.
 
     Bound       upper.
     Source      as epsilon.
@@ -254,7 +254,7 @@ def findings(
     if event is None:
         return ()
     found = epsilon_findings(event, limit, neighbors, _interval, tolerance=TOLERANCE)
-    return tuple(one for one in found if one is not None)
+    return tuple(found)
 
 
 def _interval(
@@ -282,7 +282,7 @@ def _met(
 ) -> Interval:
     """The intersection of what engines prove, up to where it is narrow.
 
-    seen: where the findings are noted. quick: leave out what takes long, once there is an answer.
+    seen: where the findings are noted. quick: as `epsilon_findings` takes it.
     Raises InternalError where two findings contradict each other: one of them is wrong, and nobody
     knows which.
     """
@@ -293,13 +293,12 @@ def _met(
     of_epsilon = measure == "epsilon"
     if of_epsilon and not at and pure_epsilon(event, neighbors=neighbors) is None:
         return Interval(0.0, math.inf)
-    findings_of = epsilon_findings if of_epsilon else delta_findings
     meeting = Meeting(event, measure, high=math.inf if of_epsilon else 1.0)
-    for finding in findings_of(event, at, neighbors, _interval, tolerance=tolerance):
-        if finding is None:
-            if quick and meeting.high < math.inf:
-                break
-            continue
+    if of_epsilon:
+        found = epsilon_findings(event, at, neighbors, _interval, tolerance=tolerance, quick=quick)
+    else:
+        found = delta_findings(event, at, neighbors, _interval, tolerance=tolerance)
+    for finding in found:
         if seen is not None:
             seen.append(finding)
         meeting.add(finding.engine, finding.interval)

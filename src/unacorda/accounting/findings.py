@@ -46,6 +46,8 @@ __all__ = [
 TOLERANCE = 1e-4
 """How wide an answer may be where nothing else is asked for: see `Meeting.within`."""
 
+_COARSE = 1.0
+"""A tolerance of which the first grid is enough: its upper end is often right to 1e-4."""
 _NO_DELTA = 1e-300
 """A delta that is not above this is not looked at again."""
 _FAINT = 1e-30
@@ -68,8 +70,8 @@ class Finding:
     source: str
 
 
-Findings: TypeAlias = Iterator[Finding | None]
-"""In the order in which engines are asked; None before those that take long."""
+Findings: TypeAlias = Iterator[Finding]
+"""In the order in which engines are asked."""
 
 
 @dataclass(slots=True)
@@ -125,10 +127,12 @@ def epsilon_findings(
     intervals: Intervals,
     *,
     tolerance: float,
+    quick: bool = False,
 ) -> Findings:
     """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
 
-    tolerance: as `Meeting.within` takes it; engines are not asked beyond.
+    tolerance: as `Meeting.within` takes it; engines are not asked beyond. quick: grids stay coarse,
+    and end the search if they give an upper end.
 
     Bound       both, each.
     Source      in each finding.
@@ -173,11 +177,13 @@ def epsilon_findings(
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
         yield from _asked(name, bound, source)
-    yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "epsilon")
-    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
+    grids = by_loss_grids(entire, neighbors, tolerance=_COARSE if quick else tolerance)
+    yield from asking.numerical(meet, [grids])
+    if quick and meet.high < math.inf:
+        return
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -251,7 +257,6 @@ def delta_findings(
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
         yield from _asked(name, bound, source)
-    yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "delta")

@@ -44,7 +44,7 @@ def epsilon_by_jumps(
     known: where it lies.
 
     Bound       both.
-    Source      docs/proofs/contour.md, Theorem 10.
+    Source      docs/proofs/contour.md, Theorem 9.
     """
     low, high, work = 0.0, math.inf, MOST_WORK
     near = rough_epsilon(factors, log_delta=log_delta)

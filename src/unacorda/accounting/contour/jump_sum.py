@@ -72,7 +72,7 @@ class JumpSum:
     def at(self, epsilon: float) -> Sides:
         """Both sides of delta(epsilon) in the unit; epsilon, a float, counts as exact.
 
-        Source      docs/proofs/contour.md, Theorem 10.
+        Source      docs/proofs/contour.md, Theorem 9.
         """
         sides = [part.at(epsilon) for part in self.pieces]
         upper = math.fsum(side.upper for side in sides) + self.rest

@@ -68,7 +68,7 @@ class Term:
 class Split:
     """A composition split by its numbers of jumps; log_rest: ln of the mass of the terms left out.
 
-    Source      docs/proofs/contour.md, Theorem 10.
+    Source      docs/proofs/contour.md, Theorem 9.
     """
 
     terms: tuple[Term, ...]
@@ -200,7 +200,7 @@ def piece_of(
     cut is wanted, the grid staying the law's own. ended: of these, how many it goes where a cut
     ends it.
 
-    Source      docs/proofs/contour.md, Theorem 10.
+    Source      docs/proofs/contour.md, Theorem 9.
     """
     spread = math.hypot(1.0, width)
     mu, q = law.mu, law.q

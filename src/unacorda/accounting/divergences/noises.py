@@ -76,7 +76,7 @@ def moved_by(event: GaussianMixture) -> Fraction:
 
     Statement   max of s_i / sigma over weights above 0.
     Bound       exact: the least mu, as far losses are those of the largest shift alone.
-    Source      joint convexity of the profile; docs/proofs/contour.md, section 17.
+    Source      joint convexity of the profile; docs/proofs/contour.md, section 16.
     """
     noise = exact("noise_multiplier", event.noise_multiplier)
     return max(
@@ -94,7 +94,7 @@ def renyi_of_gaussian_mixture(event: GaussianMixture, *, rate: Real, alpha: Real
                 never above log(1 - rate + rate sum of w_i e^{alpha (alpha-1) s_i^2/2})/(alpha - 1).
     Bound       upper, rounded up.
     Edges       no shift -> 0.0.
-    Source      the definition; joint convexity (the second); docs/proofs/contour.md, section 17.
+    Source      the definition; joint convexity (the second); docs/proofs/contour.md, section 16.
 
     >>> one = GaussianMixture(noise_multiplier=2, shifts=(1,), weights=(1,))
     >>> renyi_of_gaussian_mixture(one, rate=1, alpha=4)  # 4 / (2 * 2^2)

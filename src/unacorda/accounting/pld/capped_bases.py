@@ -171,16 +171,16 @@ def _smallest(
     if times > 1 and found is not None:
         several = _nodes(_width(reaches[count]), times, grid.tilt, share, falls=side < 0)
         wide = _width(reaches[count]) / (several - 2 * _MARGIN)
-        laws = [(settled_sum(found, step=Fraction(wide), side=side), times)]
+        laws = [(settled_sum(found, step=Fraction(wide), side=side, spread=side > 0), times)]
         if left:
             few = summed([(law, left)], left, h, nodes)
             if few is None:
                 return None
-            laws.append((settled_sum(few, step=Fraction(wide), side=side), 1))
+            laws.append((settled_sum(few, step=Fraction(wide), side=side, spread=side > 0), 1))
         found = summed(laws, count, wide, several)
     if found is None:
         return None
-    moved = settled_sum(found, step=Fraction(grid.step), side=side)
+    moved = settled_sum(found, step=Fraction(grid.step), side=side, spread=side > 0)
     return moved, origin, 16 * _U * (abs(step.base) + origin) * (1 + 4 * _U)
 
 
@@ -253,7 +253,7 @@ def _rest_below(step: SampledGaussian, grid: Grid, base: _Base, high: float) -> 
         return None
     slip = float(np.max(cells.offset_error[known])) + base.slip
     atoms = Atoms(losses=losses[known], masses=masses[known], error=slip + 8 * _U * (1 + last) * h)
-    rest = settled_atoms(atoms, step=Fraction(h), tilt=grid.tilt, side=-1)
+    rest = settled_atoms(atoms, step=Fraction(h), tilt=grid.tilt, side=-1, spread=False)
     numbers, logs = _logs_of(rest, grid, side=-1)
     return tilted_masses(
         np.append(0.0, logs), np.append(0, numbers), grid, drift=rest.drift, side=-1

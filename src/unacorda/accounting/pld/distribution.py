@@ -211,8 +211,8 @@ class PrivacyLossDistribution:
             return Interval(max(low, least), float(above(np.asarray([asked])).upper[0]))
 
         def ask(grid: int) -> Interval:
-            upper = sums.above(grid).delta_above(asked)
-            return Interval(sums.below(grid).delta_below(last), upper)
+            above = sums.above(grid)
+            return Interval(sums.below(grid, above).delta_below(last), above.delta_above(asked))
 
         return self._refined(ask, Interval(least, 1.0), enough=enough)
 
@@ -240,7 +240,7 @@ class PrivacyLossDistribution:
             lower = 0.0
             for ease in (1.0, 0.5, 0.2):  # beside a largest loss steep tilts may show nothing
                 if lower == 0.0 < upper:
-                    below = sums.below(grid, ease=ease)
+                    below = sums.below(grid, above, ease=ease)
                     lower = largest_holding(below.delta_below, most, below=upper)
             return Interval(min(lower, upper), upper)
 

@@ -80,8 +80,10 @@ def _kinks(values: Array, kept: NDArray[np.int64], step: Fraction) -> Array:
     return weights
 
 
-def law_below(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
+def law_below(curve: Curve, *, step: Fraction, first: int, last: int, spread: bool = False) -> Law:
     """A law on nodes first..last whose profile is nowhere above the curve.
+
+    spread: nowhere above the curve after its losses were spread to the nodes, as `law_above` does.
 
     At each node the profile is lowered by as much as a chord of the next cells can lie above a
     convex function with these values, though not below 1 - x at the left end; of the lowered
@@ -91,7 +93,7 @@ def law_below(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
     """
     nodes = places(first, last - first + 1, step)
     floor = float(box(curve.infinity).lower)
-    if curve.atomic and curve.spacing is not None and (curve.spacing / step).denominator == 1:
+    if spread or lies_on(curve, step):
         values = np.maximum.accumulate(curve(nodes).lower[::-1])[::-1]
         drops = np.zeros_like(values)  # linear between the nodes: chords are exact
     else:
@@ -101,8 +103,12 @@ def law_below(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
         drops = _drops(fine, np.maximum(found.upper - fine, 0.0), step)
     points = values - drops
     points = points - max(float(points[-1]) - floor, 0.0) * (1 + 4 * _U)
-    _level_end(points, values, curve, floor, first=first, step=step)
     line = (-nodes.expm1()).lower  # every profile is at least 1 - x
+    if spread:
+        points = np.maximum(np.maximum(points, floor), line)
+        points[-1] = floor
+    else:
+        _level_end(points, values, curve, floor, first=first, step=step)
     zero = min(-first, len(points))
     if not _raise_start(points, line, values, step, exact=not drops.any(), before=zero):
         weights = np.zeros_like(points)
@@ -123,6 +129,12 @@ def law_below(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
     weights[: kept[start] + 1] = 0.0
     factor = float(factors[start]) * (1 - 4 * _U)
     return Law(first=first, weights=weights * factor, infinity=infinity * factor)
+
+
+def lies_on(curve: Curve, step: Fraction) -> bool:
+    """Whether all atoms of the curve, which has nothing else, lie on nodes."""
+    on_nodes = curve.spacing is not None and (curve.spacing / step).denominator == 1
+    return curve.atomic and on_nodes
 
 
 def _top(curve: Curve, step: Fraction) -> int | None:

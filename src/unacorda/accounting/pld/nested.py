@@ -96,7 +96,9 @@ def _laid(curve: Curve, leaf: Leaf, step: Fraction, *, side: Side) -> _Laid:
         return _Laid(build(curve, step=step, first=leaf.first, last=leaf.last), 0.0)
     spacing = curve.atoms.spacing
     aligned = spacing is not None and (spacing / step).denominator == 1
-    found = settled_atoms(curve.atoms, step=step, tilt=0.0, side=side, aligned=aligned)
+    found = settled_atoms(
+        curve.atoms, step=step, tilt=0.0, side=side, spread=side > 0, aligned=aligned
+    )
     weights = found.values * (math.exp(found.height) * (1 + side * 8 * _U))
     return _Laid(Law(first=found.first, weights=weights, infinity=found.infinity), found.drift)
 

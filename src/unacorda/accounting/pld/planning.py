@@ -31,6 +31,7 @@ LARGEST = 1 << 22
 _OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of the window
 _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
+_FINER_LATTICE = 4  # times as fine as what their sum is moved to are the lattices of few atoms
 _FINER = 6
 _SHARE = 0.1
 _NODES = LARGEST // 32  # of a law that one stage lays on its grid
@@ -244,7 +245,8 @@ class _Planner:
         if whole and width / spacing <= _LATTICE:
             own = spacing
         elif spacing > step:
-            own = spacing / math.ceil(spacing / Fraction(max(float(step), width / self.grid)))
+            wanted = max(float(step) / _FINER_LATTICE, width / self.grid)
+            own = spacing / math.ceil(spacing / Fraction(wanted))
         else:
             return None
         return Stage(own, self.window(reach, own), tuple(self._terms(part, count, own)))

@@ -1,9 +1,8 @@
-"""Masses anywhere are moved to the nodes of a grid, so that profiles rise, or fall, by little.
+"""Masses anywhere are moved to the nodes of a grid.
 
-Above, each mass is split between its two neighbouring nodes so that both it and its e^{-loss} are
-kept (it is spread). Below, masses about a node are gathered there where their common e^{-loss}
-allows, else they fall to the node below. Both err by squares of the step where masses lie dense.
-Masses are tilted; only ratios of neighbours' tilts are formed.
+Each mass is split between its two neighbouring nodes so that both it and its e^{-loss} are kept (it
+is spread), which errs by the square of the step, or all of it falls to the node below. Masses are
+tilted; only ratios of neighbours' tilts are formed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -50,10 +49,13 @@ class _Moved:
     charge: float
 
 
-def settled_sum(found: Sum, *, step: Fraction, side: Side) -> Tilted:
+def settled_sum(found: Sum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
     """A sum on one grid as a law on another, under the same tilt.
 
-    Bound       upper or lower, as the side says; see docs/proofs/pld.md, Lemmas 5 and 6.
+    spread: whether masses are split between two nodes; otherwise they fall to the node below.
+
+    Bound       upper or lower, as the side says, of the sum's law, or of that law once spread; see
+                docs/proofs/pld.md, Lemmas 5 and 6.
     """
     window, width = found.window, float(found.step)
     numbers = np.arange(window.first, window.first + window.size)
@@ -68,9 +70,7 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side) -> Tilted:
     else:
         places, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
         values = values * np.exp(side * window.tilt * away)
-    moved = _moved(
-        places, values, step=step, tilt=window.tilt, side=side, doubt=found.error + wrapped
-    )
+    moved = _moved(places, values, step=step, tilt=window.tilt, spread=spread)
     # every value may end up at the node above, multiplied by the tilt between
     growth = math.exp(min((window.tilt + 1) * float(step), 700.0))
     charge = found.charge(0.0) * 2 + moved.charge
@@ -80,7 +80,7 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side) -> Tilted:
         values=moved.values,
         height=found.exponent,
         cumulant=_least(
-            _spread(found.cumulant, step=step, side=side),
+            _spread(found.cumulant, step=step),
             cumulant_of(
                 moved.first, moved.values, height=found.exponent, step=step, tilt=window.tilt
             ),
@@ -101,15 +101,13 @@ def _least(first: Cumulant, second: Cumulant) -> Cumulant:
     return at
 
 
-def _spread(cumulant: Cumulant, *, step: Fraction, side: Side) -> Cumulant:
+def _spread(cumulant: Cumulant, *, step: Fraction) -> Cumulant:
     """A bound of the cumulant after every loss was moved by less than a step."""
     width = float(step)
 
     def at(order: float) -> tuple[float, float]:
         value, error = cumulant(order)
         moved = abs(order) * width
-        if side < 0:
-            return value + (moved if order < 0 else 0.0), error
         bend = math.expm1(width) ** 2 * abs(order * (order + 1)) / 8
         if (abs(order) + 2) * width < 50:
             moved = min(moved, math.log1p(bend * math.exp((abs(order) + 2) * width)))
@@ -119,13 +117,20 @@ def _spread(cumulant: Cumulant, *, step: Fraction, side: Side) -> Cumulant:
 
 
 def settled_atoms(
-    atoms: Atoms, *, step: Fraction, tilt: float, side: Side, aligned: bool = False
+    atoms: Atoms,
+    *,
+    step: Fraction,
+    tilt: float,
+    side: Side,
+    spread: bool = True,
+    aligned: bool = False,
 ) -> Tilted:
     """Atoms as a law on a grid, under a tilt.
 
-    aligned: they lie within their error of nodes, so they count as there, and may drift.
+    spread: as in `settled_sum`. aligned: they lie within their error of nodes, so they count as
+    there, and may drift.
 
-    Bound       upper or lower, as the side says.
+    Bound       as `settled_sum`.
     """
     infinity = (atoms.infinity_above if side > 0 else atoms.infinity) * (1 + side * 2 * _U)
     present = atoms.masses > 0
@@ -150,7 +155,7 @@ def settled_atoms(
         error = atoms.error + 8 * _U * np.abs(losses)
         places, away = _placed(losses, error, step=step, side=side)
         values = values * np.exp(side * tilt * away) * (1 + side * 16 * _U)
-    moved = _moved(places, values, step=step, tilt=tilt, side=side)
+    moved = _moved(places, values, step=step, tilt=tilt, spread=spread)
     values = moved.values * (1 + side * moved.charge)
     return Tilted(
         first=moved.first,
@@ -176,10 +181,8 @@ def _placed(losses: Array, errors: Array, *, step: Fraction, side: Side) -> tupl
     return places, (slack * 2 + far * width) * (1 + 4 * _U)
 
 
-def _moved(
-    places: _Places, values: Array, *, step: Fraction, tilt: float, side: Side, doubt: float = 0.0
-) -> _Moved:
-    """The tilted masses at the nodes; below, masses within `doubt` of the values may be meant."""
+def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, spread: bool) -> _Moved:
+    """The tilted masses at the nodes: each split between its two neighbours, or all below."""
     width = float(step)
     first = int(np.min(places.nodes))
     cells = places.nodes - first
@@ -187,26 +190,14 @@ def _moved(
     whole = -math.expm1(-width)
     offsets = places.offsets
     rest = np.maximum(width - offsets, 0.0)
-    up = np.minimum(-np.expm1(-offsets) / whole, 1.0)
+    up = np.minimum(-np.expm1(-offsets) / whole, 1.0) if spread else np.zeros_like(offsets)
     with np.errstate(under="ignore", over="ignore"):
         # infinite where the tilt is too steep for the step: then nothing is known, and no more said
-        rise = np.where(up > 0, np.exp(tilt * rest), 0.0)
+        rise = np.where((up > 0) & (values != 0), np.exp(tilt * rest), 0.0)
         fall = np.exp(-tilt * offsets)
     most = int(np.max(np.bincount(cells), initial=1))
     charge = 64 * _U * (2 + (tilt + 1) * width) + 2 * _U * most
-    down = np.exp(-offsets) * -np.expm1(-rest) / whole
-    if side < 0:
-        # at each node: what gathering masses from below lacks, what those from above have over
-        high, low = values + doubt, np.maximum(values - doubt, 0.0)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinite doubt about nothing
-            need = np.nan_to_num(high * rise * up * np.expm1(rest), nan=0.0, posinf=math.inf)
-        lacking = np.bincount(cells + 1, weights=need, minlength=count)
-        gain = low * fall * down * -np.expm1(-offsets)
-        over = np.bincount(cells, weights=gain, minlength=count) * (1 - 4 * charge)
-        share = np.divide(over, lacking, out=np.ones_like(over), where=lacking > over)
-        up = up * np.maximum(share * (1 - 4 * charge), 0.0)[cells + 1]
-        down = 1 - up
-    rise = np.where(values != 0, rise, 0.0)
+    down = np.exp(-offsets) * -np.expm1(-rest) / whole if spread else 1.0
     right = np.bincount(cells + 1, weights=values * rise * up, minlength=count)
     left = np.bincount(cells, weights=values * fall * down, minlength=count)
     return _Moved(first, np.asarray(right + left, dtype=np.float64), charge)

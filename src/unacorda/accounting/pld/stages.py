@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,13 +14,20 @@ import numpy as np
 
 from unacorda.accounting.pld.combining import combined
 from unacorda.accounting.pld.convolution import Side, Sum, Tilted, tilted, total
-from unacorda.accounting.pld.grid import law_above, law_below
+from unacorda.accounting.pld.grid import law_above, law_below, lies_on
 from unacorda.accounting.pld.planning import Leaf, Stage, plan
 from unacorda.accounting.pld.settling import settled_atoms, settled_sum
 from unacorda.accounting.pld.sketches import Rough, Sketch, sketch
 from unacorda.accounting.profiles.curves import Curve, nothing
 
-__all__ = ["Part", "Question", "Sums"]
+__all__ = ["LowerBound", "Part", "Question", "Sums"]
+
+_RARE = 1e-5
+"""The part of a delta that may come from losses that were spread farther than is looked at."""
+_SLIP = 1e-12
+"""More than a few roundings, relative."""
+_WIDE, _LEAST = 1.0, 1e-290
+"""Where losses are spread so far, or that part is less, nothing is said of finite losses."""
 
 
 class Part(NamedTuple):
@@ -39,6 +47,47 @@ class Question:
 
     epsilon: float | None = None
     log_delta: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound:
+    """A lower bound of a profile, from the profile of its losses after they were spread to grids.
+
+    below: a lower bound of the spread losses' profile; above: an upper bound of the profile;
+    spread: the sum, over all moves of a loss to a grid, of the squares of the grids' steps;
+    largest: a finite loss and a mass that lies there, or farther up.
+    """
+
+    below: Sum
+    above: Sum
+    spread: float
+    largest: tuple[float, float]
+
+    def delta_below(self, epsilon: float) -> float:
+        """A lower bound of the profile at epsilon.
+
+        Bound       lower.
+        Source      docs/proofs/pld.md, Theorem 5.
+        """
+        found, least = self.below.delta_below(epsilon), self.below.infinity * (1 - _SLIP)
+        top, mass = self.largest
+        if epsilon < top:
+            least += mass * -math.expm1(epsilon - top) * (1 - _SLIP)
+        if not self.spread:
+            return max(found, least)
+        rare = _RARE * (found - self.below.infinity)  # infinite losses stay where they are
+        if not (self.spread < _WIDE and rare > _LEAST):
+            return least
+        reach = self.spread / 8 + math.sqrt(-math.log(rare) * self.spread / 2) * (1 + _SLIP)
+        share = math.sqrt(math.expm1(self.spread / 4)) / (2 * math.tanh(reach / 2)) * (1 + _SLIP)
+        if share >= 1:
+            return least
+        near = [
+            self.above.delta_above(math.nextafter(epsilon + move, -math.inf)) / (1 + math.exp(move))
+            for move in (-reach, reach)
+        ]
+        moved = (share * sum(near) + rare) * (1 + _SLIP)
+        return max((found - moved) / (1 - share) * (1 - _SLIP), least)
 
 
 class Sums:
@@ -65,9 +114,20 @@ class Sums:
         """The sum rounded up."""
         return _built(self._above, self._plan(self._above, 0, grid), side=1)
 
-    def below(self, grid: int, *, ease: float = 1.0) -> Sum:
-        """The sum rounded down; ease: a share of the logarithm of delta, to plan for instead."""
-        return _built(self._below, self._plan(self._below, 1, grid, ease), side=-1)
+    def below(self, grid: int, above: Sum, *, ease: float = 1.0) -> LowerBound:
+        """Lower bounds, from the sum rounded up and down on this grid.
+
+        above: what `above` gave for it. ease: a share of the logarithm of delta, to plan for.
+        """
+        stage = self._plan(self._below, 1, grid, ease)
+        if self._below is not self._above:
+            above = _built(self._below, stage, side=1)
+        return LowerBound(
+            above=above,
+            below=_built(self._below, stage, side=-1),
+            spread=_spread(self._below, stage),
+            largest=_largest(self._below),
+        )
 
     def _plan(
         self, parts: Sequence[tuple[Curve, int]], side: int, grid: int, ease: float = 1.0
@@ -103,14 +163,54 @@ def _built(parts: Sequence[tuple[Curve, int]], stage: Stage, *, side: Side) -> S
         return total(laws, step=stage.step, window=stage.window, side=side)
 
 
+def _spread(parts: Sequence[tuple[Curve, int]], stage: Stage) -> float:
+    """The sum, over all moves of a loss to the nodes of a grid, of the squares of its steps."""
+    found = 0.0
+    for term, count in stage.terms:
+        if isinstance(term, Leaf):
+            curve = parts[term.part][0]
+            if curve.atoms is None:
+                moved = not lies_on(curve, stage.step)
+            else:
+                moved = not _holds(curve.atoms.spacing, stage.step)
+            inner = 0.0
+        else:
+            moved, inner = not _holds(term.step, stage.step), _spread(parts, term)
+        found += count * (inner + (float(stage.step) ** 2 if moved else 0.0))
+    return found
+
+
+def _largest(parts: Sequence[tuple[Curve, int]]) -> tuple[float, float]:
+    """The sum of the largest finite losses of all parts, and its mass, both rounded down.
+
+    The mass is 0 where a part has no atom at its largest loss, or it is not known.
+    """
+    top, log_mass = 0.0, 0.0
+    for curve, count in parts:
+        loss, mass = 0.0, 0.0
+        if curve.peak is not None and curve.spacing is not None:
+            loss, mass = float(curve.spacing), float(curve.peak)
+        elif curve.atoms is not None and len(curve.atoms.losses):
+            place = int(np.argmax(curve.atoms.losses))
+            loss = float(curve.atoms.losses[place]) - curve.atoms.error
+            mass = float(curve.atoms.masses[place]) * (1 - curve.atoms.trust)
+        if not mass > 0:
+            return 0.0, 0.0
+        top += count * (loss - _SLIP / 1e3 * abs(loss))
+        log_mass += count * math.log(mass)
+    return top - _SLIP / 1e3 * abs(top), math.exp(log_mass * (1 + _SLIP)) * (1 - _SLIP)
+
+
 def _laid(curve: Curve, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:
     """One law on the grid of its stage."""
     step, tilt = stage.step, stage.window.tilt
     if curve.atoms is not None:
         aligned = _holds(curve.atoms.spacing, step)
         return settled_atoms(curve.atoms, step=step, tilt=tilt, side=side, aligned=aligned)
-    build = law_above if side > 0 else law_below
-    law = build(curve, step=step, first=leaf.first, last=leaf.last)
+    if side > 0:
+        law = law_above(curve, step=step, first=leaf.first, last=leaf.last)
+    else:
+        law = law_below(curve, step=step, first=leaf.first, last=leaf.last, spread=True)
     return tilted(law, step=step, tilt=tilt, side=side)
 
 

@@ -113,7 +113,7 @@ def gaussian_mixture(
                 e^epsilon times the sum of w_i e^{e_i} delta_i(-e_i), where delta_i is the profile
                 of N(s_i, 1) against N(0, 1).
     Bound       both sides: x is bracketed, and both expressions are monotone in it.
-    Source      docs/proofs/contour.md, section 17.
+    Source      docs/proofs/contour.md, section 16.
     """
     shares: dict[Fraction, Fraction] = {}
     for shift, weight in zip(shifts, weights, strict=True):
