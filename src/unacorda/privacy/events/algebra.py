@@ -112,8 +112,15 @@ class Repeated(Operators):
         keep(self, count=whole("count", self.count, least=2))
 
 
+class _Growing(Operators):
+    """What a composition knows of its parts, so that one more is added in no time."""
+
+    __slots__ = ("_alone",)
+    _alone: frozenset[Event]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Composed(Operators):
+class Composed(_Growing):
     """Several different events, or Repeated ones, on the same data; written ``first + second``.
 
     Neither the grouping nor the order matters to equality, and equal events are counted:
@@ -130,7 +137,7 @@ class Composed(Operators):
         parts = tuple(self.parts)
         for part in parts:
             check_event("parts", part)
-        alone = {part.event if isinstance(part, Repeated) else part for part in parts}
+        alone = frozenset(map(_once, parts))
         if (
             len(parts) < 2
             or len(alone) < len(parts)
@@ -139,7 +146,17 @@ class Composed(Operators):
             raise InvalidParameter(
                 "parts", self.parts, expected="two or more different events; use compose(events)"
             )
-        keep(self, parts=parts)
+        keep(self, parts=parts, _alone=alone)
+
+    def __add__(self, other: Event) -> Event:
+        """Both events; one that is not among the parts is the last of them."""
+        known = getattr(self, "_alone", None)  # not in a copy that was pickled
+        check_event("events", other)
+        if known is None or isinstance(other, Composed) or _once(other) in known:
+            return compose([self, other])
+        found = object.__new__(Composed)
+        keep(found, parts=(*self.parts, other), _alone=known | {_once(other)})
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -245,7 +262,7 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
     for event in events:
         check_event("events", event)
         for part in event.parts if isinstance(event, Composed) else (event,):
-            alone, many = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+            alone, many = _once(part), part.count if isinstance(part, Repeated) else 1
             counts[alone] = counts.get(alone, 0) + many * times
     if not counts:
         raise InvalidParameter("events", (), expected="at least one event")
@@ -253,6 +270,11 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
         Repeated(event=alone, count=many) if many > 1 else alone for alone, many in counts.items()
     )
     return parts[0] if len(parts) == 1 else Composed(parts=parts)
+
+
+def _once(event: Event) -> Event:
+    """The event, of which there may be copies."""
+    return event.event if isinstance(event, Repeated) else event
 
 
 def _same(one: Any, two: Any) -> bool:
