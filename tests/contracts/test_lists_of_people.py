@@ -443,7 +443,7 @@ ALLOWED = {
     "mechanisms/adaptive/checking.py": "losses of made-up records",
     "audit/learned.py": "outputs of the mechanism that is audited",
     "inference/components.py": "scores, which are no release",
-    "inference/regression/predictors.py": "public labels of classes",
+    "inference/regression/results.py": "public labels of classes",
     "inference/hypothesis_tests/binomial.py": "a statistic that was released",
     "inference/regression/sparse.py": "public labels of classes",
     "inference/wrappers.py": "public labels of classes",

@@ -18,7 +18,7 @@ from unacorda.privacy.conversions import bounded_range_from_gdp, bounded_range_f
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.rounding import root_down
 
-__all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable"]
+__all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable", "takes_normal_noise"]
 
 
 _LEAST: Final = Fraction(1, 2**200)
@@ -38,6 +38,11 @@ def check_budget(budget: object) -> Guarantee:
     if not budget.additive[0]:
         raise InvalidParameter("budget", budget, expected="one that allows some loss")
     return budget
+
+
+def takes_normal_noise(budget: Guarantee) -> bool:
+    """Whether normal noise keeps such a guarantee at all."""
+    return not (isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta))
 
 
 def gdp_budget(budget: object) -> GDP:

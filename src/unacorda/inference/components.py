@@ -12,7 +12,6 @@ and which are noise (docs/proofs/components.md).
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -32,7 +31,7 @@ from unacorda.inference.contract import (
     check_is_fitted,
 )
 from unacorda.inference.inputs import features, how_many
-from unacorda.inference.records import Floats, bounds_of
+from unacorda.inference.records import Floats, bounds_of, half_width
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
 from unacorda.mechanisms.additive.norms import KNorm
@@ -180,9 +179,7 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         confidence: strictly between 0 and 1; sample and noise count, both as normal.
         """
         check_is_fitted(self)
-        checks.probability(confidence=confidence)
-        z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
-        half = z * np.hypot(self.sampling_error_, self.privacy_error_)
+        half = half_width(confidence, self.sampling_error_, self.privacy_error_)
         value = self.explained_variance_
         return np.column_stack([np.maximum(value - half, 0.0), value + half])
 

@@ -8,6 +8,7 @@ one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is 
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "Floats",
     "bounds_of",
     "column",
+    "half_width",
     "matrix",
     "public_pair",
     "public_range",
@@ -145,6 +147,12 @@ def bounds_of(
             "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
         )
     return lower, upper
+
+
+def half_width(confidence: float, sampling: Floats, privacy: Floats | float) -> Floats:
+    """Half the width of intervals of this confidence, strictly between 0 and 1; errors as normal."""
+    z = NormalDist().inv_cdf((1 + checks.probability(confidence=confidence)) / 2)
+    return np.asarray(z * np.hypot(sampling, privacy))
 
 
 def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:

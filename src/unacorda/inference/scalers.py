@@ -4,7 +4,6 @@ r"""Standardising by private quartiles, as a step of a pipeline with its own sha
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from unacorda.inference.contract import (
     TransformerMixin,
     check_is_fitted,
 )
-from unacorda.inference.estimates.quantiles import ranked_points
+from unacorda.inference.estimates.quantiles import quartiles
 from unacorda.inference.inputs import features
 from unacorda.inference.records import Floats, bounds_of
 from unacorda.privacy import events
@@ -27,7 +26,7 @@ from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["RobustScaler", "centre_and_scale"]
 
-_POINTS_LOG2: Final = 20
+_POINTS: Final = 1 << 20
 _QUARTILES: Final = 1.3489795003921634
 """The distance of the quartiles of a normal law, in deviations."""
 
@@ -87,21 +86,10 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         count = 2 * x.shape[1]
         epsilon = selection_epsilon(asked, releases=count)
         source = source_of(self.bits)
-        found = []
-        for values, low, high in zip(x.T, lower.tolist(), upper.tolist(), strict=True):
-            finest = math.frexp(max(abs(low), abs(high)))[1] - 53
-            grid = max(math.frexp(high - low)[1] - 1 - _POINTS_LOG2, finest)
-            found.append(
-                ranked_points(
-                    values,
-                    [len(x) / 4, 3 * len(x) / 4],
-                    lower=low,
-                    upper=high,
-                    epsilon=epsilon,
-                    grid_log2=grid,
-                    bits=source,
-                )
-            )
+        found = [
+            quartiles(values, lower=low, upper=high, points=_POINTS, epsilon=epsilon, bits=source)
+            for values, low, high in zip(x.T, lower.tolist(), upper.tolist(), strict=True)
+        ]
         self.center_, self.scale_ = centre_and_scale(np.array(found), upper - lower)
         self.event_ = events.compose([events.Exponential(epsilon=epsilon)], count=count)
         self.guarantee_ = asked

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.budgets import check_budget, gdp_budget, takes_normal_noise
 from unacorda.inference.records import Floats
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import GDP, Guarantee, PureDP
 from unacorda.privacy.rounding import root_up
 
 __all__ = [
@@ -161,7 +161,7 @@ def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian
     Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
     """
     laplace = Laplace.for_guarantee(PureDP.within(budget), l1_sensitivity=l1)
-    if isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta):
+    if not takes_normal_noise(budget):
         return laplace
     normal = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=l2)
     return normal if normal.standard_deviation <= laplace.standard_deviation else laplace

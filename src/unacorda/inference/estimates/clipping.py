@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import selection_epsilon, shareable
 from unacorda.inference.estimates.means import mean
-from unacorda.inference.estimates.quantiles import ranked_points
+from unacorda.inference.estimates.quantiles import quartiles
 from unacorda.inference.records import column, public_range
 from unacorda.inference.sums import noisy_counts
 from unacorda.mechanisms.additive.real import Laplace
@@ -135,14 +135,12 @@ def clipped_mean(
         left = whole * Fraction(7, 10)
     else:
         low, high = public_range(lower, upper, of="x")
-    finest = math.frexp(max(abs(low), abs(high)))[1] - 53
-    first, third = ranked_points(
+    first, third = quartiles(
         values,
-        [values.size / 4, 3 * values.size / 4],
         lower=low,
         upper=high,
+        points=_POINTS,
         epsilon=selection_epsilon(tenth),
-        grid_log2=max(math.frexp((high - low) / _POINTS)[1] - 1, finest),
         bits=source,
     )
     first, third = min(first, third), max(first, third)

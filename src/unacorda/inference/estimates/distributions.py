@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.records import Floats, column
+from unacorda.inference.records import Floats, column, half_width
 from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
@@ -48,8 +47,7 @@ class Histogram:
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Ends for the expected count of each cell, each covering this often."""
-        checks.probability(confidence=confidence)
-        half = self.standard_error * NormalDist().inv_cdf((1 + confidence) / 2)
+        half = half_width(confidence, self.sampling_error, self.privacy_error)
         return self.counts - half, self.counts + half
 
     def to_pandas(self) -> Any:

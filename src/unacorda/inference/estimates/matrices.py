@@ -14,18 +14,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.budgets import shareable
-from unacorda.inference.records import Floats, matrix, public_pair, unit_values
+from unacorda.inference.records import Floats, half_width, matrix, public_pair, unit_values
 from unacorda.inference.sums import ROUNDED, noisy_mean, sum_noise
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
@@ -53,8 +51,7 @@ class MatrixEstimate:
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Lower and upper ends, entry by entry, each covering this often; both errors as normal."""
-        checks.probability(confidence=confidence)
-        half = self.standard_error * NormalDist().inv_cdf((1 + confidence) / 2)
+        half = half_width(confidence, self.sampling_error, self.privacy_error)
         return self.value - half, self.value + half
 
     def to_pandas(self) -> Any:

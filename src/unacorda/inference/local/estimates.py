@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget
+from unacorda.inference.budgets import check_budget, takes_normal_noise
 from unacorda.inference.local.reports import (
     NoisyCategories,
     NoisyNumber,
     NoisyVector,
     local_epsilon,
     noise_multiplier,
-    takes_normal_noise,
 )
 from unacorda.inference.records import column, public_range
 from unacorda.mechanisms.local.categorical import RandomizedResponse

@@ -29,13 +29,13 @@ from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.designs import root_of, scaling
 from unacorda.inference.regression.m_estimation import checked_loss
-from unacorda.inference.regression.predictors import (
+from unacorda.inference.regression.results import (
+    Intervals,
     LinearPredictor,
     ManyPeople,
     TwoClasses,
     two_classes,
 )
-from unacorda.inference.regression.results import Intervals
 from unacorda.inference.sums import Moment
 from unacorda.privacy.guarantees import Guarantee
 

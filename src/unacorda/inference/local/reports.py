@@ -29,7 +29,7 @@ from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
-from unacorda.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import Guarantee, PureDP
 
 __all__ = [
     "NoisyCategories",
@@ -37,7 +37,6 @@ __all__ = [
     "NoisyVector",
     "local_epsilon",
     "noise_multiplier",
-    "takes_normal_noise",
 ]
 
 _STEPS: Final = 1 << 30
@@ -235,11 +234,6 @@ class NoisyVector(_NormalReports):
     @property
     def _apart(self) -> Fraction:
         return 2 * checks.exact("radius", self.radius)
-
-
-def takes_normal_noise(budget: Guarantee) -> bool:
-    """Whether normal noise keeps such a guarantee at all."""
-    return not (isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta))
 
 
 def local_epsilon(budget: Guarantee) -> Fraction:

@@ -35,7 +35,7 @@ from unacorda.inference.regression.metric import (
     whiten,
 )
 from unacorda.inference.regression.newton import Newton, Shares
-from unacorda.inference.regression.predictors import TwoClasses, second_class, two_classes
+from unacorda.inference.regression.results import TwoClasses, second_class, two_classes
 from unacorda.inference.regression.rows import Rows, Total, power, share_of
 from unacorda.privacy.guarantees import Guarantee
 

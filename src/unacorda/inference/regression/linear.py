@@ -12,7 +12,7 @@ from unacorda.inference.records import public_size
 from unacorda.inference.regression.estimator import Regression
 from unacorda.inference.regression.least_squares import LeastSquares
 from unacorda.inference.regression.metric import whiten
-from unacorda.inference.regression.predictors import LinearPredictor
+from unacorda.inference.regression.results import LinearPredictor
 from unacorda.inference.regression.rows import Rows
 from unacorda.privacy.guarantees import Guarantee
 

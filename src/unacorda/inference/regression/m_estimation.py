@@ -27,7 +27,7 @@ from unacorda.inference.regression.estimator import Regression
 from unacorda.inference.regression.least_squares import LeastSquares, Unit
 from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
-from unacorda.inference.regression.predictors import LinearPredictor
+from unacorda.inference.regression.results import LinearPredictor
 from unacorda.inference.regression.rows import Row, Rows, Total, share_of
 from unacorda.inference.regression.tables import Table
 from unacorda.privacy.guarantees import Guarantee

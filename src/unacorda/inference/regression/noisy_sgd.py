@@ -21,17 +21,17 @@ from numpy.typing import ArrayLike
 from unacorda import accounting, checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget
+from unacorda.inference.budgets import check_budget, takes_normal_noise
 from unacorda.inference.contract import BaseEstimator, SharedBits
 from unacorda.inference.inputs import paired
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.designs import scaling
-from unacorda.inference.regression.predictors import LinearPredictor, ManyPeople
+from unacorda.inference.regression.results import LinearPredictor, ManyPeople
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.clipping import clip_rows
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 
 __all__ = ["NoisySGD", "Squared", "noise_for"]
@@ -246,7 +246,7 @@ def _event(budget: Guarantee, noise: float, *, sampling_rate: Fraction, steps: i
 
 def _budget(budget: object) -> Guarantee:
     checked = check_budget(budget)
-    if isinstance(checked, PureDP) or (isinstance(checked, ApproxDP) and not checked.delta):
+    if not takes_normal_noise(checked):
         raise InvalidParameter(
             "budget",
             budget,

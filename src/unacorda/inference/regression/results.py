@@ -1,30 +1,38 @@
-"""Results of fitted regressions: intervals, a table for people and programs, influence of a row."""
+"""Results of fitted regressions: predictions, intervals, a table of coefficients, influence."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
-from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.contract import SharedBits, check_is_fitted
-from unacorda.inference.inputs import features
-from unacorda.inference.records import Floats, column
+from unacorda.inference.contract import ClassifierMixin, RegressorMixin, SharedBits, check_is_fitted
+from unacorda.inference.expressions import literal
+from unacorda.inference.inputs import features, predicted
+from unacorda.inference.records import Floats, column, half_width
 from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.rows import Row, Rows
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Influence", "Intervals", "Summary"]
+__all__ = [
+    "Influence",
+    "Intervals",
+    "LinearPredictor",
+    "ManyPeople",
+    "Summary",
+    "TwoClasses",
+    "second_class",
+    "two_classes",
+]
 
 
 class Intervals(SharedBits):
@@ -51,9 +59,7 @@ class Intervals(SharedBits):
         confidence, and scikit-learn's NotFittedError before `fit`.
         """
         check_is_fitted(self)
-        checks.probability(confidence=confidence)
-        z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
-        half = z * np.hypot(self.sampling_error_, self.privacy_error_)
+        half = half_width(confidence, self.sampling_error_, self.privacy_error_)
         return np.column_stack([self._parameters - half, self._parameters + half])
 
     def summary(self, confidence: float = 0.95) -> Summary:
@@ -284,3 +290,77 @@ def _cell(number: float) -> str:
     if math.isnan(number):
         return f"{'-':>10}"
     return f"{number:>10.4g}" if 1e-4 <= abs(number) < 1e5 else f"{number:>10.2g}"
+
+
+class LinearPredictor(RegressorMixin):  # type: ignore[misc]
+    """A regression whose prediction is linear in the features."""
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The linear predictor of each row; X may be anybody's, it is no release."""
+        return predicted(self, X)
+
+
+class TwoClasses(ClassifierMixin):  # type: ignore[misc]
+    """A classifier whose log odds of the second of two classes are linear in the features."""
+
+    classes_: Any
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """The log odds of the second class for each row; no release."""
+        return predicted(self, X)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """The probabilities of both classes, one row each."""
+        second = expit(self.decision_function(X))
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: ArrayLike) -> Any:
+        """The likelier class of each row."""
+        second = self.decision_function(X) > 0
+        return self.classes_[second.astype(np.int64)]
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class ManyPeople:
+    """What tells little of few people, and deals people out anew in each fit."""
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: it needs many people."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        for kind in (tags.regressor_tags, tags.classifier_tags):
+            if kind is not None:
+                kind.poor_score = True
+        tags.non_deterministic = True
+        return tags
+
+
+def two_classes(classes: object) -> Any:
+    """Both labels as an array, if they are two and different; else InvalidParameter."""
+    expected = "the two labels, public and different, such as (0, 1) or ('no', 'yes')"
+    if not isinstance(classes, tuple | list) or len(classes) != 2:
+        raise InvalidParameter("classes", classes, expected=expected)
+    array = np.asarray(classes)
+    if array.shape != (2,) or array.dtype.kind not in "biufU" or array[0] == array[1]:
+        raise InvalidParameter("classes", classes, expected=expected)
+    return array
+
+
+def second_class(classes: Any) -> str:
+    """SQL of a target y: 1 for the second class, 0 for the first, NULL for another.
+
+    InvalidParameter for labels that are text, as the target of a table is a number.
+    """
+    if classes.dtype.kind == "U":
+        raise InvalidParameter(
+            "classes",
+            tuple(classes.tolist()),
+            expected="numbers for a table, such as the default (0, 1) with a condition as "
+            f"target: target=\"answer = '{classes[1]}'\"",
+        )
+    first, second = (literal(float(label)) for label in classes)
+    return f"CASE WHEN y = {second} THEN 1 WHEN y = {first} THEN 0 END"
