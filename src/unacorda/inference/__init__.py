@@ -2,6 +2,14 @@
 
 One row is one person, the number of rows is public, and every guarantee speaks of the replacement
 of one row. Each name is loaded when it is first used.
+
+estimates            means, quantiles, distributions and matrices of columns
+hypothesis_tests     proportions, counts, means and ranks
+regression, losses   models, and the engine that fits them to arrays or to tables of a session
+search               choice of hyper-parameters
+components, scalers  principal components and scaling
+local                estimates and models from reports that devices randomize
+sums, records        noisy sums over rows, and the values that callers hand over
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -26,7 +26,7 @@ _LEAST: Final = Fraction(1, 2**200)
 
 
 def check_budget(budget: object) -> Guarantee:
-    """The budget, if it is a guarantee that allows some loss; else InvalidParameter.
+    """Returns a guarantee that allows some loss; InvalidParameter for anything else.
 
     >>> check_budget(PureDP(1))
     PureDP(epsilon=1.0)
@@ -41,7 +41,7 @@ def check_budget(budget: object) -> Guarantee:
 
 
 def takes_normal_noise(budget: Guarantee) -> bool:
-    """Whether normal noise keeps such a guarantee at all."""
+    """True if normal noise can keep such a guarantee."""
     return not (isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta))
 
 

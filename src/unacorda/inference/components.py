@@ -54,7 +54,7 @@ _SCALING: Final = Fraction(1, 5)
 """The share of the budget that finds quartiles, where they are asked for."""
 
 _REACH: Final = 2.5
-"""How many deviations of every feature a row of scaled features keeps."""
+"""Deviations of every feature that a row of scaled features keeps."""
 
 
 class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -257,7 +257,7 @@ def whole_budget(budget: Guarantee, *, length: int) -> PureDP | ZCDP | GDP:
 
 
 def length_of(features: int, *, with_mean: bool) -> int:
-    """How many numbers are released."""
+    """The number of released numbers."""
     return features * (features + 1) // 2 + (features if with_mean else 0)
 
 
@@ -335,7 +335,7 @@ _CLEAR: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """What released moments say, direction by direction, the largest eigenvalue first.
+    """The spectrum of released moments, direction by direction, the largest eigenvalue first.
 
     vectors: one a column; values: eigenvalues as they were released; variances: these, what noise
     and sample add to them on average taken out where the direction is distinct; sampling_error,

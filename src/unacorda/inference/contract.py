@@ -1,4 +1,4 @@
-"""scikit-learn's side of an estimator, through the one door; MissingExtra where it is not there."""
+"""The names of scikit-learn that estimators use; MissingExtra where it is not installed."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -49,7 +49,7 @@ validate_data: Any = _validation.validate_data
 
 
 class SharedBits:
-    """How an estimator is cloned."""
+    """Cloning of estimators that share their bits."""
 
     def __sklearn_clone__(self) -> Any:
         """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""

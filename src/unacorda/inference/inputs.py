@@ -1,4 +1,4 @@
-"""What estimators are handed: arrays and frames, checked by shape and dtype, never by value."""
+"""Reads arrays and frames for estimators, checked by shape and dtype, never by value."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -44,7 +44,7 @@ def paired(
 
 
 def weighed(present: Floats, sample_weight: ArrayLike | None) -> Floats:
-    """What each row counts: 1 or 0, or of those that count their weight, cut to [0, 1].
+    """The weight of each row: 1 or 0, or of present rows their own weight, clipped to [0, 1].
 
     A weight that is no number counts as 0. InvalidParameter for shapes and dtypes alone.
     """

@@ -1,4 +1,4 @@
-r"""Losses of a prediction, with the constants that privacy and convergence hang on.
+r"""Losses of a prediction, with the constants that privacy and convergence depend on.
 
 A loss is a function of (prediction, target). `score_bound` bounds the derivative by the
 prediction: it is the Lipschitz constant of the loss, and times the length of a record's features
@@ -40,7 +40,7 @@ _FAR = 1e60
 
 
 class Loss(Protocol):
-    """What an estimator asks of a loss; each function takes and gives float64 arrays.
+    """A loss as estimators use it; each function takes and gives float64 arrays.
 
     The loss itself is not asked for: psi, its derivative, may stand alone. Functions made of
     operators and of NumPy's abs, sqrt, square, exp, tanh, sign, minimum, maximum, clip and where

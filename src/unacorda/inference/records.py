@@ -1,4 +1,4 @@
-"""Records: what callers hand over, as float64 arrays of a public number of people.
+"""Reads columns, matrices and public bounds of callers, as float64 arrays.
 
 One row is one person, and the number of rows is public: neighbours differ by the replacement of
 one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is no error.
@@ -150,7 +150,7 @@ def bounds_of(
 
 
 def half_width(confidence: float, sampling: Floats, privacy: Floats | float) -> Floats:
-    """Half the width of intervals of this confidence, strictly between 0 and 1; errors as normal."""
+    """Half the width of intervals whose two errors are normal; confidence: in (0, 1)."""
     z = NormalDist().inv_cdf((1 + checks.probability(confidence=confidence)) / 2)
     return np.asarray(z * np.hypot(sampling, privacy))
 

@@ -54,7 +54,7 @@ Rows: TypeAlias = tuple[Floats, NDArray[Any]]
 
 
 class PrivateSearch(Wrapper):
-    """A search, which its parameters and two methods describe: who judges, and who fits last."""
+    """A search for hyper-parameters; a subclass says who judges, and who fits last."""
 
     grid: Mapping[str, Any]
     tries: float | None
@@ -117,7 +117,7 @@ class PrivateSearch(Wrapper):
 
     @abstractmethod
     def _splitter(self, rows: int) -> Splitter:
-        """How rows are split between fits and judges."""
+        """The split of rows between fits and judges."""
 
     def _last_share(self) -> Fraction:
         """The share of the budget for a last fit to all rows; 0 keeps the fit of the best run."""
@@ -304,7 +304,7 @@ class Splitter:
 
     @property
     def fewest(self) -> int:
-        """How many rows the smallest fit has."""
+        """The number of rows of the smallest fit."""
         return self.rows - max(self.judges)
 
     def splits(self, *, bits: RandomBits) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -407,7 +407,7 @@ def _named(estimator: Any, last: str = "budget") -> dict[str, Any]:
 
 
 def _is_private(step: Any) -> bool:
-    """Whether it has a budget, or fits each part of it once, the parts looked at alone, or nothing.
+    """True for a step with a budget, one that fits each part once, or one that fits nothing.
 
     What fits copies of its parts, as bagging does, would spend their budgets several times.
     """
@@ -437,7 +437,7 @@ def _combinations(estimator: Any, grid: object) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What one run may spend, and the event of the best of them."""
+    """The budget of one run, and the event of the best of them."""
 
     each: GDP
     event: events.NegativeBinomialTries

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 BLOCK: Final = 1 << 13
-"""How many records are added in float64 before their sum is put on the grid."""
+"""Records that are added in float64 before their sum is put on the grid."""
 
 ROUNDED: Final = 1 + Fraction(1, 1 << 30)
 """A factor for the bound of records that are scaled to it in float64, of up to 2^20 numbers."""
@@ -98,7 +98,7 @@ class RowSum:
 def row_sum(
     part: Callable[[slice], NDArray[np.float64]], *, rows: int, size: int, row_bound: Fraction
 ) -> RowSum:
-    """The sum over all records of a vector of `size` numbers.
+    """Sums a vector of `size` numbers over all records.
 
     part: the float64 sum over the records of a slice of at most `BLOCK`, each coordinate a sum of
     products; row_bound: no record's vector is longer than this in the l2 norm. A coordinate beyond
@@ -124,7 +124,7 @@ def row_sum(
 
 
 def slack(*, rows: int, size: int, row_bound: Fraction) -> Fraction:
-    r"""By how much round-off can raise the l2 distance of the sums of two neighbours.
+    r"""Bounds what round-off adds to the l2 distance of the sums of two neighbors.
 
     Statement   Let every record's exact vector have an l2 norm of at most row_bound, and the
                 floats that stand for it be off by at most 16 roundings. Then `row_sum` differs
@@ -156,7 +156,7 @@ def _unit_log2(row_bound: Fraction) -> int:
 
 
 def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian | Laplace:
-    """Laplace or normal noise, whichever keeps the budget with the smaller deviation.
+    """Chooses Laplace or normal noise, whichever keeps the budget with the smaller deviation.
 
     Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
     """
@@ -182,7 +182,7 @@ def sum_noise(
     l2: Fraction,
     ratio: Fraction | int,
 ) -> Gaussian | Laplace:
-    """Noise for a `row_sum` whose exact sum has these sensitivities, round-off added to both.
+    """Chooses noise for a `row_sum` of these exact sensitivities, round-off added to both.
 
     ratio: at least that of the l1 and the l2 norm of a vector of `size` numbers.
     """
@@ -199,7 +199,7 @@ def noisy_mean(
     row_bound: Fraction,
     bits: RandomBits,
 ) -> tuple[Floats, float]:
-    """The `row_sum` with noise, over the number of rows, and the deviation of its noise."""
+    """Releases a `row_sum` over the number of rows, with the deviation of its noise."""
     exact = row_sum(part, rows=rows, size=size, row_bound=row_bound)
     return exact.released(noise, bits=bits) / rows, noise.standard_deviation / rows
 
@@ -207,7 +207,7 @@ def noisy_mean(
 def noisy_counts(
     counts: NDArray[np.int64], *, budget: Guarantee, bits: RandomBits, moved: int = 2
 ) -> tuple[Floats, Gaussian | Laplace]:
-    """Counts with noise, and the noise; a replaced person moves so many of them by one."""
+    """Releases counts, with their noise; a replaced person moves `moved` of them by one."""
     l2 = Fraction(root_up(Fraction(moved)))
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=l2)
     released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits)
@@ -247,7 +247,7 @@ class BudgetShares:
 
     @property
     def event(self) -> events.Event:
-        """What has been released so far, without numbers from the data."""
+        """The event of all releases so far, without numbers from the data."""
         return events.compose(self.released)
 
     def take(self, share: Fraction, *, sensitivity: Fraction | int = 1) -> Gaussian:
@@ -275,7 +275,7 @@ class NoisySums(BudgetShares):
 
     @property
     def number(self) -> float:
-        """How many people there are, or the released sum of their weights."""
+        """The number of people, or the released sum of their weights."""
         return self.rows * self.level
 
     @property
@@ -344,7 +344,7 @@ class NoisySums(BudgetShares):
 
 
 def level_of(found: float, noise: float) -> float:
-    """What stands for the mean weight that was released: it is kept above its noise."""
+    """The released mean weight, kept above its noise."""
     return max(found, _ABOVE * noise, _LEAST_LEVEL)
 
 

@@ -1,4 +1,4 @@
-"""Estimators around an estimator: they answer as the one that they have fitted does."""
+"""Estimators around an estimator, which predict as the one that they have fitted."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -28,18 +28,18 @@ __all__ = ["Wrapper", "parts_of", "rehearse", "size_of"]
 
 
 def _shown(name: str) -> Callable[[Any], bool]:
-    """Whether the estimator inside has a method of this name."""
+    """Tests for a method of this name of the estimator inside."""
     return lambda self: hasattr(self.estimator, name)
 
 
 class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
-    """What has a parameter `estimator` and, once it is fitted, a fitted one, `estimator_`."""
+    """An estimator with a parameter `estimator` and, once fitted, the fitted one, `estimator_`."""
 
     estimator: Any
     estimator_: Any
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether a fit has come to its end; one that failed has spent its budget all the same."""
+        """True once a fit has come to its end; one that failed has spent its budget as well."""
         return hasattr(self, "estimator_")
 
     def _columns(self, X: ArrayLike) -> Floats:
@@ -51,7 +51,7 @@ class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
         return self.estimator_, self._columns(X)
 
     def predict(self, X: ArrayLike) -> Any:
-        """What the fitted estimator predicts of each row; X may be anybody's, it is no release."""
+        """Predictions of the fitted estimator, row by row; X may be any rows, it is no release."""
         fitted, x = self._inside(X)
         return fitted.predict(x)
 
@@ -78,7 +78,7 @@ class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.classes_
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of its abilities: those of the estimator inside."""
+        """The abilities that scikit-learn reads: those of the estimator inside."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
@@ -87,7 +87,7 @@ class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
 
 
 def size_of(name: str, share: float, *, rows: int) -> int:
-    """How many rows are this share of them, at least one and not all.
+    """The number of rows in a share of them, at least one and not all.
 
     InvalidParameter for a share that is not strictly between 0 and 1, and for fewer than two rows.
     """

@@ -349,7 +349,7 @@ def _shared(
 
 
 def _holds_whole_numbers(x: object) -> bool:
-    """Whether a column is one of integers by its type; of a list nothing is known."""
+    """True for a column whose type is that of integers; nothing is known of a list."""
     dtype = str(getattr(x, "dtype", getattr(x, "type", ""))).lower()
     return isinstance(x, range) or re.match(r"(u?int\d+|bool)", dtype) is not None
 

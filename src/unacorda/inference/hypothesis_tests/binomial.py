@@ -51,7 +51,7 @@ class BinomialTest:
         return self.count / self.n
 
     def p_value(self, share: float, *, alternative: Alternative = "two-sided") -> float:
-        """How surprising the count is if the share in the population were this.
+        """The p-value of the null hypothesis that this is the share in the population.
 
         Exact for one side; for two sides twice the smaller, at most 1. share: from 0 to 1.
         """
@@ -143,7 +143,7 @@ def binomial_power(
     alternative: Alternative = "greater",
     alpha: float = 0.05,
 ) -> float:
-    """How often a test of the null share at level alpha would refuse it, if share were the truth.
+    """Power of the test of a null share at level alpha, if share is the truth.
 
     A public number: ask it before spending. The count that is just refused is found by halving.
     Raises InvalidParameter for arguments that cannot be used.

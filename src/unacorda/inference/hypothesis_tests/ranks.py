@@ -46,7 +46,7 @@ def mann_whitney_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """Whether values of one group tend to be larger than those of another.
+    """Tests whether values of one group tend to be larger than those of another.
 
     x, y: numbers of different people; how many, n and m, and who belongs where, are public; NaN
     counts as the least. statistic: the share of pairs in which x is larger, a tie being half a
@@ -94,7 +94,7 @@ def signed_rank_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """Whether differences, one a person, are symmetric about 0.
+    """Tests whether differences, one a person, are symmetric about 0.
 
     x: differences; their number n is public; NaN counts as 0. statistic: the sum of the ranks of
     |x|, each with the sign of its difference (0 for 0), over the largest possible, with noise.

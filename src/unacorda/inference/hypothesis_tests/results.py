@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
-"""Which departures from the null hypothesis count."""
+"""Departures from the null hypothesis that count."""
 
 _ALTERNATIVES: Final = ("two-sided", "less", "greater")
 
@@ -48,7 +48,7 @@ class TestResult:
     method: str
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """Whether the null hypothesis is refused at this level.
+        """True if the null hypothesis is rejected at this level.
 
         >>> TestResult(statistic=3.0, p_value=0.01, method="").rejects()
         True
@@ -58,7 +58,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """How often a test refuses: effect, rate over the repetitions, standard error of the rate."""
+    """Power of a test: effect, rate of rejections over repetitions, the rate's standard error."""
 
     effect: float
     rate: float
@@ -73,7 +73,7 @@ def power_curve(
     repetitions: int = 200,
     seed: int = 0,
 ) -> list[Power]:
-    """How often a test refuses at level alpha, over made-up samples with these effects.
+    """Estimates the power of a test at level alpha from made-up samples with these effects.
 
     test: draws a sample with the effect from the generator, asks the test and hands back its
     result. It speaks of made-up data only, so that it costs nothing and can be asked beforehand.
@@ -113,7 +113,7 @@ def power_curve(
 
 
 def check_alternative(alternative: object) -> None:
-    """Refuse what is no alternative."""
+    """Checks the name of an alternative."""
     if alternative not in _ALTERNATIVES:
         raise InvalidParameter(
             "alternative", alternative, expected=f"one of {', '.join(_ALTERNATIVES)}"
@@ -121,7 +121,7 @@ def check_alternative(alternative: object) -> None:
 
 
 def check_simulation(draws: int, alternative: object = "two-sided") -> None:
-    """Refuse less than 99 simulated samples, so that levels of 1 % make sense."""
+    """Checks an alternative, and for 99 samples or more, so that levels of 1 % make sense."""
     check_alternative(alternative)
     if checks.positive_integer(draws=draws) < 99:
         raise InvalidParameter("draws", draws, expected="99 or more")
@@ -134,7 +134,7 @@ def simulate_noise(
     law: Literal["normal", "laplace"],
     deviation: float | Floats,
 ) -> Floats:
-    """Noise for simulated samples. It protects nothing."""
+    """Draws noise for simulated samples. It protects nothing."""
     if law == "laplace":
         return np.asarray(rng.laplace(0.0, deviation / math.sqrt(2), shape))
     return np.asarray(rng.normal(0.0, deviation, shape))
@@ -149,7 +149,7 @@ def simulated_result(
     alternative: Alternative = "greater",
     samples: str = "samples",
 ) -> TestResult:
-    """A released statistic with its `simulated_p_value`."""
+    """Adds the `simulated_p_value` to a released statistic."""
     return TestResult(
         statistic=statistic,
         p_value=simulated_p_value(

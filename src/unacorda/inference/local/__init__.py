@@ -1,3 +1,3 @@
-"""Estimates of people who trust nobody: each device randomizes its own numbers before it sends."""
+"""Local privacy: estimates from numbers that each device randomizes before it sends them."""
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-r"""What devices tell of a regression: one report each, of a gradient or of a curvature.
+r"""Devices of a regression: each sends one report, of a gradient or of a curvature.
 
 A device knows its own features and target and what everybody may know: bounds, the loss and, from
 the server, where the fit stands. It sends one vector in a ball, randomised, and never another.
@@ -32,7 +32,7 @@ __all__ = ["Device"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What a device does, for any number of them: rows of features x and targets y, one each.
+    """A device's reports, for any number of devices: rows of features x and targets y, one each.
 
     loss: of (prediction, target), as for `MEstimator`; scales: of the public bounds of features;
     budget: of the one report that a device sends; root: what the server has the scaled features
@@ -47,7 +47,7 @@ class Device:
 
     @property
     def event(self) -> events.Event:
-        """What a person's one report costs, of whichever kind it is.
+        """The event of a person's one report, of whichever kind it is.
 
         Both kinds have normal noise of one multiplier, or directions of one epsilon; of these the
         one that tells vectors apart more often is as costly as the other at least.
@@ -60,13 +60,13 @@ class Device:
 
     @property
     def gradients(self) -> VectorReports:
-        """How a gradient is told: at most the typical length of a row times the score's bound."""
+        """Reports of a gradient, at most the typical length of a row times the score's bound."""
         radius = self._radius * Fraction(self.loss.score_bound)
         return vector_randomizer(size=self.scales.size, radius=radius, budget=self.budget)
 
     @property
     def matrices(self) -> VectorReports:
-        """How a matrix v a a' is told, 0 <= v |a|^2 <= 1, about its centre."""
+        """Reports of a matrix v a a', 0 <= v |a|^2 <= 1, about its centre."""
         d = self.scales.size
         size, radius = d * (d + 1) // 2, _root_up(1 - Fraction(1, d))
         like = self.gradients

@@ -1,4 +1,4 @@
-"""Means and shares of people who trust nobody, and how each device randomizes its own value."""
+"""Means and shares under local privacy: each device randomizes its own value."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -48,16 +48,16 @@ __all__ = [
 
 NumberReports: TypeAlias = MeanOracle | NoisyNumber
 CategoryReports: TypeAlias = FrequencyOracle | NoisyCategories
-"""How a device reports a number or a category: `encode`; how the server reads it: `aggregate`."""
+"""Reports of a number or a category: a device calls `encode`, the server `aggregate`."""
 
 VectorReports: TypeAlias = Directions | NoisyVector
-"""How a device reports a vector: `release`; each report is an unbiased estimate of it."""
+"""Reports of a vector: a device calls `release`; each is an unbiased estimate of it."""
 
 _Reports = TypeVar("_Reports")
 
 
 def mean_randomizer(*, lower: float, upper: float, budget: Guarantee) -> NumberReports:
-    """How each device reports its number, by the least variance of the worst numbers.
+    """Chooses the reports of a number that have the least variance of the worst numbers.
 
     lower, upper: public bounds; budget: any guarantee, kept for each report by itself, under the
     replacement of its number by any other. Of `Duchi`, `Piecewise`, `Hybrid` and, where the
@@ -123,7 +123,7 @@ def local_mean(
 def frequency_randomizer(
     *, categories: int, budget: Guarantee, most_bytes: int = 1024
 ) -> CategoryReports:
-    """How each device reports its category, by the least total variance of all shares.
+    """Chooses the reports of a category that have the least total variance of all shares.
 
     categories: how many, 2 or more; budget: any guarantee, kept for each report by itself, under
     the replacement of its category by any other; most_bytes: how long a report may be. Of k-ary
@@ -201,7 +201,7 @@ def local_frequencies(
 
 
 def vector_randomizer(*, size: int, radius: float | Fraction, budget: Guarantee) -> VectorReports:
-    """How each device reports a vector of bounded length, by the least variance.
+    """Chooses the reports of a vector of bounded length that have the least variance.
 
     size: how many numbers; radius: public, longer vectors are cut to it; budget: any guarantee,
     kept for each report by itself, under the replacement of its vector by any other. Of

@@ -1,4 +1,4 @@
-r"""Regression on people who trust nobody: each of them sends one report, in one of some rounds.
+r"""Regression under local privacy: each person sends one report, in one of some rounds.
 
 People are dealt out to rounds at random. Some tell the second moments of their features, which
 sets the length of careful first steps; then the curvature near the end is told, and the last
@@ -47,7 +47,7 @@ _LATE: Final = [Fraction(part, 80) for part in (7, 14, 19, 24)]
 
 _MOMENT_NORM: Final = 0.15
 _CURVATURE_NORM: Final = 0.08
-"""What the noise of matrices may be, as an operator, beside the bound of their mean."""
+"""Noise allowed in matrices, as an operator norm, against the bound of their mean."""
 
 _NARROWEST: Final = 0.01
 """No second moment in any direction is taken to be less."""
@@ -342,7 +342,7 @@ class LocalFit:
 
     @staticmethod
     def _some(groups: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Those in which somebody is; of few people not every round gets one."""
+        """The groups that are not empty; of few people not every round gets one."""
         return [group for group in groups if len(group)]
 
     def _moment(self, reports: Floats) -> Moment:
@@ -360,7 +360,7 @@ class LocalFit:
 
 
 def shares(device: Device, people: int, *, asked: Guarantee) -> list[Fraction]:
-    """Which share of the people is in each round, by public numbers alone.
+    """The share of the people in each round, by public numbers alone.
 
     InvalidParameter for too few people: where a round would be empty, or noise hide the matrices.
     """

@@ -1,4 +1,4 @@
-r"""Noisy reports: what devices send where normal noise beats every answer among few.
+r"""Local reports with normal noise, for budgets where it beats every answer among few.
 
 A number, a category or a vector is put on a public grid, so that its move is bounded exactly, and
 gets normal noise there. The classes have the manner of `unacorda.mechanisms` for local reports:
@@ -54,12 +54,12 @@ class _NormalReports:
 
     @property
     def event(self) -> events.Gaussian:
-        """What one report costs, under the replacement of its value by any other."""
+        """The event of one report, under the replacement of its value by any other."""
         return self._noise.event
 
     @property
     def _apart(self) -> Fraction:
-        """How far apart the values of two devices can be, in the unit of the noise."""
+        """The distance of the values of two devices at most, in the unit of the noise."""
         raise NotImplementedError
 
     @property

@@ -243,7 +243,7 @@ class ArrayRows(Rows):
 
 
 def _zeroed(values: Floats) -> Floats:
-    """What is no number counts as 0."""
+    """Replaces values that are no numbers by 0."""
     return np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 

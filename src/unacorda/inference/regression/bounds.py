@@ -63,13 +63,13 @@ _MEAN_SQUARE: Final = 0.72
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """How many rows lie beyond each radius: squares of radii, rising, and released counts."""
+    """Released counts of rows beyond each radius, by the squares of radii, rising."""
 
     squares: Floats
     beyond: Floats
 
     def at(self, square_radius: float) -> float:
-        """About how many rows lie beyond."""
+        """About the number of rows beyond a radius."""
         return float(np.interp(square_radius, self.squares, np.maximum(self.beyond, 0.0)))
 
     def end(self, people: float) -> float:

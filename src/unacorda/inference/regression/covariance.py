@@ -65,7 +65,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What a fit of rows found.
+    """A fit of rows.
 
     theta: coefficients of the whitened rows; score: v of a row's gradient v a; steps: how many;
     beyond: the share of rows that weigh less than their own weight.
@@ -93,7 +93,7 @@ def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:
 
 
 def privacy_errors(steps: Sequence[Step], curvature: Floats, last: Floats) -> Floats:
-    """What the noise of steps leaves, and the square of what the last one left of its way."""
+    """The covariance that steps leave: of their noise, and of the way that the last one left."""
     to_go = (np.eye(len(curvature)) - steps[-1].preconditioner @ curvature) @ last
     return propagated(steps, curvature) + np.outer(to_go, to_go)
 

@@ -1,4 +1,4 @@
-r"""Designs: the features of people, whitened by a released matrix, with weights that bound them.
+r"""Features on a public scale, whitened by a released matrix, with weights that bound them.
 
 A feature is first put on a scale from public bounds, then all of them together are whitened by a
 private second moment, so that correlated or badly scaled features lose nothing; what is whitened
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 SPREAD: Final = 2.5
-"""How many deviations the half of public bounds is taken to be; more or less costs noise only."""
+"""Deviations in half the width of public bounds; more or less costs noise only."""
 
 FAR: Final = 1e60
 """Scaled features are cut here, so that their squares stay finite."""
@@ -47,7 +47,7 @@ class Scaling:
 
     @property
     def size(self) -> int:
-        """How many parameters there are: an intercept and one coefficient a feature."""
+        """The number of parameters: an intercept and one coefficient a feature."""
         return self.centre.size + 1
 
     def rows(self, x: Floats, present: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What regressions share: from arrays or a table to rows, and from released numbers to answers."""
+"""The base of regressions: fits arrays or a table, and keeps the released line."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -49,7 +49,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
     target_bounds_: tuple[float, float]
 
     _needs_target_bounds = False
-    """Whether the target's unit is that of public or found bounds."""
+    """True if the target's unit is that of public or found bounds."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to one row a person, X n x p and y of n numbers; spends the budget.
@@ -145,11 +145,11 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         if self._needs_target_bounds:
             self.target_bounds_ = found[-1] if ends is None else ends
 
-    def _tell_line(
+    def _keep_line(
         self, rows: Rows, found: Fitted, *, asked: Guarantee, unit: Unit = _OWN_UNIT
     ) -> None:
         """Keep a fit of a line to a target in this unit."""
-        parameters = self._tell(rows, found, asked=asked, unit=unit.half)
+        parameters = self._keep(rows, found, asked=asked, unit=unit.half)
         self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
 
     def _penalty(self, rows: Rows, penalty: float) -> Floats | None:

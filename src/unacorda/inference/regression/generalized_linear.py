@@ -120,7 +120,7 @@ class LogisticRegression(TwoClasses, Regression):
             curvature=share * (1 - share),
             stretch=lambda square: _stretch(round(2 * log_odds(share)) / 2, square),
         )
-        parameters = self._tell(rows, found, asked=asked)
+        parameters = self._keep(rows, found, asked=asked)
         self.classes_ = two_classes(self.classes)
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
 
@@ -235,11 +235,11 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
             cut=uncut,
             heavy=mean >= 1,
         )
-        self._tell_line(rows, found, asked=asked)
+        self._keep_line(rows, found, asked=asked)
         self.dispersion_ = self.diagnostics_["dispersion"]
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: targets that are not negative."""
+        """The abilities that scikit-learn reads: targets that are not negative."""
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         tags.regressor_tags.poor_score = True

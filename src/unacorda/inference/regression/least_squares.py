@@ -91,7 +91,7 @@ class WeightedResidual:
     square: float
 
     def __call__(self, row: Row) -> Any:
-        """That of a block of rows."""
+        """The weighted residuals of a block of rows."""
         residual = np.clip(self.unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
         return row.weight(self.square) * residual
 
@@ -250,7 +250,7 @@ class LeastSquares:
 
     @property
     def score(self) -> WeightedResidual:
-        """What multiplies a whitened row in its gradient, before it is cut."""
+        """The factor of a whitened row in its gradient, before it is cut."""
         return WeightedResidual(unit=self.unit, square=self.square)
 
     def _length(self, row: Row) -> Any:

@@ -100,7 +100,7 @@ class LinearRegression(LinearPredictor, Regression):
             tuning=tuning,
             penalty=self._penalty(rows, penalty),
         ).fit()
-        self._tell_line(rows, found, asked=asked, unit=unit)
+        self._keep_line(rows, found, asked=asked, unit=unit)
         self.scale_ = found.errors.diagnostics["scale"] * unit.half
         self.diagnostics_["scale"] = self.scale_
 

@@ -152,7 +152,7 @@ class MEstimator(LinearPredictor, Regression):
             loose=True,
             cut=0.0,
         )
-        self._tell_line(rows, found, asked=asked)
+        self._keep_line(rows, found, asked=asked)
 
 
 def checked_loss(loss: object) -> Loss:
@@ -179,7 +179,7 @@ def checked_loss(loss: object) -> Loss:
 
 
 def _row_by_row(function: Callable[[Floats, Floats], Floats]) -> bool:
-    """Whether a function answers alike in another company of rows, tried on made-up ones.
+    """True if a function answers each row alike among other rows, tried on made-up ones.
 
     No proof, but it catches what standardises, sorts or centres.
     """
@@ -304,7 +304,7 @@ class QuantileRegression(LinearPredictor, Regression):
             start=(pilot.theta + moved * one) / scale,
             curvature=max(0.05, 1.4 * tau * (1 - tau)),
         )
-        self._tell_line(rows, found, asked=asked, unit=told)
+        self._keep_line(rows, found, asked=asked, unit=told)
 
 
 def _loss(quantile: float, unit: Unit, *, number: float, size: int) -> _Quantile:

@@ -24,7 +24,7 @@ __all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "norm_of", "thrift"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What whitening found: the counts of |a|^2 beyond each radius, and where they end."""
+    """The counts of |a|^2 beyond each radius after whitening, and where they end."""
 
     tail: Tail
     end: float
@@ -35,7 +35,7 @@ LEAST_THRIFT: Final = 0.02
 
 
 def thrift(rows: Rows) -> float:
-    """What matrices need of their shares: their noise falls with n mu, so that these may."""
+    """The part of their shares that matrices need, which falls with n mu as their noise does."""
     needed = 3000 * math.pow(rows.size / 5, 1.5)
     return min(1.0, max(LEAST_THRIFT, (needed / power(rows)) ** 2))
 

@@ -58,10 +58,10 @@ _LONGEST: Final = 3.0
 """Steps before the last two are at most so many roots of d long, in the metric of the curvature."""
 
 _JOINT: Final = 0.2
-"""About how long gradients get, of the longest row times the largest score."""
+"""About the length of gradients, of the longest row times the largest score."""
 
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
-"""What noise may be of the sampling error of a coefficient, and of a curvature of norm 1."""
+"""Noise allowed, of the sampling error of a coefficient, and of a curvature of norm 1."""
 
 _NO_NOISE: Final = 0.005
 """Noise of a curvature, of norm 1, that a smaller bound would not be worth a scan for."""
@@ -73,7 +73,7 @@ _CLEAR: Final = 0.05
 """So does noise of a curvature, of norm 1 in its own metric, where there is little of it."""
 
 _FINAL: Final = 2
-"""How many steps are averaged at the end."""
+"""Steps that are averaged at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class DescentScore:
     square: float
 
     def __call__(self, row: Row) -> Any:
-        """That of a block of rows."""
+        """The descent scores of a block of rows."""
         return -_weighted_score(self.loss, self.square, row)
 
 
@@ -421,7 +421,7 @@ def _norm(matrix: Floats) -> float:
 
 
 def _near_identity(matrix: Floats) -> bool:
-    """Whether a released curvature says that its metric may stay."""
+    """True if a released curvature is so near I that its metric may stay."""
     values = np.linalg.eigvalsh(matrix)
     return bool(values[0] >= _NEAR and values[-1] * _NEAR <= 1)
 

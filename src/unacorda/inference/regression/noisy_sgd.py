@@ -233,7 +233,7 @@ def _noise_for(budget: Guarantee, rate: Fraction, steps: int) -> float:
 
 
 def _event(budget: Guarantee, noise: float, *, sampling_rate: Fraction, steps: int) -> events.Event:
-    """What the batches cost, as the accountant of this kind of budget takes it.
+    """The event of the batches, as the accountant of this kind of budget takes it.
 
     In Gaussian DP sampled batches have no price of their own: then the coins count as seen. Given
     them, somebody who is replaced moves the sum of a batch by two clips or not at all.

@@ -82,7 +82,7 @@ class Intervals(SharedBits):
         )
 
     def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """How far one more row would move each coefficient of the fit without noise, times n.
+        """The move of each coefficient of the fit without noise by one more row, times n.
 
         X, y: rows of anybody's, m x p and m, such as a grid; they are not the people of the fit, of
         whom released matrices alone are used, so that this costs nothing. m x (p + 1), the
@@ -102,7 +102,7 @@ class Intervals(SharedBits):
         check_is_fitted(self)
         return self._influence.most
 
-    def _tell(
+    def _keep(
         self,
         rows: Rows,
         found: Fitted,
@@ -110,7 +110,7 @@ class Intervals(SharedBits):
         asked: Guarantee,
         unit: float = 1.0,
     ) -> Floats:
-        """Keep what a fit says of itself; the parameters in the units of features and target."""
+        """Keeps a fit's errors and event; returns parameters in units of features and target."""
         errors = found.errors
         back = rows.back * unit
         sampling, privacy = (back @ part @ back.T for part in (errors.sampling, errors.privacy))
@@ -157,7 +157,7 @@ class Influence:
     unit: float
 
     def of(self, x: Floats, target: Floats) -> Floats:
-        """That of rows of features and targets."""
+        """The influence of rows of features and targets."""
         rows = np.column_stack([np.ones(len(x)), x]) @ self.back
         row = Row(
             prediction=rows @ self.theta,
@@ -236,7 +236,7 @@ class Summary:
 
     @property
     def p_values(self) -> Floats:
-        """How likely a coefficient this far from 0 is if the true one is 0, both sides."""
+        """Two-sided p-values of the hypothesis that a coefficient is 0."""
         return np.asarray(2 * ndtr(-np.abs(self.z)))
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -320,17 +320,17 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         return self.classes_[second.astype(np.int64)]
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: two classes."""
+        """The abilities that scikit-learn reads: two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
 
 class ManyPeople:
-    """What tells little of few people, and deals people out anew in each fit."""
+    """An estimator that needs many people, and draws anew in each fit."""
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: it needs many people."""
+        """The abilities that scikit-learn reads: many people are needed."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         for kind in (tags.regressor_tags, tags.classifier_tags):
             if kind is not None:

@@ -1,4 +1,4 @@
-"""What a fit asks of its rows: noisy means of functions of a row, whoever computes them.
+"""Noisy means of functions of a row, which fits ask of rows of arrays or of a table.
 
 Rows have features whitened so far, a target and a weight of their own. Each release below has a
 bound that is enforced row by row where the sum is taken, so that no loss and no step can move a sum
@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a function of a row may look at: arrays of a block of rows, or symbols.
+    """The arguments of a function of a row: arrays of a block of rows, or symbols.
 
     prediction: a theta, where a theta is given; square: |a|^2 of the whitened row; own: the weight
     that the caller gave, 1 by default, and 0 where a number is missing.
@@ -117,7 +117,7 @@ GRADIENT: Final = "gradient"
 MATRIX: Final = "matrix"
 
 APART: Final = {GRADIENT: 2.0, MATRIX: 2**0.5}
-"""How far two records of bound 1 are apart, where one replaces the other; for plans alone."""
+"""Distances of two records of bound 1, one of which replaces the other; for plans alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class BudgetedSums(Protocol):
 
     @property
     def budget(self) -> GDP:
-        """What they may cost together."""
+        """The budget of all sums together."""
         ...
 
     @property
@@ -152,12 +152,12 @@ class BudgetedSums(Protocol):
 
     @property
     def event(self) -> events.Event:
-        """What has been released so far."""
+        """The event of all releases so far."""
         ...
 
     @property
     def number(self) -> float:
-        """How many rows there are, or the sum of their weights; public or released."""
+        """The number of rows, or the sum of their weights; public or released."""
         ...
 
     @property
@@ -183,12 +183,12 @@ class Rows(ABC):
 
     @property
     def size(self) -> int:
-        """How many parameters there are: an intercept and one a feature."""
+        """The number of parameters: an intercept and one a feature."""
         return len(self.back)
 
     @property
     def number(self) -> float:
-        """How many rows there are, or the sum of their weights; public or released."""
+        """The number of rows, or the sum of their weights; public or released."""
         return self.sums.number
 
     @property
@@ -203,7 +203,7 @@ class Rows(ABC):
 
     @property
     def event(self) -> events.Event:
-        """What has been released so far."""
+        """The event of all releases so far."""
         return self.sums.event
 
     def noise(self, kind: str, bound: float, share: float) -> float:

@@ -153,7 +153,7 @@ class SparseRegression(Wrapper):
 
     @property
     def budget(self) -> Any:
-        """What a fit may cost: the budget of the estimator inside."""
+        """The budget of a fit: that of the estimator inside."""
         return getattr(self.estimator, "budget", None)
 
     def _promise(self, asked: Guarantee, budget: GDP) -> None:

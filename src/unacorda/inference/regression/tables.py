@@ -49,11 +49,11 @@ __all__ = ["Table", "TableRows", "TableSums", "note_table", "open_table", "table
 
 
 class Table(Protocol):
-    """What a fit asks of a table: noisy sums, in their order, with the deviation of the noise."""
+    """A table that fits ask for noisy sums, in their order, with the deviation of the noise."""
 
     @property
     def features(self) -> Sequence[str]:
-        """How the caller named them."""
+        """The caller's names of the features."""
         ...
 
     @property
@@ -63,31 +63,31 @@ class Table(Protocol):
 
     @property
     def target_bounds(self) -> tuple[float, float]:
-        """That of the target."""
+        """The public range of the target."""
         ...
 
     @property
     def weighted(self) -> bool:
-        """Whether rows have weights of their own, within [0, 1]: the column `weight`."""
+        """True if rows have weights of their own, within [0, 1]: the column `weight`."""
         ...
 
     @property
     def repeated(self) -> int:
-        """How many rows one unit has at most."""
+        """The largest number of rows of one unit."""
         ...
 
     @property
     def replaced(self) -> bool:
-        """Whether neighbors differ by a unit that is replaced; else it is added or removed."""
+        """True if neighbors differ by a unit that is replaced; else it is added or removed."""
         ...
 
     @property
     def protects(self) -> str:
-        """Whom the noise hides, in words."""
+        """The unit that the noise hides, in words."""
         ...
 
     def count(self, budget: GDP) -> tuple[float, float]:
-        """How many rows have all numbers, features and target; others count nowhere."""
+        """The number of rows that have all numbers, features and target; others count nowhere."""
         ...
 
     def sums(
