@@ -210,7 +210,7 @@ def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> floa
 
     Under the replacement of one row: a batch loses her and gains another, each with the rate.
 
-    >>> from unacorda import RenyiDP
+    >>> from unacorda import ApproxDP, RenyiDP
     >>> round(noise_for(ApproxDP(1, 1e-6), sampling_rate=Fraction(1, 100), steps=100), 2)
     1.04
     >>> [
