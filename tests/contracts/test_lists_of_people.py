@@ -217,14 +217,7 @@ def leaves_of(answer: Any) -> Iterator[float]:
 # Their first element, one of several statistics, says by its type whether a list is rows of rows.
 ANY_SHAPE = {
     *("BoundedLaplace", "DiscreteGaussian", "DiscreteLaplace", "Exponential", "Gaussian"),
-    *(
-        "DiscreteLaplace bounded",
-        "KNorm",
-        "Laplace",
-        "MultivariateGaussian",
-        "Staircase",
-        "TruncatedLaplace",
-    ),
+    *("KNorm", "Laplace", "MultivariateGaussian", "Staircase", "TruncatedLaplace"),
     *("PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace", "Directions"),
 }
 ROWS = (list, np.ndarray, pandas.Series)
