@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
@@ -322,11 +323,7 @@ def test_what_is_far_away_is_small_but_not_nothing() -> None:
 @in_subtests("statistic", RANKS, ids=str)
 def test_units_do_not_matter(statistic: Any, scale: float) -> None:
     power = 2.0 ** round(math.log2(scale))
-    kind, parameters = (
-        type(statistic),
-        {name: getattr(statistic, name) for name in ("rank", "k", "q") if hasattr(statistic, name)},
-    )
-    scaled = kind(lower=0, upper=8 * Fraction(power), **parameters)
+    scaled = dataclasses.replace(statistic, lower=0, upper=8 * Fraction(power))
     values = np.array([0.5, 1.0, 1.0, 3.5, 7.0, 2.0])
     for neighbors in RELATIONS:
         found = smooth_sensitivity(statistic, values, smoothness=0.3, neighbors=neighbors)

@@ -34,12 +34,8 @@ from unacorda.mechanisms.adaptive.numbers import exact_number
 from unacorda.mechanisms.adaptive.sensitivities_of_ranks import rank_distance
 from unacorda.mechanisms.adaptive.standard_noise import StandardLaplace, rounded_sum
 from unacorda.mechanisms.adaptive.statistics import (
-    KthLargest,
-    Maximum,
-    Median,
-    Minimum,
-    OrderStatistic,
     Quantile,
+    RankStatistic,
 )
 from unacorda.mechanisms.additive.parameters import Real, keep, positive, readable, whole
 from unacorda.mechanisms.coins import coin
@@ -90,9 +86,7 @@ class InterquartileRange:
         return last - first
 
 
-Tested: TypeAlias = (
-    OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum | InterquartileRange
-)
+Tested: TypeAlias = RankStatistic | InterquartileRange
 """Statistics whose distance from sensitive data is known here."""
 
 
@@ -257,7 +251,7 @@ class ProposeTestRelease:
 
 
 def _away(
-    statistic: OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum,
+    statistic: RankStatistic,
     values: ArrayLike,
     bound: Fraction,
     neighbors: Neighbors,

@@ -33,7 +33,6 @@ from unacorda.mechanisms.adaptive.records import multiplicities
 from unacorda.mechanisms.adaptive.statistics import (
     DistinctCount,
     KthLargest,
-    Maximum,
     Sum,
     clamped_values,
 )
@@ -41,7 +40,7 @@ from unacorda.mechanisms.sums import steps_of
 
 __all__ = ["Monotone", "least_value", "people_above", "removal_losses"]
 
-Monotone: TypeAlias = Maximum | KthLargest | Sum | DistinctCount
+Monotone: TypeAlias = KthLargest | Sum | DistinctCount
 """The statistics that a person can only raise."""
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -58,6 +57,7 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Grid) -> Int
     reads it; totals are rounded to 2^grid.unit_log2. NOT private: never release it.
     Raises InvalidParameter for another shape or dtype.
 
+    >>> from unacorda.mechanisms.adaptive import Maximum
     >>> from unacorda.mechanisms.adaptive.grids import rising
     >>> biggest = Maximum(lower=0, upper=100)
     >>> removal_losses(biggest, [3, 8, 8, 40], grid=rising([0, 5, 8, 50])).tolist()
@@ -66,8 +66,6 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Grid) -> Int
     [4, 1, 0]
     """
     match statistic:
-        case Maximum():
-            return people_above(clamped_values(statistic, values), grid)
         case KthLargest(k=k):
             return np.maximum(people_above(clamped_values(statistic, values), grid) - (k - 1), 0)
         case Sum():
@@ -81,7 +79,7 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Grid) -> Int
 def least_value(statistic: object) -> Fraction:
     """The statistic of nobody, which no removal goes below; refuses what a person can lower."""
     match statistic:
-        case Maximum(lower=lower) | KthLargest(lower=lower):
+        case KthLargest(lower=lower):
             return Fraction(float(lower))  # as the statistic counts it
         case Sum(lower=lower) if lower == 0:
             return Fraction(0)

@@ -31,14 +31,9 @@ from unacorda.mechanisms.adaptive.sensitivities_of_variances import (
 from unacorda.mechanisms.adaptive.statistics import (
     Bounded,
     DistinctCount,
-    KthLargest,
-    Maximum,
     Mean,
-    Median,
-    Minimum,
     Mode,
-    OrderStatistic,
-    Quantile,
+    RankStatistic,
     Statistic,
     Sum,
     Variance,
@@ -81,7 +76,7 @@ def local_sensitivity(
     _check_neighbors(neighbors)
     found: Fraction | int | None
     match statistic:
-        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+        case RankStatistic():
             found = ranks.rank_local(statistic, values, distance=steps, neighbors=neighbors)
         case Mean():
             found = moments.mean_local(statistic, values, distance=steps, neighbors=neighbors)
@@ -114,7 +109,7 @@ def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int =
     steps = checks.positive_integer(distance=distance)
     found: Fraction | int
     match statistic:
-        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+        case RankStatistic():
             found = ranks.rank_down(statistic, values, distance=steps)
         case Mean():
             found = moments.mean_down(statistic, values, distance=steps)
@@ -164,7 +159,7 @@ def smooth_sensitivity(
     slack = Fraction(1, 2**37) + Fraction(1, 2**42) / given
     rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
     match statistic:
-        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+        case RankStatistic():
             found = _width(statistic) * ranks.rank_smooth(
                 statistic, values, smoothness=rate, neighbors=neighbors
             )

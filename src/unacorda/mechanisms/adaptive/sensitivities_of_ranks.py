@@ -22,9 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda.mechanisms.adaptive.statistics import (
     KthLargest,
-    Maximum,
-    Median,
-    Minimum,
     OrderStatistic,
     Quantile,
     RankStatistic,
@@ -200,17 +197,13 @@ def _balance(statistic: RankStatistic) -> _Balance:
     match statistic:
         case OrderStatistic(rank=rank):
             return _Balance(rank + 1, 0, 1)
-        case Minimum():
-            return _Balance(1, 0, 1)
         case KthLargest(k=k):
             return _Balance(1 - k, 1, 0)
-        case Maximum():
-            return _Balance(0, 1, 0)
-        case Median():
-            return _Balance(0, 1, 1)
         case Quantile(q=q):
             share = Fraction(q)
             return _Balance(0, share.numerator, share.denominator - share.numerator)
+        case _:
+            raise AssertionError(statistic)
 
 
 def _farther(statistic: RankStatistic, numbers: Floats, low: int, high: int) -> Fraction:

@@ -37,13 +37,8 @@ from unacorda.mechanisms.adaptive.standard_noise import (
     rounded_sum,
 )
 from unacorda.mechanisms.adaptive.statistics import (
-    KthLargest,
-    Maximum,
     Mean,
-    Median,
-    Minimum,
-    OrderStatistic,
-    Quantile,
+    RankStatistic,
     Sum,
     Variance,
 )
@@ -69,9 +64,7 @@ _PURE = ("student", "cauchy")
 _NOISES = get_args(Noise)
 
 
-Numeric: TypeAlias = (
-    OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum | Mean | Variance | Sum
-)
+Numeric: TypeAlias = RankStatistic | Mean | Variance | Sum
 """Statistics that are numbers between public ends, a `Sum` where it has an upper bound."""
 
 

@@ -13,7 +13,8 @@ float64 nearest to it. Which values are there, and how many, raises nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -49,7 +50,40 @@ _LARGEST: Final = Fraction(2) ** 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderStatistic:
+class BetweenBounds(ABC):
+    """A statistic of numbers that are clamped to public bounds, lower < upper."""
+
+    lower: Number
+    upper: Number
+
+    def __post_init__(self) -> None:
+        _keep_bounds(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStatistic(BetweenBounds):
+    """The value at one place among the sorted values."""
+
+    @abstractmethod
+    def place(self, count: int) -> int:
+        """Which of `count` sorted values it is: 0 the smallest.
+
+        Below 0 it is the lower bound, from `count` on the upper one.
+        """
+
+    def value(self, values: ArrayLike) -> float:
+        """The answer itself. NOT private: never release it."""
+        numbers = clamped_values(self, values)
+        place = self.place(numbers.size)
+        if place < 0:
+            return float(self.lower)
+        if place >= numbers.size:
+            return float(self.upper)
+        return float(np.partition(numbers, place)[place])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderStatistic(RankStatistic):
     """The value of a fixed rank, from below, the smallest being 0.
 
     Where there are no more than `rank` values it is `upper`.
@@ -60,24 +94,29 @@ class OrderStatistic:
     """
 
     rank: int
-    lower: Number
-    upper: Number
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", _whole("rank", self.rank, least=0))
         _keep_bounds(self)
 
     def place(self, count: int) -> int:  # noqa: ARG002 - the same whatever their number
-        """Which of the sorted values it is: 0 the smallest, from `count` on the upper bound."""
+        """The rank."""
         return self.rank
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KthLargest:
+class Minimum(OrderStatistic):
+    """The smallest value; for empty data it is `upper`. lower, upper: public, lower < upper.
+
+    >>> Minimum(lower=0, upper=10).value([4, 3, -5])
+    0.0
+    """
+
+    rank: int = field(default=0, init=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KthLargest(RankStatistic):
     """The k-th largest value; the first is the maximum.
 
     Where there are fewer than k values, so for empty data, it is `lower`.
@@ -88,24 +127,29 @@ class KthLargest:
     """
 
     k: int
-    lower: Number
-    upper: Number
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", _whole("k", self.k, least=1))
         _keep_bounds(self)
 
     def place(self, count: int) -> int:
-        """Which of the sorted values it is: 0 the smallest, below 0 the lower bound."""
+        """The k-th from the end."""
         return count - self.k
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile:
+class Maximum(KthLargest):
+    """The largest value; for empty data it is `lower`. lower, upper: public, lower < upper.
+
+    >>> Maximum(lower=0, upper=10).value([4, 3, -5])
+    4.0
+    """
+
+    k: int = field(default=1, init=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile(RankStatistic):
     """The least value that at least the share q of the values do not exceed.
 
     That is the value of rank ceil(q n) - 1 of n, never one between two values; for empty data it
@@ -117,8 +161,6 @@ class Quantile:
     """
 
     q: Number
-    lower: Number
-    upper: Number
 
     def __post_init__(self) -> None:
         share = checks.exact("q", self.q)
@@ -130,16 +172,12 @@ class Quantile:
         _keep_bounds(self)
 
     def place(self, count: int) -> int:
-        """Which of the sorted values it is: 0 the smallest, -1, of none, the lower bound."""
+        """The rank ceil(q count) - 1."""
         return math.ceil(Fraction(self.q) * count) - 1
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Median:
+class Median(Quantile):
     """The lower median, of rank (n - 1) // 2 of n; `Quantile` with q = 1/2.
 
     It is `lower` for empty data. lower, upper: public, lower < upper.
@@ -148,69 +186,11 @@ class Median:
     2.0
     """
 
-    lower: Number
-    upper: Number
-
-    def __post_init__(self) -> None:
-        _keep_bounds(self)
-
-    def place(self, count: int) -> int:
-        """Which of the sorted values it is: 0 the smallest, -1, of none, the lower bound."""
-        return (count - 1) // 2
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
+    q: Number = field(default=Fraction(1, 2), init=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Minimum:
-    """The smallest value; for empty data it is `upper`. lower, upper: public, lower < upper.
-
-    >>> Minimum(lower=0, upper=10).value([4, 3, -5])
-    0.0
-    """
-
-    lower: Number
-    upper: Number
-
-    def __post_init__(self) -> None:
-        _keep_bounds(self)
-
-    def place(self, count: int) -> int:  # noqa: ARG002 - the same whatever their number
-        """Which of the sorted values it is: the first; of none, the upper bound."""
-        return 0
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maximum:
-    """The largest value; for empty data it is `lower`. lower, upper: public, lower < upper.
-
-    >>> Maximum(lower=0, upper=10).value([4, 3, -5])
-    4.0
-    """
-
-    lower: Number
-    upper: Number
-
-    def __post_init__(self) -> None:
-        _keep_bounds(self)
-
-    def place(self, count: int) -> int:
-        """Which of the sorted values it is: the last; -1, of none, the lower bound."""
-        return count - 1
-
-    def value(self, values: ArrayLike) -> float:
-        """The answer itself. NOT private: never release it."""
-        return _of_rank(self, values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
+class Mean(BetweenBounds):
     """The mean, exactly; for empty data the middle of the bounds.
 
     lower, upper: public, lower < upper.
@@ -218,12 +198,6 @@ class Mean:
     >>> Mean(lower=0, upper=10).value([1, 2, 99])
     Fraction(13, 3)
     """
-
-    lower: Number
-    upper: Number
-
-    def __post_init__(self) -> None:
-        _keep_bounds(self)
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
@@ -234,7 +208,7 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variance:
+class Variance(BetweenBounds):
     """The mean squared distance from the mean (divided by n), exactly; 0 for empty data.
 
     lower, upper: public, lower < upper.
@@ -242,12 +216,6 @@ class Variance:
     >>> Variance(lower=0, upper=10).value([1, 2, 6])
     Fraction(14, 3)
     """
-
-    lower: Number
-    upper: Number
-
-    def __post_init__(self) -> None:
-        _keep_bounds(self)
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
@@ -334,12 +302,11 @@ class DistinctCount:
         return len(records.multiplicities(values)[0])
 
 
-RankStatistic: TypeAlias = OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum
 Bounded: TypeAlias = RankStatistic | Mean | Variance | Sum
 Statistic: TypeAlias = Bounded | Mode | DistinctCount
 
 
-def clamped_values(statistic: Bounded, values: ArrayLike) -> NDArray[np.float64]:
+def clamped_values(statistic: BetweenBounds | Sum, values: ArrayLike) -> NDArray[np.float64]:
     """Each record as the statistic counts it, in the order they came. NOT private.
 
     Raises InvalidParameter for another dtype or more dimensions.
@@ -351,17 +318,7 @@ def clamped_values(statistic: Bounded, values: ArrayLike) -> NDArray[np.float64]
     return records.clamped(values, lower=float(statistic.lower), upper=upper)
 
 
-def _of_rank(statistic: RankStatistic, values: ArrayLike) -> float:
-    numbers = clamped_values(statistic, values)
-    place = statistic.place(numbers.size)
-    if place < 0:
-        return float(statistic.lower)
-    if place >= numbers.size:
-        return float(statistic.upper)
-    return float(np.partition(numbers, place)[place])
-
-
-def _keep_bounds(statistic: Bounded) -> None:
+def _keep_bounds(statistic: BetweenBounds | Sum) -> None:
     """Put the exact bounds in place of what was written, if they can be used."""
     for name in ("lower", "upper"):
         given = getattr(statistic, name)
@@ -375,7 +332,7 @@ def _keep_bounds(statistic: Bounded) -> None:
         raise InvalidParameter("upper", statistic.upper, expected=expected)
 
 
-def _ends(statistic: Bounded) -> tuple[Fraction, Fraction]:
+def _ends(statistic: BetweenBounds | Sum) -> tuple[Fraction, Fraction]:
     """The bounds as float64 has them, exactly."""
     assert statistic.upper is not None
     return Fraction(float(statistic.lower)), Fraction(float(statistic.upper))

@@ -22,10 +22,7 @@ from unacorda.mechanisms.adaptive.records import clamped
 from unacorda.mechanisms.adaptive.slope import Slope
 from unacorda.mechanisms.adaptive.statistics import (
     KthLargest,
-    Maximum,
     Mean,
-    Median,
-    Minimum,
     Mode,
     OrderStatistic,
     Quantile,
@@ -136,13 +133,9 @@ def _rank_added_or_removed(
     match statistic:
         case OrderStatistic(rank=rank):
             return ranks.fixed_rank(rank, steps, grid=grid, most=most)
-        case Minimum():
-            return ranks.fixed_rank(0, steps, grid=grid, most=most)
         case KthLargest(k=k):
             return ranks.from_the_top(k, steps, grid=grid, most=most)
-        case Maximum():
-            return ranks.from_the_top(1, steps, grid=grid, most=most)
         case Quantile(q=q):
             return ranks.quantile(Fraction(q), steps, grid=grid, most=most)
-        case Median():
-            return ranks.quantile(Fraction(1, 2), steps, grid=grid, most=most)
+        case _:
+            raise AssertionError(statistic)
