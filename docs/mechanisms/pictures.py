@@ -81,7 +81,7 @@ def _gaussian(epsilon: float, sensitivity: float) -> float:
     return noise.standard_deviation
 
 
-def response(left: Axes, right: Axes) -> None:
+def local(left: Axes, right: Axes) -> None:
     """The standard error of a rare category, and that of a mean."""
     sizes = np.unique(np.geomspace(2, 1000, 40).astype(int))
     kinds = {
@@ -364,7 +364,7 @@ def _logarithmic_stop(mean: float) -> float:
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "numbers": numbers,
     "selection": selection,
-    "response": response,
+    "local": local,
     "keys": keys,
     "streams": streams,
     "totals": totals,

@@ -3,7 +3,7 @@
 A report is drawn by comparing random 64-bit words with integer thresholds, so its law is exactly
 the one that is stated: all its probabilities are rational, the ratio of any two of them for two
 inputs is at most e^epsilon, and the server's estimators are unbiased for these very numbers.
-The proofs stand in docs/proofs/response.md.
+The proofs stand in docs/proofs/local.md.
 
 `encode` is what a device does, from one value to millions. At the server `tally` counts reports
 (tallies of batches add up), `estimate` turns a tally into `Frequencies`, and `aggregate` is both.

@@ -2,7 +2,7 @@
 
 The directions are drawn without a look at the vector, so they tell nothing; the device points at
 one of them, sooner at one of the nearest. What float64 does to directions and angles moves the
-mean a little and privacy not at all. docs/proofs/response.md, section 9.
+mean a little and privacy not at all. docs/proofs/local.md, section 9.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -2,7 +2,7 @@
 
 Values are first rounded to the nearest of 2^30 + 1 places from lower to upper, which moves each
 by at most 2^-30 of the width; from there on every probability is exact, and the decoded reports
-are exactly unbiased for the rounded values. docs/proofs/response.md, sections 5, 6 and 8.
+are exactly unbiased for the rounded values. docs/proofs/local.md, sections 5, 6 and 8.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 """Integer thresholds in place of probabilities: exact laws, and never above e^epsilon.
 
 Every probability is a whole number of chances in 2^64. Truths are rounded down and lies up, so
-the ratio of the two stays at or below e^epsilon whatever the rounding; docs/proofs/response.md,
+the ratio of the two stays at or below e^epsilon whatever the rounding; docs/proofs/local.md,
 section 1.
 """
 
@@ -139,7 +139,7 @@ def pair_event(epsilon: Real, *, weight: Fraction) -> events.RandomizedResponse 
     have equal probability under both laws. Priced as k-ary randomised response with the largest k
     that is certainly no more private, and as pure where k would be 2, for the binary answer
     promises more about the reports of others when shuffled;
-    docs/proofs/response.md, section 7.
+    docs/proofs/local.md, section 7.
     """
     least_exp = exp_down(checks.exact("epsilon", epsilon))
     categories = math.floor(1 + (least_exp + 1) / weight - least_exp)

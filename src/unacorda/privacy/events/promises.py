@@ -17,7 +17,7 @@ class RandomizedResponse(Operators):
     r"""Release one of k categories: the true one with odds e^epsilon against each other one.
 
     epsilon: 0 or above; categories: k, 2 or more. With k of 3 or more it also stands for other
-    local reports that are no worse in composition and when shuffled, by docs/proofs/response.md,
+    local reports that are no worse in composition and when shuffled, by docs/proofs/local.md,
     section 7; with 2 it is binary response and nothing else.
     """
 
