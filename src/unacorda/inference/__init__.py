@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unacorda.inference.components import PCA
-    from unacorda.inference.estimates.clipping import ClippedMean, clipped_mean, find_bounds
-    from unacorda.inference.estimates.densities import Density, density
     from unacorda.inference.estimates.distributions import (
+        Density,
         Distribution,
         Histogram,
+        density,
         distribution,
         histogram,
     )
@@ -34,7 +34,15 @@ if TYPE_CHECKING:
         correlation_matrix,
         covariance_matrix,
     )
-    from unacorda.inference.estimates.means import mean, proportion, stdev, variance
+    from unacorda.inference.estimates.means import (
+        ClippedMean,
+        clipped_mean,
+        find_bounds,
+        mean,
+        proportion,
+        stdev,
+        variance,
+    )
     from unacorda.inference.estimates.quantiles import iqr, median, quantile
     from unacorda.inference.hypothesis_tests.binomial import (
         BinomialTest,
@@ -130,11 +138,9 @@ __all__ = [
 
 _HOMES = {
     "components": "PCA",
-    "estimates.clipping": "ClippedMean clipped_mean find_bounds",
-    "estimates.densities": "Density density",
-    "estimates.distributions": "Distribution Histogram distribution histogram",
+    "estimates.distributions": "Density Distribution Histogram density distribution histogram",
     "estimates.matrices": "MatrixEstimate correlation_matrix covariance_matrix",
-    "estimates.means": "mean proportion stdev variance",
+    "estimates.means": "ClippedMean clipped_mean find_bounds mean proportion stdev variance",
     "estimates.quantiles": "iqr median quantile",
     "hypothesis_tests.binomial": "BinomialTest binomial_power binomial_test",
     "hypothesis_tests.counts": "fit_test independence_test two_proportions_test",

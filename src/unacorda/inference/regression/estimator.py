@@ -20,10 +20,9 @@ from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
 from unacorda.inference.regression.covariance import Fitted
-from unacorda.inference.regression.least_squares import Unit
 from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.results import Intervals
-from unacorda.inference.regression.rows import Rows
+from unacorda.inference.regression.rows import Rows, Unit
 from unacorda.inference.regression.tables import Table, TableRows, open_table, table_range
 from unacorda.inference.sums import LEVEL, NoisySums
 from unacorda.privacy.guarantees import GDP, Guarantee

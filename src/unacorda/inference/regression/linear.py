@@ -1,22 +1,66 @@
-r"""Linear regression, with and without a ridge penalty, by steps whose gradients are cut once."""
+r"""Linear regression, with and without a ridge penalty, by steps whose gradients are cut once.
+
+The norm of a row's gradient w |a| |r| is cut at a released bound: of all estimators of bounded
+influence that is the one with the least variance (Hampel; Krasker and Welsch 1982), and noise is
+proportional to the bound. The bound grows with the number of rows until it cuts nobody.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda import checks
 from unacorda.bits import RandomBits
-from unacorda.inference.records import public_size
+from unacorda.inference.records import Floats, public_size
+from unacorda.inference.regression.bounds import (
+    GradientBound,
+    Lengths,
+    gradient_bound,
+    lengths_below,
+    lengths_of,
+    median_of,
+    within_of,
+)
+from unacorda.inference.regression.covariance import (
+    Fitted,
+    Step,
+    fit_errors,
+    floored,
+    sampling_errors,
+    shrunk,
+)
 from unacorda.inference.regression.estimator import Regression
-from unacorda.inference.regression.least_squares import LeastSquares
-from unacorda.inference.regression.metric import whiten
+from unacorda.inference.regression.metric import (
+    LEAST_THRIFT,
+    Metric,
+    fixed_radius,
+    gram,
+    norm_of,
+    thrift,
+    whiten,
+)
 from unacorda.inference.regression.results import LinearPredictor
-from unacorda.inference.regression.rows import Rows
+from unacorda.inference.regression.rows import (
+    Gradient,
+    Matrix,
+    Row,
+    Rows,
+    Total,
+    Unit,
+    share_of,
+)
+from unacorda.inference.sums import Moment
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["LinearRegression", "RidgeRegression"]
+__all__ = ["LeastSquares", "LinearRegression", "RidgeRegression"]
 
 
 class LinearRegression(LinearPredictor, Regression):
@@ -151,3 +195,206 @@ class RidgeRegression(LinearRegression):
 
     def _run(self, rows: Rows, asked: Guarantee) -> None:
         self._line(rows, asked, tuning=None, penalty=self.penalty)
+
+
+_STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
+_COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
+_FARTHEST: Final = 1e3
+"""Residuals are clipped at so many half widths of the target's bounds."""
+
+_NOBODY_CUT: Final = 0.999
+"""A share of rows whose gradient is not cut, from which on the others do not show in M."""
+
+_TYPICAL: Final = 0.6745
+"""The median of |Z| of a standard normal Z."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquaresDescent:
+    """Where steps ended, what they were, and the bound of the last ones."""
+
+    theta: Floats
+    steps: list[Step]
+    last: Floats
+    cut: GradientBound
+    shape: float
+    second: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedResidual:
+    """The weighted residual of a row. A fitted model keeps it: it holds no row."""
+
+    unit: Unit
+    square: float
+
+    def __call__(self, row: Row) -> Any:
+        """The weighted residuals of a block of rows."""
+        residual = np.clip(self.unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
+        return row.weight(self.square) * residual
+
+
+@dataclass(slots=True, kw_only=True)
+class LeastSquares:
+    """Steps on whitened rows, and the errors of where they end.
+
+    tuning: where gradients are cut, in robust deviations; None: as far out as noise allows.
+    penalty: a matrix, in the coefficients of the whitened rows.
+    """
+
+    rows: Rows
+    metric: Metric
+    unit: Unit
+    tuning: float | None = None
+    penalty: Floats | None = None
+    ratio: float = 0.45
+    square: float = 0.0
+
+    def descend(
+        self, shares: Sequence[float], *, gram_share: float, counted: float, averaged: int
+    ) -> SquaresDescent:
+        """Steps that spend these shares, the last ones averaged and cut at one bound."""
+        rows, d = self.rows, self.rows.size
+        self.square = square = fixed_radius(rows, self.metric, share=gram_share)
+        second = gram(rows, square, gram_share)
+        bent = floored(second.matrix, norm_of(second.deviation, d))
+        theta, steps, last, precision = np.zeros(d), list[Step](), np.zeros(d), 0.0
+        alone, total = len(shares) - averaged, sum(shares[-averaged:])
+        for step, share in enumerate(shares):
+            final = step >= alone
+            if step <= alone:
+                lengths = self._lengths(theta, counted)
+                cut = gradient_bound(
+                    rows,
+                    lengths,
+                    share=total if final else share,
+                    most=self.ratio if final else 1.0,
+                )
+                if self.tuning is not None and final:
+                    bound = min(cut.bound, self.tuning * median_of(lengths) / _TYPICAL)
+                    cut = GradientBound(bound=bound, within=within_of(lengths, bound))
+            (gradient,) = rows.ask(
+                Gradient(of=self.score, bound=cut.bound, share=share_of(share)), theta=theta
+            )
+            precision = (precision if step > alone else 0.0) + share
+            inverse = np.linalg.inv(cut.within * bent + self._penalty)
+            preconditioner = np.asarray(inverse * (share / precision), dtype=np.float64)
+            steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
+            last = preconditioner @ (gradient.values - self._penalty @ theta)
+            theta = theta + last
+        return SquaresDescent(
+            theta=theta,
+            steps=steps,
+            last=last,
+            cut=cut,
+            shape=min(cut.bound, lengths.upper_edge(0.995)),
+            second=second,
+        )
+
+    def fit(self) -> Fitted:
+        """Spend what is left of the budget; coefficients are in half widths of the target."""
+        rows, d = self.rows, self.rows.size
+        f = max(0.25, thrift(rows))
+        curved, grammed = _CURVATURE * f, _GRAM * f
+        spent = grammed + 4 * _COUNTED + curved + _SCORES + _LEVEL
+        left = (rows.left - spent) * (1 - 1e-6)
+        found = self.descend(
+            [left * share for share in _STEPS], gram_share=grammed, counted=_COUNTED, averaged=2
+        )
+        theta, bound, square = found.theta, found.cut.bound, self.square
+
+        def kept(row: Row) -> Any:
+            return np.where(self._length(row) <= bound, row.weight(square), 0.0)
+
+        def squared(row: Row) -> Any:
+            return np.square(self.score(row))
+
+        # Where noise is small and nobody is cut, the Gram matrix is M, and Q has M's share too.
+        known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NOBODY_CUT
+        asked = [] if known else [Matrix(of=kept, bound=square, share=share_of(curved))]
+        *inside, scores, (level, noise) = rows.ask(
+            *asked,
+            Matrix(
+                of=squared,
+                bound=found.shape**2,
+                share=share_of(_SCORES + (curved if known else 0)),
+            ),
+            Total(
+                of=lambda row: np.square(np.minimum(self._length(row), bound)),
+                bound=bound**2,
+                share=share_of(_LEVEL),
+            ),
+            theta=theta,
+        )
+        curvature, deviation = found.second.matrix, found.second.deviation
+        if inside:
+            curvature, deviation = self._pooled(inside[0], found.second)
+        signal = float(np.linalg.eigvalsh(curvature)[0]) / norm_of(deviation, d)
+        of_gram = float(np.linalg.eigvalsh(found.second.matrix)[0]) / found.second.norm
+        curvature = floored(curvature, norm_of(deviation, d))
+        penalized = curvature + self._penalty
+        sampling = rows.repeated * sampling_errors(
+            curvature,
+            penalized,
+            scores,
+            level=max(level, noise),
+            number=rows.number,
+            trace=max(float(np.trace(scores.matrix)), scores.deviation),
+        )
+        closed = []
+        if signal < 1.5 or of_gram < 1:
+            closed.append("noise hides the second moment of the features in some direction")
+        errors = fit_errors(
+            rows,
+            theta,
+            steps=found.steps,
+            last=found.last,
+            sampling=sampling,
+            curvature=penalized,
+            penalty=self.penalty,
+            bound=bound,
+        )
+        return Fitted(
+            theta=theta,
+            errors=errors.judged(
+                closed,
+                signal=min(signal / 1.5, of_gram),
+                cut=1 - found.cut.within,
+                scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
+            ),
+            score=self.score,
+            steps=len(_STEPS),
+            beyond=self.metric.tail.at(square) / rows.number,
+        )
+
+    def _pooled(self, inside: Moment, second: Moment) -> tuple[Floats, float]:
+        """M of the rows that are not cut, drawn to a multiple of the Gram matrix."""
+        square = max(float(np.sum(second.matrix**2)), 1e-300)
+        overlap = float(np.sum(inside.matrix * second.matrix)) / square
+        times = min(max(0.2, overlap), 1.0)
+        noise = times * second.deviation
+        both = Moment(matrix=inside.matrix, deviation=math.hypot(inside.deviation, noise))
+        _, kept = shrunk(both, times * second.matrix)
+        precisions = inside.deviation**-2, noise**-2
+        part = kept + (1 - kept) * precisions[0] / sum(precisions)
+        matrix = part * inside.matrix + (1 - part) * times * second.matrix
+        return matrix, math.hypot(part * inside.deviation, (1 - part) * noise)
+
+    def _lengths(self, theta: Floats, share: float) -> Lengths:
+        top = 4 * math.sqrt(self.square)
+        asked = lengths_below(top, of=self._length, share=share)
+        (found,) = self.rows.ask(asked, theta=theta)
+        return lengths_of(found)
+
+    @property
+    def score(self) -> WeightedResidual:
+        """The factor of a whitened row in its gradient, before it is cut."""
+        return WeightedResidual(unit=self.unit, square=self.square)
+
+    def _length(self, row: Row) -> Any:
+        return np.abs(self.score(row)) * np.sqrt(row.square)
+
+    @property
+    def _penalty(self) -> Floats:
+        size = self.rows.size
+        return np.zeros((size, size)) if self.penalty is None else self.penalty

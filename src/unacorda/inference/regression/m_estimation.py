@@ -24,11 +24,11 @@ from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
 from unacorda.inference.regression.covariance import Fitted, floored
 from unacorda.inference.regression.estimator import Regression
-from unacorda.inference.regression.least_squares import LeastSquares, Unit
+from unacorda.inference.regression.linear import LeastSquares
 from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.results import LinearPredictor
-from unacorda.inference.regression.rows import Row, Rows, Total, share_of
+from unacorda.inference.regression.rows import Row, Rows, Total, Unit, share_of
 from unacorda.inference.regression.tables import Table
 from unacorda.privacy.guarantees import Guarantee
 

@@ -35,6 +35,7 @@ __all__ = [
     "Row",
     "Rows",
     "Total",
+    "Unit",
     "Value",
     "bounded_back",
     "power",
@@ -58,6 +59,18 @@ class Row:
     def weight(self, square_radius: float) -> Any:
         """The own weight times min(1, R^2 / |a|^2)."""
         return self.own * (square_radius / np.maximum(self.square, square_radius))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Of the target: y becomes (y - middle) / half."""
+
+    middle: float
+    half: float
+
+    def of(self, target: Any) -> Any:
+        """The target in this unit."""
+        return (target - self.middle) / self.half
 
 
 Value: TypeAlias = Callable[[Row], Any]
