@@ -195,8 +195,6 @@ TOP = Maximum(lower=0, upper=LARGEST)
 METHODS: dict[str, Method] = {
     "total/clipped at a found level": found,
     "total/shifted inverse, ascending": shifted(TOTAL),
-    "total/shifted inverse, exponential": shifted(TOTAL, solver="exponential"),
-    "total/shifted inverse, binary search": shifted(TOTAL, solver="binary search"),
     "total/race to the top": race,
     "total/automatic bounds": automatic,
     "total/Laplace, known level": clipped("level"),

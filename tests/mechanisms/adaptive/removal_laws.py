@@ -37,49 +37,6 @@ def ascending(
     return found
 
 
-def exponential(losses: Sequence[int], *, target: int, epsilon: float) -> Law:
-    """P(i) proportional to exp(-epsilon max(l_i - t, t - l_{i-1}) / 2), infinite at both ends."""
-    last = len(losses) - 1
-    costs = [
-        max(
-            losses[i] - target if i < last else -math.inf,
-            target - losses[i - 1] if i else -math.inf,
-        )
-        for i in range(len(losses))
-    ]
-    weights = [math.exp(-epsilon * (cost - min(costs)) / 2) for cost in costs]
-    return {i: weight / math.fsum(weights) for i, weight in enumerate(weights)}
-
-
-def halving(
-    losses: Sequence[int],
-    *,
-    target: int,
-    at_most: Callable[[int], float],
-    low: int = -1,
-) -> tuple[Law, int]:
-    """The answers of a binary search, at_most(k) = P(X <= k), and its questions at worst.
-
-    low: -1; planted fault, as published: 0, so that the first point is never the answer.
-    """
-    found: Law = {}
-    most = 0
-
-    def walk(begin: int, end: int, chance: float, asked: int) -> None:
-        nonlocal most
-        if end - begin <= 1:
-            found[end] = found.get(end, 0.0) + chance
-            most = max(most, asked)
-            return
-        middle = (begin + end) // 2
-        below = at_most(target - losses[middle])
-        walk(begin, middle, chance * below, asked + 1)
-        walk(middle, end, chance * (1 - below), asked + 1)
-
-    walk(low, len(losses) - 1, 1.0, 0)
-    return found, most
-
-
 def tolerant(
     losses: Sequence[int],
     *,

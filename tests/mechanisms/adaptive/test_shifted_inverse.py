@@ -1,4 +1,4 @@
-"""The shifted inverse: exact laws of all solvers against their events, ranks, planted faults."""
+"""The shifted inverse by an ascending search: exact laws against its event, ranks, faults."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,11 +16,7 @@ from scipy import stats
 from tests.mechanisms.adaptive.removal_laws import (
     Law,
     ascending,
-    discrete_gaussian_at_most,
-    discrete_laplace_at_most,
     excess,
-    exponential,
-    halving,
 )
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
@@ -33,7 +29,7 @@ from unacorda.mechanisms.adaptive.grids import geometric_grid, rising
 from unacorda.mechanisms.adaptive.removal import removal_losses
 from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
 from unacorda.mechanisms.adaptive.statistics import DistinctCount, KthLargest, Maximum, Sum
-from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.privacy import events
 
 GRID = (0, 1, 2, 4, 6, 11)
@@ -55,19 +51,6 @@ def made(**changed: Any) -> ShiftedInverse:
 def law_of(mechanism: ShiftedInverse, losses: Sequence[int]) -> Law:
     """The law that the documentation of a solver gives."""
     target = mechanism.target
-    if mechanism.solver == "exponential":
-        assert mechanism.epsilon is not None
-        return exponential(losses, target=target, epsilon=float(mechanism.epsilon))
-    if mechanism.solver == "binary search":
-        match mechanism.noise:
-            case DiscreteGaussian(sigma=sigma):
-                at_most = discrete_gaussian_at_most(float(sigma))
-            case DiscreteLaplace(scale=scale):
-                at_most = discrete_laplace_at_most(float(scale))
-            case None:
-                assert mechanism.epsilon is not None
-                at_most = discrete_laplace_at_most(3 / float(mechanism.epsilon))
-        return halving(losses, target=target, at_most=at_most)[0]
     assert mechanism.epsilon is not None
     epsilon = float(mechanism.epsilon)
     one_way = mechanism.neighbors is unacorda.AddRemove or mechanism.statistic is not None
@@ -108,17 +91,7 @@ def loss_pairs(
             yield list(one), list(two)
 
 
-SOLVERS: list[dict[str, Any]] = [
-    {},
-    {"bounded_range": True},
-    {"solver": "exponential"},
-    {"solver": "binary search"},
-    {
-        "solver": "binary search",
-        "epsilon": None,
-        "noise": DiscreteGaussian(sigma=2, l2_sensitivity=1),
-    },
-]
+SOLVERS: list[dict[str, Any]] = [{}, {"bounded_range": True}]
 
 
 # ---- the guarantee, exactly
@@ -142,7 +115,7 @@ def test_neighbours_differ_by_no_more_than_the_event(
             assert excess(here, there, epsilon=epsilon) <= delta + SLACK
         ratios = [math.log(here[k] / there[k]) for k in here]
         widest = max(widest, max(ratios) - min(ratios))
-        if mechanism.bounded_range or mechanism.solver == "exponential":
+        if mechanism.bounded_range:
             assert max(ratios) - min(ratios) <= 1 + SLACK
     assert widest > 0.4
 
@@ -169,42 +142,6 @@ def test_any_losses_under_replacement_get_the_noise_of_the_general_case() -> Non
             planted = max(planted, *(math.log(one_way[one][k] / one_way[two][k]) for k in range(6)))
     assert 0.6 < worst <= 1 + SLACK
     assert planted > 1.04  # the noise for losses that move one way
-
-
-# ---- the published binary search
-
-
-def test_the_checker_catches_the_published_binary_search() -> None:
-    noise = DiscreteLaplace(scale=1, l1_sensitivity=1)
-    mechanism = made(solver="binary search", epsilon=None, noise=noise, target=0)
-    assert mechanism.event == events.DiscreteLaplace(scale=1, sensitivity=1) * 3
-    at_most = discrete_laplace_at_most(1.0)
-    # One person more than nobody, whom every point has to lose: losses 1 against 0. A published
-    # search ends at the last point after three questions; it never ends at the first.
-    (one, most), (none, _) = (
-        halving([loss] * 6, target=1, at_most=at_most, low=0) for loss in (1, 0)
-    )
-    assert most == 3
-    assert 0 not in one
-    assert math.isclose(max(math.log(one[k] / none[k]) for k in one), 3.0)
-    assert excess(one, none, epsilon=math.log2(6)) > 1e-3  # what it counts: not private
-    assert excess(one, none, epsilon=3.0) < 1e-12
-    # The one in use answers with every point, and with three questions at worst.
-    law, most = halving([1] * 6, target=4, at_most=at_most)
-    assert set(law) == set(range(6))
-    assert most == 3
-    draws = {mechanism.release_losses([0] * 6, bits=SeededBits(n)).index for n in range(40)}
-    assert 0 in draws
-
-
-@in_subtests("points", range(2, 34))
-def test_a_binary_search_asks_no_more_than_it_pays_for(points: int) -> None:
-    mechanism = made(solver="binary search", grid=range(points), statistic=None, epsilon=1)
-    paid = math.ceil(math.log2(points))
-    each = events.DiscreteLaplace(scale=paid, sensitivity=1)
-    assert mechanism.event == each * paid
-    _, most = halving([0] * points, target=2, at_most=discrete_laplace_at_most(1.0))
-    assert most == paid
 
 
 # ---- the law of what is drawn
@@ -249,13 +186,6 @@ def test_ranks_hold_with_the_stated_confidence(solver: dict[str, Any], confidenc
     mechanism = made(target=None, confidence=confidence, grid=range(40), **solver)
     miss = (1 - confidence) / 2
     reach, deep = mechanism.people, 3 * mechanism.people + 40
-    if mechanism.solver == "binary search":
-        noise: Any = mechanism.noise
-        at_most = (
-            discrete_laplace_at_most(6.0)
-            if noise is None
-            else discrete_gaussian_at_most(noise.sigma)
-        )
     for zeros in (1, 7, 20, 39):
         for jump in (
             [deep] * (40 - zeros),
@@ -263,11 +193,7 @@ def test_ranks_hold_with_the_stated_confidence(solver: dict[str, Any], confidenc
             [reach + 1] * (40 - zeros),
         ):
             losses = jump + [0] * zeros
-            law = (
-                halving(losses, target=mechanism.target, at_most=at_most)[0]
-                if mechanism.solver == "binary search"
-                else law_of(mechanism, losses)
-            )
+            law = law_of(mechanism, losses)
             above = sum(p for k, p in law.items() if k > 0 and losses[k - 1] == 0)
             below = sum(p for k, p in law.items() if losses[k] > reach)
             assert above <= miss + SLACK
@@ -290,7 +216,7 @@ def test_a_small_target_lowers_the_confidence_that_is_told() -> None:
     told = made(target=2).release([1], bits=SeededBits(1)).confidence
     law = ascending([10**6] * 5 + [0] * 2000, target=2, threshold_scale=2, query_scale=2)
     assert 0 <= 0.975 - sum(p for k, p in law.items() if k > 5) - told < 1e-6
-    assert made(target=0, solver="exponential").release([1]).confidence == 0.0
+    assert made(target=0, solver="tolerant search").release([1]).confidence == 0.0
 
 
 @pytest.mark.statistical
@@ -320,7 +246,6 @@ def test_people_above_every_point_are_told() -> None:
         ("epsilon", {"epsilon": None}),
         ("epsilon", {"epsilon": math.nan}),
         ("epsilon", {"epsilon": 1e-12}),
-        ("epsilon", {"epsilon": 1e-12, "solver": "binary search"}),
         ("grid", {"grid": [3, 2]}),
         ("grid", {"grid": [-1, 2]}),
         ("neighbors", {"neighbors": unacorda.ZeroOut}),
@@ -329,24 +254,12 @@ def test_people_above_every_point_are_told() -> None:
         ("target", {"target": 2.5}),
         ("confidence", {"confidence": 1}),
         ("statistic", {"statistic": Sum(lower=-1, upper=1)}),
-        ("bounded_range", {"bounded_range": True, "solver": "exponential"}),
+        ("solver", {"solver": "binary search"}),
         (
             "bounded_range",
             {"bounded_range": True, "statistic": None, "neighbors": unacorda.ReplaceOne},
         ),
         ("noise", {"noise": DiscreteLaplace(scale=1, l1_sensitivity=1)}),
-        (
-            "noise",
-            {
-                "noise": DiscreteLaplace(scale=1, l1_sensitivity=2),
-                "solver": "binary search",
-                "epsilon": None,
-            },
-        ),
-        (
-            "epsilon",
-            {"noise": DiscreteLaplace(scale=1, l1_sensitivity=1), "solver": "binary search"},
-        ),
     ],
 )
 def test_bad_parameters_are_named(name: str, changed: dict[str, Any]) -> None:

@@ -30,11 +30,9 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.adaptive.grids import Grid, rising
 from unacorda.mechanisms.adaptive.removal import Monotone, least_value, removal_losses
-from unacorda.mechanisms.adaptive.search import BinarySearch, questions_of
 from unacorda.mechanisms.adaptive.solvers import (
     MOST_PEOPLE,
     Ascending,
-    Chosen,
     Integers,
     Solver,
     least_whole,
@@ -49,11 +47,10 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = ["ShiftedInverse", "Underestimate"]
 
 Real: TypeAlias = float | Fraction
-Method: TypeAlias = Literal["ascending", "exponential", "binary search", "tolerant search"]
+Method: TypeAlias = Literal["ascending", "tolerant search"]
 
 _SECURE = SecureBits()
 _LARGEST_LOSS: Final = 1 << 50
-_NOISY: Final = ("binary search", "tolerant search")
 _LEAST_EPSILON: Final = Fraction(1, 1 << 32)
 
 
@@ -96,15 +93,13 @@ class ShiftedInverse:
       way under AddRemove, and under ReplaceOne for the statistics offered here, which takes a
       third off the noise; with bounded_range=True it buys the event of the exponential mechanism
       instead, better where prices are zCDP's.
-    - "exponential": the exponential mechanism.
-    - "binary search": few losses are looked at, at more noise. noise: of one question, in place of
-      epsilon; by default discrete Laplace noise that makes epsilon the price of all.
-    - "tolerant search": lives with wrong answers, for zCDP and large grids. With noise=
-      DiscreteGaussian(...) at 0.1-zCDP in all, 43 people for 2^10 points and 51 for 2^16 (binary
-      search 44 and 58, ascending 45 and 60), though its target, 22 or 26, is above the 9 of
-      ascending; with Laplace noise at epsilon = 1 it is worst: 265 people for 2^10 points, and 26
-      for ascending. It asks hundreds of questions, whose number (see `event`) follows from the
-      grid, the confidence and the kind of noise.
+    - "tolerant search": lives with wrong answers, for zCDP and large grids. noise: of one question,
+      in place of epsilon; by default discrete Laplace noise that makes epsilon the price of all.
+      With noise=DiscreteGaussian(...) at 0.1-zCDP in all, 43 people for 2^10 points and 51 for
+      2^16 (ascending 45 and 60), though its target, 22 or 26, is above the 9 of ascending; with
+      Laplace noise at epsilon = 1 it is the worse: 265 people for 2^10 points, and 26 for
+      ascending. It asks hundreds of questions, whose number (see `event`) follows from the grid,
+      the confidence and the kind of noise.
 
     confidence: of what is said about the answer; target: the loss aimed at, by default the least
     that leaves half of 1 - confidence to an answer above f. Floats mean the decimals they print as.
@@ -209,8 +204,6 @@ class ShiftedInverse:
     @property
     def _solver(self) -> Solver:
         points = len(self.grid)
-        if self.solver == "binary search":
-            return BinarySearch(noise=self._shared(questions_of(points)), points=points)
         if self.solver == "tolerant search":
             halves = halves_of(
                 points,
@@ -218,8 +211,6 @@ class ShiftedInverse:
                 gaussian=isinstance(self.noise, DiscreteGaussian),
             )
             return TolerantSearch(noise=self._shared(2 * halves), points=points, halves=halves)
-        if self.solver == "exponential":
-            return Chosen(epsilon=self._epsilon, points=points)
         return Ascending(
             epsilon=self._epsilon,
             points=points,
@@ -268,12 +259,12 @@ class ShiftedInverse:
             moved = self.noise.l1_sensitivity
         elif isinstance(self.noise, DiscreteGaussian):
             moved = self.noise.l2_sensitivity
-        if moved != 1 or self.solver not in _NOISY:
+        if moved != 1 or self.solver != "tolerant search":
             raise InvalidParameter(
                 "noise",
                 self.noise,
-                expected="DiscreteLaplace or DiscreteGaussian with sensitivity 1, for the solvers "
-                f"{_NOISY}",
+                expected="DiscreteLaplace or DiscreteGaussian with sensitivity 1, for "
+                'solver="tolerant search"',
             )
         if self.epsilon is not None:
             raise InvalidParameter("epsilon", self.epsilon, expected="no epsilon beside noise")

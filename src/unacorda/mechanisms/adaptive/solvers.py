@@ -1,4 +1,4 @@
-r"""Two ways to find, on a public grid, the first point whose removal loss is about a target.
+r"""Finding, on a public grid, the first point whose removal loss is about a target.
 
 Losses fall along the grid; the last point is never judged, it is the answer where no other is. Let
 m be the number of points, t the target, l_i the loss at point i. What is proved of an answer i,
@@ -14,11 +14,6 @@ l_i <= L + nu_i - rho, rho and nu_i geometric of scales s_T and s_Q. With p = e^
 q = e^{-1/s_Q}: the first point of loss 0 is passed only where rho - nu > L there, which has
 probability p^{L+1} (1 - q) / (1 - p q); and a point of loss L + c or more is taken only where
 some nu_j - rho >= c, of probability at most sum over rho of (1 - p) p^rho min(1, m q^{rho + c}).
-
-**Exponential mechanism.** Point i has the score -max(l_i - t, t - l_{i-1}), with l_{-1} = infinity
-and l_{m-1} = -infinity, of sensitivity 1. One point has score 0 or more, so a score of -a or less
-has probability at most m e^{-epsilon a / 2}; and both faults, l_{i-1} = 0 and l_i >= t + a, need
-such a score.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -34,14 +29,12 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda import checks
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.mechanisms.sparse_vector.search import first_above
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
-__all__ = ["MOST_PEOPLE", "Ascending", "Chosen", "Integers", "Solver", "least_whole"]
+__all__ = ["MOST_PEOPLE", "Ascending", "Integers", "Solver", "least_whole"]
 
 Integers: TypeAlias = NDArray[np.int64]
 Real: TypeAlias = float | Fraction
@@ -49,7 +42,6 @@ Real: TypeAlias = float | Fraction
 MOST_PEOPLE: Final = 2**40
 _STEEP: Final = Fraction(2000)
 _UP: Final = 1 + 2.0**-30  # raises a probability by more than float64 has lost in it
-_LARGEST_LOSS: Final = 1 << 50
 
 
 class Solver(Protocol):
@@ -141,45 +133,6 @@ class Ascending:
         a, b = 1 / comparison.threshold_scale, 1 / comparison.query_scale
         # e^-2000 is 0 among floats: a larger rate changes nothing, and may be too large for one
         return -comparison.level, float(min(Fraction(a), _STEEP)), float(min(Fraction(b), _STEEP))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The exponential mechanism with the losses on both sides of a point.
-
-    Source: Fang, Dong, Yi 2022 (shifted inverse mechanism).
-    """
-
-    epsilon: Real
-    points: int
-
-    @property
-    def event(self) -> events.Exponential:
-        """What one choice costs."""
-        return self._choice.event
-
-    def overshoot(self, target: int) -> float:
-        """The score is -target or less there."""
-        return self._missed(target)
-
-    def people(self, target: int, *, miss: float) -> int:
-        """The largest loss that is chosen but for the probability."""
-        return target + max(least_whole(lambda a: self._missed(a) <= miss) - 1, 0)
-
-    def choose(self, losses: Integers, *, target: int, bits: RandomBits) -> int:
-        """The index of the answer."""
-        costs = losses - target
-        costs[-1] = -_LARGEST_LOSS
-        np.maximum(costs[1:], target - losses[:-1], out=costs[1:])
-        return self._choice.release(-costs, bits=bits)
-
-    @property
-    def _choice(self) -> Exponential:
-        return Exponential(epsilon=self.epsilon, sensitivity=1)
-
-    def _missed(self, cost: int) -> float:
-        log = math.log(self.points) - float(checks.exact("epsilon", self.epsilon)) * cost / 2
-        return min(1.0, _UP * math.exp(max(log, -700.0)))
 
 
 def least_whole(holds: Callable[[int], bool]) -> int:
