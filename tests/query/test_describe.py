@@ -235,7 +235,7 @@ def test_a_table_of_ids_alone_has_nothing_to_describe() -> None:
             unit=unacorda.Person("id", max_rows=1),
             budget=unacorda.PureDP(1),
         ) as session,
-        pytest.raises(InvalidParameter, match="columns beside the person's"),
+        pytest.raises(InvalidParameter, match="more columns than the person's"),
     ):
         session.describe("t", budget=unacorda.PureDP(1))
 

@@ -106,7 +106,7 @@ def test_the_noise_stands_beside_the_range(session: unacorda.Session) -> None:
     error = found.standard_error("total")
     assert error is not None
     assert found.beside == {
-        "total": f"noise beside the range of one value, 0 to 50: {error / 50:,.0f} times as wide"
+        "total": f"noise against the range of one value, 0 to 50: {error / 50:,.0f} times as wide"
     }
     assume = unacorda.Assume(rows=10**6, values={"age": [50]})
     found = session.explain(question(session), budget=PureDP(1), assuming=assume)

@@ -167,7 +167,7 @@ def beyond(request: Guarantee) -> InvalidParameter:
     return InvalidParameter(
         "budget",
         request,
-        expected="a budget that is neither so small nor so large, beside the bounds, max_rows and "
+        expected="a budget that is neither so small nor so large, next to the bounds, max_rows and "
         "weights of this question, that its noise leaves the range of numbers",
     )
 

@@ -148,7 +148,7 @@ def describe(
     start = session.table(table)
     person = getattr(session.unit, "id", ())  # the column that names a person is not described
     names = [name for name in start.scope.leaves if name not in person]
-    demand(names, "table", table, expected="a table with columns beside the person's")
+    demand(names, "table", table, expected="a table with more columns than the person's")
     columns = [_column(name, place, start.scope) for place, name in enumerate(names)]
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
     look.check()

@@ -356,7 +356,7 @@ def _check_taken(
 ) -> None:
     """Raise InvalidParameter for what stands beside questions none of which takes it."""
     built = ": a question that is built takes its own in group_by(...)"
-    expected = f"it beside a SELECT with GROUP BY ROLLUP(...) or CUBE(...){built}"
+    expected = f"it with a SELECT with GROUP BY ROLLUP(...) or CUBE(...){built}"
     taken = level_weights is None or any(select.margins is not None for select in selects)
     demand(taken, "level_weights", level_weights, expected=expected)
     names = {name for select in selects for name in select.group_names}
@@ -366,5 +366,5 @@ def _check_taken(
         strange = [] if keys is None or names else ["..."]
     expected = f"columns of GROUP BY in a SELECT: {', '.join(sorted(names))}"
     if not names:
-        expected = f"them beside a SELECT with GROUP BY{built}"
+        expected = f"them with a SELECT with GROUP BY{built}"
     demand(not strange, "keys", strange, expected=expected)

@@ -294,7 +294,7 @@ class Session:
         stays spent, unless the engine had not been asked yet, which gives it back.
         """
         alone = errors is None and assuming is not None
-        checks.demand(not alone, "assuming", assuming, expected="it beside errors=")
+        checks.demand(not alone, "assuming", assuming, expected="it together with errors=")
         together, selects, budget = read_request(
             self._context,
             query,

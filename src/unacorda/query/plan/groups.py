@@ -154,7 +154,7 @@ def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[
     return found
 
 
-_MOST_BESIDE = 1_000  # cells for each private key
+_MOST_PUBLIC = 1_000  # cells for each private key
 _FOUND = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 
 
@@ -180,9 +180,9 @@ def grouped(
     if found:
         keys = {name: values for name, values in given.items() if name not in found}
     listed = _keys(scope, public, keys) if public else ((),)
-    few = not found or len(listed) <= _MOST_BESIDE
+    few = not found or len(listed) <= _MOST_PUBLIC
     several = f"{len(listed):,} combinations of public keys"
-    checks.demand(few, "keys", several, expected=f"at most {_MOST_BESIDE:,} beside private ones")
+    checks.demand(few, "keys", several, expected=f"at most {_MOST_PUBLIC:,} next to private ones")
     read = {name: _private_column(scope, name) for name in found}
     for place, name in enumerate(public):
         read[name] = public_column(scope, name, [key[place] for key in listed])

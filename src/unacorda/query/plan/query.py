@@ -107,7 +107,7 @@ class Query:
             levels = "" if self.margins is None else f"; {self.margins}"
             keys = f"{len(self.keys):,} keys"
             if self.private is not None:
-                beside = f", beside {len(self.keys):,} public ones" if self.public_groups else ""
+                beside = f", next to {len(self.keys):,} public ones" if self.public_groups else ""
                 keys = f"private keys{beside}"
             parts.append(f"group_by({names}; {keys}{levels})")
         if self.aggregates:

@@ -324,7 +324,7 @@ def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
             part = error / (bounds[1] - bounds[0])
             size = f"{100 * part:.3g}% of it" if part < 10 else f"{part:,.0f} times as wide"
             ends = f"{bounds[0]:g} to {bounds[1]:g}"
-            found[name] = f"noise beside the range of one value, {ends}: {size}"
+            found[name] = f"noise against the range of one value, {ends}: {size}"
     return found
 
 

@@ -223,7 +223,7 @@ def _beside_private(
 def _searched(unit: Unit, search: Auto) -> Unit:
     """The unit whose `max_rows` a session found."""
     if not isinstance(unit, Person) or unit.max_rows is None:
-        raise InvalidParameter("query.search", "{...}", expected="it beside a person alone")
+        raise InvalidParameter("query.search", "{...}", expected="it only for a person")
     bounds: dict[str, Any] = {**unit.limits, "max_rows": search}
     return Person(unit.id, **bounds, neighbors=unit.neighbors).found(unit.max_rows)
 

@@ -135,7 +135,7 @@ class Person:
             raise InvalidParameter(
                 "max_groups",
                 f"{self.max_groups:,} groups of {self.max_rows_per_group:,} rows",
-                expected=f"at most {_MOST_ROWS:,} rows in all, or max_rows= beside them",
+                expected=f"at most {_MOST_ROWS:,} rows in all, or max_rows= as well",
             )
 
     @property

@@ -454,7 +454,7 @@ def build_query(
     """
     query, aggregates = select.rows, select.aggregates
     fits = level_weights is None or select.margins is not None
-    expected = "it beside GROUP BY ROLLUP(...) or CUBE(...)"
+    expected = "it with GROUP BY ROLLUP(...) or CUBE(...)"
     checks.demand(fits, "level_weights", level_weights, expected=expected)
     if select.groups:
         with _grouping(select):
@@ -511,7 +511,7 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
             return
         value = item.alias
         expected = (
-            "no other aggregate beside one that makes several lines: ask for the others in a "
+            "no other aggregate next to one that makes several lines: ask for the others in a "
             "SELECT of their own"
         )
     raise kind("SELECT", value, expected=expected, **rest)
@@ -548,7 +548,7 @@ def _check_names(select: Select) -> None:
     for item in (*select.items, *select.inner):
         columns = {name for column in item.columns for name in answer_columns(column)}
         expected = (
-            "output columns that differ, also from the columns that each aggregate gets beside its "
+            "output columns that differ, also from the columns that each aggregate gets next to its "
             "own (name_se, name_low, name_high), and two would be named "
             f"{', '.join(map(repr, sorted(columns & taken)))}: name them apart with AS"
         )
