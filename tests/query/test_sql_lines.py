@@ -87,8 +87,8 @@ def test_a_select_is_answered_as_the_builder_answers(case: str) -> None:
         ("SELECT APPROX_TOP_K(county, 9) FROM t", "at most 3"),
         ("SELECT APPROX_TOP_K(pay, 2) FROM t", "of public values.*Categories"),
         ("SELECT APPROX_TOP_K(age + 1, 2) FROM t", "no column"),
-        ("SELECT COUNT(*), APPROX_TOP_K(county, 2) FROM t", "no other aggregate beside"),
-        ("SELECT HISTOGRAM(age, [0, 1]) / COUNT(*) AS r FROM t", "no other aggregate beside"),
+        ("SELECT COUNT(*), APPROX_TOP_K(county, 2) FROM t", "no other aggregate next to"),
+        ("SELECT HISTOGRAM(age, [0, 1]) / COUNT(*) AS r FROM t", "no other aggregate next to"),
     ],
 )
 def test_histograms_and_top_values_that_cannot_be_are_refused(text: str, words: str) -> None:

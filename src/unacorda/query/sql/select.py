@@ -548,8 +548,8 @@ def _check_names(select: Select) -> None:
     for item in (*select.items, *select.inner):
         columns = {name for column in item.columns for name in answer_columns(column)}
         expected = (
-            "output columns that differ, also from the columns that each aggregate gets next to its "
-            "own (name_se, name_low, name_high), and two would be named "
+            "output columns that differ, also from the columns that each aggregate gets next to "
+            "its own (name_se, name_low, name_high), and two would be named "
             f"{', '.join(map(repr, sorted(columns & taken)))}: name them apart with AS"
         )
         with placed("SELECT", select.text, item.place):
