@@ -12,7 +12,7 @@ and which are noise (docs/proofs/components.md).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -57,6 +57,7 @@ _REACH: Final = 2.5
 """Deviations of every feature that a row of scaled features keeps."""
 
 
+@dataclass(eq=False, repr=False)
 class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Principal components, private under replacement of one row.
 
@@ -96,24 +97,14 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        center: bool = True,
-        scale: bool = False,
-        row_norm: float | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.center = center
-        self.scale = scale
-        self.row_norm = row_norm
-        self.bits = bits
+    n_components: int | None = None
+    _: KW_ONLY
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    center: bool = True
+    scale: bool = False
+    row_norm: float | None = None
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> PCA:  # noqa: ARG002  # the contract
         """Find the components of X, n x p; spends the budget. y is not used."""

@@ -4,6 +4,7 @@ r"""Standardising by private quartiles, as a step of a pipeline with its own sha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +44,7 @@ def centre_and_scale(quartiles: Floats, width: Floats) -> tuple[Floats, Floats]:
     return (first + third) / 2, np.maximum(np.abs(third - first) / _QUARTILES, width * _NARROWEST)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Centre and scale features by private quartiles.
 
@@ -67,16 +69,9 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.bits = bits
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RobustScaler:  # noqa: ARG002  # the contract
         """Find the quartiles of each column of X, n x p; spends the budget. y is not used."""

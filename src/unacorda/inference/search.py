@@ -18,7 +18,7 @@ import operator
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
@@ -154,6 +154,7 @@ class PrivateSearch(Wrapper):
         return found
 
 
+@dataclass(eq=False, repr=False)
 class HeldOutSearch(PrivateSearch):
     r"""A regression or classifier with the parameters that do best on held-out rows, privately.
 
@@ -198,29 +199,20 @@ class HeldOutSearch(PrivateSearch):
     ({'penalty': 0.01}, -0.8)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Mapping[str, Any],
-        *,
-        tries: float | None = None,
-        shape: float = 1.0,
-        held_out: float = 0.2,
-        error_bound: float | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.tries = tries
-        self.shape = shape
-        self.held_out = held_out
-        self.error_bound = error_bound
-        self.bits = bits
+    estimator: Any
+    grid: Mapping[str, Any]
+    _: KW_ONLY
+    tries: float | None = None
+    shape: float = 1.0
+    held_out: float = 0.2
+    error_bound: float | None = None
+    bits: RandomBits | None = None
 
     def _splitter(self, rows: int) -> Splitter:
         return Splitter(rows=rows, judges=(size_of("held_out", self.held_out, rows=rows),))
 
 
+@dataclass(eq=False, repr=False)
 class CrossValidatedSearch(PrivateSearch):
     r"""A regression or classifier with the parameters that do best in cross-validation, privately.
 
@@ -255,26 +247,15 @@ class CrossValidatedSearch(PrivateSearch):
     ({'penalty': 0.01}, -0.8)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Mapping[str, Any],
-        *,
-        folds: int = 2,
-        share: float = 0.5,
-        tries: float | None = None,
-        shape: float = 1.0,
-        error_bound: float | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.folds = folds
-        self.share = share
-        self.tries = tries
-        self.shape = shape
-        self.error_bound = error_bound
-        self.bits = bits
+    estimator: Any
+    grid: Mapping[str, Any]
+    _: KW_ONLY
+    folds: int = 2
+    share: float = 0.5
+    tries: float | None = None
+    shape: float = 1.0
+    error_bound: float | None = None
+    bits: RandomBits | None = None
 
     def _last_share(self) -> Fraction:
         exact = checks.exact("share", self.share)

@@ -101,6 +101,7 @@ class _LocalRegression(Intervals):
         return parameters
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalMEstimator(_LocalRegression, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor that minimises a mean loss, by one randomised report a person.
 
@@ -136,20 +137,11 @@ class LocalMEstimator(_LocalRegression, ManyPeople, LinearPredictor, BaseEstimat
     (True, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        loss: Loss,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: float = 0.0,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.loss = loss
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.start = start
-        self.bits = bits
+    loss: Loss
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    start: float = 0.0
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LocalMEstimator:
         """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
@@ -209,6 +201,7 @@ class LocalLinearRegression(LocalMEstimator):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalLogisticRegression(_LocalRegression, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
     r"""Logistic regression by one randomised report a person.
 
@@ -227,18 +220,10 @@ class LocalLogisticRegression(_LocalRegression, ManyPeople, TwoClasses, BaseEsti
     True
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        classes: tuple[Any, Any] = (0, 1),
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.classes = classes
-        self.bits = bits
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    classes: tuple[Any, Any] = (0, 1)
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LocalLogisticRegression:
         """Ask one row a person, X n x p and y of n labels; each spends her budget."""

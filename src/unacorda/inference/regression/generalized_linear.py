@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ from unacorda.privacy.guarantees import Guarantee
 __all__ = ["LogisticRegression", "PoissonRegression", "fit_rare", "log_odds", "mean_target"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LogisticRegression(TwoClasses, Regression):
     r"""Logistic regression with valid intervals, private under replacement of one row.
 
@@ -83,18 +85,10 @@ class LogisticRegression(TwoClasses, Regression):
     ((1, 2), True)
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        classes: tuple[Any, Any] = (0, 1),
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.classes = classes
-        self.bits = bits
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    classes: tuple[Any, Any] = (0, 1)
+    bits: RandomBits | None = None
 
     def _check(self) -> None:
         two_classes(self.classes)
@@ -163,6 +157,7 @@ def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
     return np.maximum.accumulate(np.array(seen)), spreads
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
     r"""Poisson regression with valid intervals, private under replacement of one row.
 
@@ -199,18 +194,10 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        largest: float | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.largest = largest
-        self.bits = bits
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    largest: float | None = None
+    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if self.largest is None:

@@ -63,6 +63,7 @@ from unacorda.privacy.guarantees import Guarantee
 __all__ = ["LeastSquares", "LinearRegression", "RidgeRegression"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegression(LinearPredictor, Regression):
     r"""Least squares with valid intervals, private under replacement of one row.
 
@@ -113,20 +114,11 @@ class LinearRegression(LinearPredictor, Regression):
 
     _needs_target_bounds = True
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        tuning: float | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.target_bounds = target_bounds
-        self.tuning = tuning
-        self.bits = bits
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    target_bounds: tuple[float, float] | None = None
+    tuning: float | None = None
+    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if self.tuning is not None:

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MEstimator(LinearPredictor, Regression):
     r"""The linear predictor that minimizes a mean loss, private under replacement of one row.
 
@@ -106,22 +107,12 @@ class MEstimator(LinearPredictor, Regression):
 
     _needs_target_bounds = True
 
-    def __init__(
-        self,
-        *,
-        loss: Loss,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        penalty: float = 0.0,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.loss = loss
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.target_bounds = target_bounds
-        self.penalty = penalty
-        self.bits = bits
+    loss: Loss
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    target_bounds: tuple[float, float] | None = None
+    penalty: float = 0.0
+    bits: RandomBits | None = None
 
     def _check(self) -> None:
         checked_loss(self.loss)
@@ -226,6 +217,7 @@ class _Quantile:
         return self.wide.curvature(prediction, self.unit.of(target))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class QuantileRegression(LinearPredictor, Regression):
     r"""A quantile of the target as a line in the features, with valid intervals, private.
 
@@ -269,20 +261,11 @@ class QuantileRegression(LinearPredictor, Regression):
 
     _needs_target_bounds = True
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        quantile: float = 0.5,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.quantile = quantile
-        self.feature_bounds = feature_bounds
-        self.target_bounds = target_bounds
-        self.bits = bits
+    budget: Guarantee
+    quantile: float = 0.5
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    target_bounds: tuple[float, float] | None = None
+    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if not _RAREST <= checks.finite(quantile=self.quantile) <= 1 - _RAREST:

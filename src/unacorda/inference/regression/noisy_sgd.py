@@ -66,6 +66,7 @@ class Squared:
         return np.ones_like(prediction)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
 
@@ -100,28 +101,15 @@ class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        loss: Loss,
-        budget: Guarantee,
-        clip: float = 1.0,
-        sampling_rate: float = 0.05,
-        steps: int = 200,
-        learning_rate: float = 0.5,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: float = 0.0,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.loss = loss
-        self.budget = budget
-        self.clip = clip
-        self.sampling_rate = sampling_rate
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.feature_bounds = feature_bounds
-        self.start = start
-        self.bits = bits
+    loss: Loss
+    budget: Guarantee
+    clip: float = 1.0
+    sampling_rate: float = 0.05
+    steps: int = 200
+    learning_rate: float = 0.5
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    start: float = 0.0
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> NoisySGD:
         """Fit to one row a person, X n x p and y of n numbers; spends the budget."""

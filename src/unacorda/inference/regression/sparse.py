@@ -11,6 +11,7 @@ products are exact in float64 in any order: no round-off has to be counted.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ _ROUNDED: Final = 1 - Fraction(1, 10**9)
 """So little less than the budget that an accountant's rounding finds `event_` within it."""
 
 
+@dataclass(eq=False, repr=False)
 class SparseRegression(Wrapper):
     r"""A regression on few features out of many, selected privately, with valid intervals.
 
@@ -87,20 +89,12 @@ class SparseRegression(Wrapper):
     ([7, 30], True)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        n_features: int,
-        selection_rows: float = 0.25,
-        target_bounds: tuple[float, float] | None = None,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_features = n_features
-        self.selection_rows = selection_rows
-        self.target_bounds = target_bounds
-        self.bits = bits
+    estimator: Any
+    _: KW_ONLY
+    n_features: int
+    selection_rows: float = 0.25
+    target_bounds: tuple[float, float] | None = None
+    bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> SparseRegression:
         """Select and fit, X n x p and y of n targets or labels; spends the budget once."""
