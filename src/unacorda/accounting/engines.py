@@ -14,7 +14,6 @@ import numpy as np
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
-from unacorda.accounting.edges import engine as edges
 from unacorda.accounting.inversion import falling_below
 from unacorda.accounting.lattices import compositions, few_steps
 from unacorda.accounting.lattices.laws import laws_of
@@ -38,7 +37,6 @@ __all__ = [
     "Engine",
     "Measure",
     "by_caps",
-    "by_edges",
     "by_loss_grids",
     "engines_of",
 ]
@@ -96,10 +94,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
-    near_largest = _either(
-        lambda at: edges.epsilon_near_largest(flat, at, neighbors=neighbors),
-        lambda at: edges.delta_near_largest(flat, at, neighbors=neighbors),
-    )
     sums = _either(
         lambda at: compositions.epsilon_of(laws_of(flat), at),
         lambda at: compositions.delta_of(laws_of(flat), at),
@@ -117,7 +111,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
-    yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 
 
@@ -134,21 +127,6 @@ def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
         lambda at: capped.delta_interval(flat, epsilon=at, neighbors=neighbors),
     )
     return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
-
-
-def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
-    """The engine of equal steps of Laplace noise whose atoms no contour sees to the end.
-
-    Bound       both.
-    Source      docs/proofs/edges.md.
-    """
-    flat = flatten([(event, 1)], neighbors=neighbors)
-
-    answer = _either(
-        lambda at: edges.epsilon_of(flat, at, neighbors=neighbors),
-        lambda at: edges.delta_of(flat, at, neighbors=neighbors),
-    )
-    return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
 
 
 def by_loss_grids(

@@ -23,7 +23,6 @@ from unacorda.accounting.engines import (
     Engine,
     Measure,
     by_caps,
-    by_edges,
     by_loss_grids,
     engines_of,
 )
@@ -172,7 +171,7 @@ def epsilon_findings(
     asking = _Asking("epsilon", limit, tolerance=tolerance, below=below)
     meet = Meeting(plain, "epsilon")
     yield from asking.numerical(meet, engines_of(plain, neighbors))
-    yield from asking.numerical(meet, [by_edges(plain, neighbors), by_caps(plain, neighbors)])
+    yield from asking.numerical(meet, [by_caps(plain, neighbors)])
     if meet.added and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
@@ -250,7 +249,7 @@ def delta_findings(
             yield finding
     if meet.high <= _NO_DELTA:
         return
-    yield from asking.numerical(meet, [by_edges(plain, neighbors), by_caps(plain, neighbors)])
+    yield from asking.numerical(meet, [by_caps(plain, neighbors)])
     if meet.high <= _NO_DELTA:
         return
     if meet.added and isinstance(plain, RandomAllocation):
