@@ -15,9 +15,8 @@ from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.inversion import falling_below
-from unacorda.accounting.lattices import compositions, few_steps
+from unacorda.accounting.lattices import compositions
 from unacorda.accounting.lattices.laws import laws_of
-from unacorda.accounting.pld import capped
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -36,7 +35,6 @@ from unacorda.privacy.rounding import float_above, float_below
 __all__ = [
     "Engine",
     "Measure",
-    "by_caps",
     "by_loss_grids",
     "engines_of",
 ]
@@ -98,10 +96,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lambda at: compositions.epsilon_of(laws_of(flat), at),
         lambda at: compositions.delta_of(laws_of(flat), at),
     )
-    every_sum = _either(
-        lambda at: few_steps.epsilon_of(flat, at, neighbors=neighbors),
-        lambda at: few_steps.delta_of(flat, at, neighbors=neighbors),
-    )
     quadrature = _either(
         lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: contour.delta_of(flat, at, neighbors=neighbors),
@@ -110,23 +104,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
-    yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
-
-
-def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
-    """The engine of sampled Gaussian steps whose rare losses are huge.
-
-    Bound       both.
-    Source      docs/proofs/capped.md.
-    """
-    flat = flatten([(event, 1)], neighbors=neighbors)
-
-    answer = _either(
-        lambda at: capped.epsilon_interval(flat, delta=at, neighbors=neighbors),
-        lambda at: capped.delta_interval(flat, epsilon=at, neighbors=neighbors),
-    )
-    return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
 
 
 def by_loss_grids(

@@ -22,7 +22,6 @@ from unacorda.accounting.divergences.pure import FiniteLoss, finite_loss
 from unacorda.accounting.engines import (
     Engine,
     Measure,
-    by_caps,
     by_loss_grids,
     engines_of,
 )
@@ -171,7 +170,6 @@ def epsilon_findings(
     asking = _Asking("epsilon", limit, tolerance=tolerance, below=below)
     meet = Meeting(plain, "epsilon")
     yield from asking.numerical(meet, engines_of(plain, neighbors))
-    yield from asking.numerical(meet, [by_caps(plain, neighbors)])
     if meet.added and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
@@ -247,9 +245,6 @@ def delta_findings(
         for finding in _asked("Renyi divergences", by_moments, _MOMENTS):
             meet.add(finding.engine, finding.interval)
             yield finding
-    if meet.high <= _NO_DELTA:
-        return
-    yield from asking.numerical(meet, [by_caps(plain, neighbors)])
     if meet.high <= _NO_DELTA:
         return
     if meet.added and isinstance(plain, RandomAllocation):

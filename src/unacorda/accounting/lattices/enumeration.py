@@ -15,7 +15,7 @@ from unacorda.accounting.contour.series import UNIT, Floats
 from unacorda.accounting.lattices.laws import Composition, Law
 from unacorda.accounting.profiles.boxes import running_sum
 
-__all__ = ["Halves", "Sums"]
+__all__ = ["Halves"]
 
 _MOST_SUMS = 1 << 20
 _MOST_COPIES = 4_000  # their law is formed by convolution
@@ -24,8 +24,8 @@ _LOST = 1e-290  # what underflow may hide, all atoms together
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums of losses, their probabilities, and the relative error of those."""
+class _Sums:
+    """_Sums of losses, their probabilities, and the relative error of those."""
 
     loss: Floats
     mass: Floats
@@ -69,11 +69,6 @@ class Halves:
         if max(atoms) > _MOST_SUMS:
             return None
         first, second = (_sums(half) for half in halves)
-        return cls.between(first, second, blur=16 * UNIT * (largest + 1) * (len(sizes) + 2))
-
-    @classmethod
-    def between(cls, first: Sums, second: Sums, *, blur: float) -> Halves:
-        """Of the sums of both halves; blur: how far losses may be off, both together."""
         order = np.argsort(second.loss)
         loss, mass = second.loss[order], second.mass[order]
         plain, wrong = running_sum(mass[::-1])
@@ -85,7 +80,7 @@ class Halves:
             plain=np.append(plain[::-1], 0.0),
             tilted=np.append(tilted[::-1], 0.0),
             error=1.1 * (first.error + second.error + wrong + 80 * UNIT),
-            blur=blur,
+            blur=16 * UNIT * (largest + 1) * (len(sizes) + 2),
         )
 
     @property
@@ -116,7 +111,7 @@ def _sum(terms: Floats) -> tuple[float, float]:
     return float(sums[-1]), error
 
 
-def _sums(half: list[tuple[Law, int]]) -> Sums:
+def _sums(half: list[tuple[Law, int]]) -> _Sums:
     """All sums of one half."""
     loss, mass, error = np.zeros(1), np.ones(1), 0.0
     for law, count in half:
@@ -124,10 +119,10 @@ def _sums(half: list[tuple[Law, int]]) -> Sums:
         loss = np.add.outer(loss, one.loss).ravel()
         mass = np.multiply.outer(mass, one.mass).ravel()
         error += one.error + UNIT
-    return Sums(loss, mass, error)
+    return _Sums(loss, mass, error)
 
 
-def _copies(law: Law, count: int) -> Sums:
+def _copies(law: Law, count: int) -> _Sums:
     """The law of the sum of equal losses, by convolution: all terms are positive."""
     low, middle, high = law.masses()
     base = np.array([low, high] if law.categories == 2 else [low, middle, high])
@@ -143,4 +138,4 @@ def _copies(law: Law, count: int) -> Sums:
             square = np.convolve(square, square)
     steps = np.arange(found.size, dtype=np.float64)
     loss = float(law.step) * steps - float(law.epsilon * count)
-    return Sums(loss, found, error * 1.01)
+    return _Sums(loss, found, error * 1.01)

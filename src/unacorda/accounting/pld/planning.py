@@ -37,6 +37,7 @@ _SHARE = 0.1
 _NODES = LARGEST // 32  # of a law that one stage lays on its grid
 _WIDER = 8  # windows of more times the grid tell nothing that is worth their time
 _ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
+_MILDER = 12.0  # a window half as wide is worth e^12 times as much round-off
 _COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
 
 
@@ -74,18 +75,28 @@ def plan(
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
         assert log_delta is not None
-        best = int(np.argmin((rises + kernel - log_delta) / tilts))
-        goal = log_delta
-    else:
-        exponents = rises + kernel - tilts * epsilon
-        best = int(np.argmin(exponents))
-        goal = min(float(exponents[best]), 0.0) - 3.0
+        epsilon = float(np.min((rises + kernel - log_delta) / tilts))
+    exponents = rises + kernel - tilts * epsilon
+    cumulant, least = heights(drawn), float(np.min(exponents))
+    goal = min(least, 0.0) - 3.0 if log_delta is None else log_delta
+
+    def planner(index: int) -> _Planner:
+        tilt = float(tilts[index])
+        return _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
+
+    def width(index: int) -> float:
+        bottom, top, _, _ = planner(index).reach(cumulant)
+        return top - bottom
+
+    best = int(np.argmin(exponents))
+    milder = np.flatnonzero(exponents[: best + 1] <= least + _MILDER).tolist()
+    narrowest = min(milder, key=width)
+    if width(narrowest) < width(best) / 2:
+        best = narrowest
     exact = all(_is_lattice(curve) for curve, _ in parts)
     while True:
-        tilt = float(tilts[best])
-        planner = _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
-        found = planner.whole(heights(drawn))
-        if exact or best == 0 or tilt * float(found.step) <= _COARSE:
+        found = planner(best).whole(cumulant)
+        if exact or best == 0 or float(tilts[best] * found.step) <= _COARSE:
             return found
         best = max(best - 4, 0)
 

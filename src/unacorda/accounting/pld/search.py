@@ -7,12 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["largest_holding", "largest_near", "least_holding", "least_near"]
+__all__ = ["largest_holding", "least_holding"]
 
 _FAR = 1e6
 _NEAR = 1e-12
 _TRIALS = 80
-_CLOSE, _CLOSER, _STEPS = 1e-4, 1e-9, 40
 
 
 def least_holding(delta_at: Callable[[float], float], goal: float) -> float:
@@ -57,78 +56,29 @@ def largest_holding(delta_at: Callable[[float], float], goal: float, *, below: f
     return 0.0
 
 
-def least_near(delta_at: Callable[[float], float], goal: float, near: float) -> float:
-    """As least_holding, looked for from a place near the end.
-
-    Bound       upper: it is one that was asked.
-    """
-    if delta_at(0.0) <= goal:
-        return 0.0
-    place, value = near, delta_at(near)
-    step = _CLOSE * near
-    if value <= goal:
-        high = place, value
-        while True:
-            place = max(place - step, 0.0)
-            value = delta_at(place)
-            if value > goal or place == 0.0:
-                break
-            high, step = (place, value), step * 4
-        return _narrowed(delta_at, goal, (place, value), high, enough=_CLOSER)[1]
-    for _ in range(_STEPS):
-        low = place, value
-        place += step
-        value = delta_at(place)
-        if value <= goal:
-            return _narrowed(delta_at, goal, low, (place, value), enough=_CLOSER)[1]
-        step *= 4
-    return math.inf
-
-
-def largest_near(delta_at: Callable[[float], float], goal: float, near: float) -> float:
-    """As largest_holding, looked for from a place near the end downwards.
-
-    Bound       lower: it is one that was asked.
-    """
-    if not near < math.inf:
-        return 0.0
-    high = near, delta_at(near)
-    if high[1] > goal:
-        return near
-    step = 1e-9 * near
-    while step < near:
-        low = near - step, delta_at(near - step)
-        if low[1] > goal:
-            return _narrowed(delta_at, goal, low, high, enough=_CLOSER)[0]
-        high, step = low, step * 8
-    return 0.0
-
-
 def _narrowed(
     delta_at: Callable[[float], float],
     goal: float,
     low: tuple[float, float],
     high: tuple[float, float],
-    *,
-    enough: float = _NEAR,
 ) -> tuple[float, float]:
-    """Brackets nearer than `enough`, relatively: the first above the goal, the second not."""
+    """Brackets nearer than 1e-12, relatively: the first above the goal, the second not."""
     target = math.log(goal) if goal > 0 else -math.inf
     weights = [_log(low[1]) - target, _log(high[1]) - target]
     last = 0
     for trial in range(_TRIALS):
         width = high[0] - low[0]
-        if width <= enough * high[0]:
+        if width <= _NEAR * high[0]:
             break
         middle = low[0] + width / 2
         known = math.isfinite(weights[0]) and math.isfinite(weights[1])
         if trial % 4 != 3 and known and weights[0] > weights[1]:
             share = weights[0] / (weights[0] - weights[1])
             # a little beyond the meeting place on either side closes the bracket
-            share += 0.1 * enough if trial % 2 else -0.1 * enough
+            share += 0.1 * _NEAR if trial % 2 else -0.1 * _NEAR
             middle = low[0] + width * min(max(share, 1e-4), 1 - 1e-4)
             if trial % 4 == 2:  # both neighbours of the place where the line meets the goal
-                reach = max(enough * high[0] / 4, width * 1e-6)
+                reach = max(_NEAR * high[0] / 4, width * 1e-6)
                 middle += reach if last < 0 else -reach
         middle = min(max(middle, math.nextafter(low[0], high[0])), high[0])
         if middle in (low[0], high[0]):

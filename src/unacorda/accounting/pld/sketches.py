@@ -21,6 +21,7 @@ __all__ = ["Rough", "Sketch", "heights", "highest", "sketch", "tilts_of"]
 _ORDERS = 128
 _SCALE = np.geomspace(1e-9, 1e4, 600)
 _STEEPEST = 1e5  # the largest tilt times the largest loss
+_MILD = 0.1  # an order at which rare losses that are huge beside the others do not outweigh all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,9 @@ def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketc
     if variance < 1e-20 * longest**2:  # a sum that does not vary at all
         variance = 1e-6 * longest**2
     scale = 1 / math.sqrt(max(variance, 1e-16))
+    least = min(1e-2 * scale, _MILD)
     orders = np.concatenate(
-        (-scale * np.geomspace(1e3, 1e-2, 32), [0.0], scale * np.geomspace(1e-2, 1e6, _ORDERS))
+        (-scale * np.geomspace(1e3, 1e-2, 32), [0.0], np.geomspace(least, scale * 1e6, _ORDERS))
     )
     cumulants = np.zeros((len(parts), len(orders)))
     for row, law in zip(cumulants, laws, strict=True):
