@@ -31,10 +31,10 @@ CIRCLES = (
 """Modules of unacorda that import each other."""
 
 DOUBLES = """
-Account Atoms Bounds Cells Curve DiscreteGaussian DiscreteLaplace Explanation
-Exponential Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Plan
-Quantile RandomizedResponse Ratio Row SampledGaussian Sketch Split Staircase
-Sum Sums Table Total TruncatedLaplace Variance _Design _Part _Way
+Account Atoms Bounds Curve DiscreteGaussian DiscreteLaplace Explanation Exponential
+Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Quantile
+RandomizedResponse Ratio Row Split Staircase Sum Sums Table Total TruncatedLaplace
+Variance _Design _Part
 """
 """Names that several classes have; a mechanism and its event may share one."""
 

@@ -128,7 +128,7 @@ SELECTS = {
     "columns that hide one another": (
         "SELECT COUNT(*) AS n, COUNT(age) AS n_se FROM t",
         InvalidParameter,
-        "each aggregate gets beside its own",
+        "each aggregate gets next to its own",
     ),
     "a group that hides an error": (
         "SELECT age >= 18 AS n_se, COUNT(*) AS n FROM t GROUP BY n_se",

@@ -38,6 +38,8 @@ __all__ = [
 _U = 2.0**-53
 _STEEP, _LEAST = 600.0, 1e-250
 """A kernel is left out where it is below e^-600."""
+_NORMAL = 1e-300
+"""Numbers below it are rounded by more than a unit of their own, or to nothing."""
 _Complex: TypeAlias = NDArray[np.complex128]
 Side: TypeAlias = Literal[1, -1]
 """1: whatever is rounded makes profiles larger; -1: smaller."""
@@ -114,6 +116,7 @@ class Sum:
         inner += (self.noise + missed) * self.peak
         height = self.exponent - self.window.tilt * lowered
         finite = _exp(height + self.charge(epsilon)) * inner * (1 + 1e-13) + self.beyond
+        finite = max(finite, _NORMAL) if inner > 0 else finite
         return min(1.0, (self.infinity + finite) * (1 + 8 * _U))
 
     def delta_below(self, epsilon: float) -> float:
@@ -127,6 +130,7 @@ class Sum:
         height = self.exponent - self.window.tilt * raised
         inner = max(inner * (1 - 1e-13) - wrapped, 0.0)
         finite = _exp(height - self.charge(epsilon)) * inner
+        finite = finite if finite > _NORMAL else 0.0
         return min(1.0, max(0.0, (self.infinity + finite) * (1 - 8 * _U)))
 
     def masses(self) -> tuple[Array, Array]:

@@ -63,13 +63,14 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side, spread: bool = True) 
     values = np.maximum(found.values, 0.0)
     wrapped = (_exp(found.above) + _exp(found.below)) * (1 + 8 * _U)
     ratio = step / found.step
-    drift = found.drift
+    drift, slip = found.drift, 0.0
     if ratio.denominator == 1:
         nodes = numbers // int(ratio)
         places = _Places(nodes, np.asarray((numbers - nodes * int(ratio)) * width))
     else:
         places, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
         values = values * np.exp(side * window.tilt * away)
+        slip = float(np.max(away))
     moved = _moved(places, values, step=step, tilt=window.tilt, spread=spread)
     # every value may end up at the node above, multiplied by the tilt between
     growth = math.exp(min((window.tilt + 1) * float(step), 700.0))
@@ -80,7 +81,7 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side, spread: bool = True) 
         values=moved.values,
         height=found.exponent,
         cumulant=_least(
-            _spread(found.cumulant, step=step),
+            _spread(found.cumulant, step=step, slip=slip),
             cumulant_of(
                 moved.first, moved.values, height=found.exponent, step=step, tilt=window.tilt
             ),
@@ -101,8 +102,8 @@ def _least(first: Cumulant, second: Cumulant) -> Cumulant:
     return at
 
 
-def _spread(cumulant: Cumulant, *, step: Fraction) -> Cumulant:
-    """A bound of the cumulant after every loss was moved by less than a step."""
+def _spread(cumulant: Cumulant, *, step: Fraction, slip: float) -> Cumulant:
+    """A bound of the cumulant after every loss was spread to nodes, and moved by a slip at most."""
     width = float(step)
 
     def at(order: float) -> tuple[float, float]:
@@ -111,7 +112,7 @@ def _spread(cumulant: Cumulant, *, step: Fraction) -> Cumulant:
         bend = math.expm1(width) ** 2 * abs(order * (order + 1)) / 8
         if (abs(order) + 2) * width < 50:
             moved = min(moved, math.log1p(bend * math.exp((abs(order) + 2) * width)))
-        return value + moved * (1 + 16 * _U), error
+        return value + (moved + abs(order) * slip) * (1 + 16 * _U), error
 
     return at
 

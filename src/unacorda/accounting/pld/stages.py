@@ -24,8 +24,8 @@ __all__ = ["LowerBound", "Part", "Question", "Sums"]
 
 _RARE = 1e-5
 """The part of a delta that may come from losses that were spread farther than is looked at."""
-_SLIP = 1e-12
-"""More than a few roundings, relative."""
+_SLIP, _UNITS = 1e-12, 1e-15
+"""More than many roundings, and than a few, relative."""
 _WIDE, _LEAST = 1.0, 1e-290
 """Where losses are spread so far, or that part is less, nothing is said of finite losses."""
 
@@ -196,9 +196,11 @@ def _largest(parts: Sequence[tuple[Curve, int]]) -> tuple[float, float]:
             mass = float(curve.atoms.masses[place]) * (1 - curve.atoms.trust)
         if not mass > 0:
             return 0.0, 0.0
-        top += count * (loss - _SLIP / 1e3 * abs(loss))
-        log_mass += count * math.log(mass)
-    return top - _SLIP / 1e3 * abs(top), math.exp(log_mass * (1 + _SLIP)) * (1 - _SLIP)
+        top += count * loss * (1 - math.copysign(_UNITS, loss))
+        log_mass += count * (math.log(mass) - _UNITS)
+    found = math.exp(log_mass * (1 + _SLIP)) * (1 - _SLIP)
+    top *= 1 - math.copysign(_UNITS * (len(parts) + 1), top)
+    return (top, found) if found > _LEAST else (0.0, 0.0)
 
 
 def _laid(curve: Curve, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:
