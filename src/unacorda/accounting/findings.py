@@ -180,8 +180,9 @@ def epsilon_findings(
     if entire != plain:
         meet = Meeting(entire, "epsilon")
     grids = by_loss_grids(entire, neighbors, tolerance=_COARSE if quick else tolerance)
+    needed = not meet.within(tolerance)
     yield from asking.numerical(meet, [grids])
-    if meet.within(_KNOWN) or (quick and meet.high < math.inf):
+    if (needed and meet.within(_KNOWN)) or (quick and meet.high < math.inf):
         return
     if not holds_sample(plain):
         yield from _asked(
@@ -256,8 +257,9 @@ def delta_findings(
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "delta")
+    needed = not meet.within(tolerance)
     yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
-    if not early and not meet.within(_KNOWN):
+    if not early and not (needed and meet.within(_KNOWN)):
         yield from _asked("Renyi divergences", by_moments, _MOMENTS)
 
 
