@@ -125,6 +125,11 @@ def test_functions_of_one_number_never_raise(connections: _Connections, template
         check(connections, Kind.NUMBER, template.format(f"({operand})"))
 
 
+def test_a_constant_of_zero_to_a_negative_power_is_missing(connections: _Connections) -> None:
+    for power in (-3, -0.5):
+        check(connections, Kind.NUMBER, f"POWER(-0.0, {power})")
+
+
 @pytest.mark.parametrize("template", mostly_slow(_BINARY, quick=8))
 def test_functions_of_two_numbers_never_raise(connections: _Connections, template: str) -> None:
     for left, right in (("x", "y"), ("ratio", "x"), ("n", "age"), ("x * y", "x - y"), ("y", "0")):

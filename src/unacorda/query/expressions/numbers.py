@@ -223,8 +223,9 @@ def _power(_: Operation, *operands: Value) -> Value:
         real = "{0} >= 0e0" if y != math.floor(y) else "{0} IS NOT NULL"
         within = guarded(base.sql, real if y > 0 else f"{real} AND {_NOT_ZERO}")
         sql, found = f"pow({within}, {exponent.sql})", ranges.power(base.range, exponent.range)
-        ends = sorted(one**y for one in (least, most))
-        size = Size(ends[0] / 2, ends[1] * 2)
+        if y > 0 or least > 0:  # else the base is 0, and the power NULL
+            ends = sorted(one**y for one in (least, most))
+            size = Size(ends[0] / 2, ends[1] * 2)
     return number(sql, range=found, size=size)
 
 
