@@ -212,9 +212,10 @@ def test_engines_agree_within_what_they_prove(event: Event, neighbors: Neighbors
 @pytest.mark.parametrize(("event", "neighbors"), mostly_slow(TREES[:8]))
 def test_divergences_never_beat_the_tighter_engines(event: Event, neighbors: Neighbors) -> None:
     found = {one.engine: one.interval for one in findings(event, delta=1e-6, neighbors=neighbors)}
-    by_renyi = found.pop("Renyi divergences").upper
-    for name, interval in found.items():
-        assert interval.lower <= by_renyi, name
+    if "Renyi divergences" in found:  # they are not asked where grids know enough
+        by_renyi = found.pop("Renyi divergences").upper
+        for name, interval in found.items():
+            assert interval.lower <= by_renyi, name
     whole = epsilon_interval(event, delta=1e-6, neighbors=neighbors)
     for alpha in (1.5, 4.0, 30.0):
         own = conversions.approx_dp_from_renyi(
