@@ -27,8 +27,10 @@ from tests.tiers import mostly_slow
 import unacorda
 from unacorda.accounting.accountant import epsilon, quick_epsilon
 from unacorda.accounting.charges import charge
+from unacorda.accounting.prices import approx_dp_price
 from unacorda.privacy.events import (
     Composed,
+    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -236,6 +238,19 @@ def test_the_quick_price_lies_a_little_above_the_full_one(event: Event) -> None:
     full = epsilon(event, delta=1e-6)
     assert full <= quick_epsilon(event, delta=1e-6) <= 1.05 * full
     assert profile(event, full) <= 1e-6
+
+
+def test_the_quick_price_of_many_selections_is_no_higher_than_what_they_guarantee() -> None:
+    """No pair has the worst profile in all of them: their concentration adds up to less."""
+    many = compose(
+        [
+            *(Exponential(epsilon=Fraction(100 + k, 1000)) for k in range(20)),
+            *(DiscreteGaussian(sigma=200 + k, sensitivity=1) for k in range(20)),
+        ]
+    )
+    assert quick_epsilon(many, delta=1e-6) <= float(approx_dp_price(many, delta=1e-6).epsilon) * (
+        1 + 1e-12
+    )
 
 
 def test_the_quick_price_of_nothing_and_of_what_has_none() -> None:

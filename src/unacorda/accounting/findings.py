@@ -132,7 +132,7 @@ def epsilon_findings(
     """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
 
     tolerance: as `Meeting.within` takes it; engines are not asked beyond. quick: grids stay coarse,
-    and end the search if they give an upper end.
+    and moments are not asked if these give an upper end.
 
     Bound       both, each.
     Source      in each finding.
@@ -182,7 +182,7 @@ def epsilon_findings(
     grids = by_loss_grids(entire, neighbors, tolerance=_COARSE if quick else tolerance)
     needed = not meet.within(tolerance)
     yield from asking.numerical(meet, [grids])
-    if (needed and meet.within(_KNOWN)) or (quick and meet.high < math.inf):
+    if needed and meet.within(_KNOWN):
         return
     if not holds_sample(plain):
         yield from _asked(
@@ -190,6 +190,8 @@ def epsilon_findings(
             lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
             "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
         )
+    if quick and meet.high < math.inf:
+        return
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),

@@ -21,7 +21,7 @@ __all__ = ["Rough", "Sketch", "heights", "highest", "sketch", "tilts_of"]
 _ORDERS = 128
 _SCALE = np.geomspace(1e-9, 1e4, 600)
 _STEEPEST = 1e5  # the largest tilt times the largest loss
-_MILD = 0.1  # an order at which rare losses that are huge beside the others do not outweigh all
+_MILD = 0.1  # an order at which rare and huge losses do not outweigh all others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
