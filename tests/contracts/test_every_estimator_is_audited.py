@@ -21,7 +21,7 @@ from tests.tiers import mostly_slow
 
 from unacorda import inference
 from unacorda.audit import Finding, search
-from unacorda.inference.estimates import distributions
+from unacorda.inference import sums
 from unacorda.inference.sums import additive_noise
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.guarantees import Guarantee
@@ -96,7 +96,7 @@ def _an_eighth_of_a_move(patch: pytest.MonkeyPatch) -> None:
     def wrong(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Any:
         return additive_noise(budget, l1=l1 / 8, l2=l2 / 8)
 
-    patch.setattr(distributions, "additive_noise", wrong)
+    patch.setattr(sums, "additive_noise", wrong)
 
 
 @pytest.mark.parametrize(
