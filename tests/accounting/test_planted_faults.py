@@ -15,7 +15,7 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import engines, matrices, parallel, trees, tries
+from unacorda.accounting import encoders, engines, matrices, parallel, trees, tries
 from unacorda.accounting.amplification import relations, sampling, shuffling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import infinite, laws, sampled_gaussian
@@ -200,6 +200,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "one participation is forgotten": (
         "a_matrix",
         _in(matrices.squared_toeplitz_sensitivity, "participations", lambda times: times - 1),
+    ),
+    "a column of a group is forgotten": (
+        "a_banded_matrix_on_cyclic_samples",
+        _out(encoders.group_columns, lambda both: (both[0][1:], both[1])),
+    ),
+    "columns are taken to be as long as the largest": (
+        "a_banded_matrix_on_cyclic_samples",
+        _in(encoders._runs, 1, lambda end: lambda squares: max(25, end(squares))),
     ),
     "a level of a tree is forgotten": (
         "a_tree",

@@ -101,17 +101,17 @@ def _a_coarse_grid() -> None:
     _holds(loss.delta_interval(2.0), true, wide=0.05)
 
 
-def _sampled_delta(rate: float, epsilon: Any, *, remove: bool) -> Any:
-    """Of noise multiplier 1, one step, by the place at which the ratio is e^epsilon."""
-    q, e = MP.mpf(str(rate)), MP.mpf(epsilon)
+def _sampled_delta(rate: float, epsilon: Any, *, remove: bool, mu: Any = 1) -> Any:
+    """Of noise multiplier 1 / mu, one step, by the place at which the ratio is e^epsilon."""
+    q, e, mu = MP.mpf(str(rate)), MP.mpf(epsilon), MP.mpf(mu)
     ratio = (MP.exp(e if remove else -e) - (1 - q)) / q
     if ratio <= 0:
         return MP.mpf(0) if not remove else 1 - MP.exp(e)
-    z = MP.log(ratio) + MP.mpf(1) / 2
+    z = MP.log(ratio) / mu + mu / 2
     if remove:
-        mixed = (1 - q) * MP.ncdf(-z) + q * MP.ncdf(1 - z)
+        mixed = (1 - q) * MP.ncdf(-z) + q * MP.ncdf(mu - z)
         return mixed - MP.exp(e) * MP.ncdf(-z)
-    mixed = (1 - q) * MP.ncdf(z) + q * MP.ncdf(z - 1)
+    mixed = (1 - q) * MP.ncdf(z) + q * MP.ncdf(z - mu)
     return MP.ncdf(z) - MP.exp(e) * mixed
 
 
@@ -130,13 +130,14 @@ def _two_sampled_gaussians() -> None:
 
 
 @cache
-def _delta_of_two_sampled() -> Any:
+def _delta_of_two_sampled(mu: str = "1") -> Any:
+    """Of noise multipliers 1 and 1 / mu."""
     q, e = MP.mpf("0.1"), MP.mpf("0.5")
 
     def after(z: Any) -> Any:
         loss = MP.log(1 - q + q * MP.exp(z - MP.mpf(1) / 2))
         mixed = (1 - q) * MP.npdf(z) + q * MP.npdf(z - 1)
-        return mixed * _sampled_delta(0.1, e - loss, remove=True)
+        return mixed * _sampled_delta(0.1, e - loss, remove=True, mu=mu)
 
     return MP.quad(after, [-12, -4, -1, 1, 2, 3, 4, 5, 7, 13])
 
@@ -433,6 +434,14 @@ def _a_matrix() -> None:
         noise_multiplier=2, encoder=encoder, steps=steps, participations=3, separation=3
     )
     _as_one_gaussian(event, _largest_move(matrix, 3, 3))
+
+
+@_truth
+def _a_banded_matrix_on_cyclic_samples() -> None:
+    """Columns of norms 5 and, cut by the last row, 3: the group of the first of three steps."""
+    banded = MatrixMechanism(noise_multiplier=5, encoder=(3, 4), steps=3, separation=2)
+    found = delta_interval(banded.cyclic_poisson_sampled(rate=0.1), epsilon="0.5")
+    _holds(found, _delta_of_two_sampled("0.6"), wide=1e-8, error=1e-20)
 
 
 @_truth

@@ -19,6 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unacorda import checks
+from unacorda.accounting.encoders import (
+    count_bands,
+    group_columns,
+    largest_squared_column,
+    squared_columns,
+)
 from unacorda.accounting.rewriting import with_parts
 from unacorda.accounting.trees import squared_tree_move, squared_tree_sensitivity
 from unacorda.checks import exact
@@ -38,7 +44,6 @@ from unacorda.privacy.events import (
 from unacorda.privacy.rounding import float_above, root_down, root_up
 
 __all__ = [
-    "largest_squared_column",
     "plain",
     "plain_below",
     "squared_matrix_sensitivity",
@@ -58,7 +63,7 @@ def plain(event: Event) -> Event:
     """Events of many steps, also within compositions, as events that every engine knows.
 
     A matrix mechanism or a tree is one Gaussian of its sensitivity; on cyclic Poisson samples it is
-    as many Poisson-sampled Gaussians of the largest column as a group has turns. Random allocation
+    one Poisson-sampled Gaussian for each column of a group. Random allocation
     with k uses is k allocations of one use, each to a k-th of the steps.
     Raises UnsupportedEvent for cyclic samples where the bands exceed the separation.
 
@@ -79,33 +84,49 @@ def plain(event: Event) -> Event:
         case RandomAllocation(event=one, steps=steps, uses=uses):
             return _one_each(one, steps, uses)
         case CyclicPoissonSampled(event=one, rate=rate):
-            if _bands(one) > one.separation:
+            if (count := count_bands(one)) > one.separation:
                 raise UnsupportedEvent(
                     event,
                     kind="cyclic Poisson sampling",
-                    try_instead=f"Its encoder has {_bands(one)} bands: use a separation of that.",
+                    try_instead=f"Its encoder has {count} bands: use a separation of that.",
                 )
-            noise = _over(one.noise_multiplier, _largest_column(one))
-            turns = -(-one.steps // one.separation)
+            above, _ = group_columns(one)
             return compose(
-                [Gaussian(noise_multiplier=noise).poisson_sampled(rate=rate)], count=turns
+                [
+                    Gaussian(noise_multiplier=_over(one.noise_multiplier, square)).poisson_sampled(
+                        rate=rate
+                    )
+                    * turns
+                    for square, turns in above or ((Fraction(0), 1),)
+                ]
             )
         case _:
             return event
 
 
-def plain_below(event: MatrixMechanism | TreeAggregation) -> Gaussian | Pure:
-    """One pair of neighbours of a matrix mechanism or a tree, as a Gaussian.
+def plain_below(event: MatrixMechanism | TreeAggregation | CyclicPoissonSampled) -> Event:
+    """Returns one pair of neighboring datasets of a matrix mechanism or a tree, as Gaussians.
 
     The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
-    each time, whichever moves what is released farther; or once, where the column is largest.
+    each time, whichever moves what is released farther; or once, where the column is largest. On
+    cyclic samples the unit is of one group and always gives the same.
 
     Bound       lower: noise multipliers are rounded up.
-    Source      the definition: what is released is C x + noise.
+    Source      the definition: what is released is C x + noise; docs/proofs/matrices.md.
 
     >>> plain_below(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
     Gaussian(noise_multiplier=Fraction(8, 5))
     """
+    if isinstance(event, CyclicPoissonSampled):
+        own = exact("noise_multiplier", event.event.noise_multiplier)
+        _, below = group_columns(event.event)
+        return compose(
+            [
+                _below(own, square).poisson_sampled(rate=event.rate) * count
+                for square, count in below
+            ]
+            or [Pure(epsilon=0)]
+        )
     own = exact("noise_multiplier", event.noise_multiplier)
     if isinstance(event, TreeAggregation):
         move = Fraction(
@@ -116,12 +137,8 @@ def plain_below(event: MatrixMechanism | TreeAggregation) -> Gaussian | Pure:
             )
         )
     else:
-        move = max(_largest_column(event), _squared_move(event))
-    if move == 0:
-        return Pure(epsilon=0)
-    ratio = own * own / move
-    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-    return Gaussian(noise_multiplier=root if root * root == ratio else Fraction(root_up(ratio)))
+        move = max(largest_squared_column(event), _squared_move(event))
+    return _below(own, move) if move else Pure(epsilon=0)
 
 
 def squared_toeplitz_sensitivity(
@@ -181,7 +198,7 @@ def squared_matrix_sensitivity(
     steps = len(rows)
     turns = min(participations, -(-steps // separation))
     if turns == 1:
-        return max(_columns(rows))
+        return max(squared_columns(rows))
     largest = max(abs(exact("encoder", c)) for row in rows for c in row)
     if not 2**-100 < largest < 2**100:  # squares stay within the floats
         unit = largest or Fraction(1)
@@ -199,7 +216,7 @@ def squared_matrix_sensitivity(
         above[i, : i + 1] = [float(exact("encoder", c)) for c in row]
         filled = np.flatnonzero(above[i])
         bands = max(bands, i + 1 - int(filled[0])) if len(filled) else bands
-    squares = np.array([float_above(c) for c in _columns(rows)])
+    squares = np.array([float_above(c) for c in squared_columns(rows)])
     slack = 1 + Fraction(8 * turns + 64) * Fraction(_U)
     if bands <= separation:
         return Fraction(_best_pattern(squares, turns, separation)) * slack
@@ -212,15 +229,6 @@ def squared_matrix_sensitivity(
         gram = np.abs(above.T @ above) + error
         found = min(found, Fraction(_by_rows(gram, turns, separation)) * slack)
     return found
-
-
-def largest_squared_column(rows: Sequence[Sequence[checks.Number]]) -> Fraction:
-    """The square of the largest column norm of an encoder given by its rows.
-
-    Bound       exact.
-    Source      the definition.
-    """
-    return max(_columns(rows))
 
 
 def _one_each(event: Event, steps: int, uses: int) -> Event:
@@ -265,19 +273,11 @@ def _squared_sensitivity(event: MatrixMechanism) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def _largest_column(event: MatrixMechanism) -> Fraction:
-    encoder: Any = event.encoder
-    if event.toeplitz:
-        return sum((exact("encoder", c) ** 2 for c in encoder), start=Fraction(0))
-    return largest_squared_column(encoder)
-
-
-@lru_cache(maxsize=256)
 def _squared_move(event: MatrixMechanism) -> Fraction:
     """|sum of columns 0, b, 2b, ..., each with the sign that makes it longer|^2, exactly."""
     encoder: Any = event.encoder
     turns = min(event.participations, -(-event.steps // event.separation))
-    turns = min(turns, max(1, _EXACT // _bands(event)))
+    turns = min(turns, max(1, _EXACT // count_bands(event)))
     moved: dict[int, Fraction] = {}
     for turn in range(turns):
         start = turn * event.separation
@@ -293,15 +293,6 @@ def _squared_move(event: MatrixMechanism) -> Fraction:
     return sum((value * value for value in moved.values()), start=Fraction(0))
 
 
-def _bands(event: MatrixMechanism) -> int:
-    """How many rows a column reaches at most, from its own row on."""
-    encoder: Any = event.encoder
-    if event.toeplitz:
-        return 1 + max((i for i, c in enumerate(encoder) if c != 0), default=0)
-    reach = (i - next((j for j, c in enumerate(row) if c != 0), i) for i, row in enumerate(encoder))
-    return 1 + max(reach)
-
-
 def _over(sigma: checks.Number, square: Fraction) -> Fraction:
     """Sigma / sqrt(square), rounded down; where nothing is released, a noise beyond all bounds."""
     own = exact("noise_multiplier", sigma)
@@ -310,6 +301,13 @@ def _over(sigma: checks.Number, square: Fraction) -> Fraction:
     ratio = own * own / square
     root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
     return root if root * root == ratio else Fraction(root_down(ratio))
+
+
+def _below(sigma: Fraction, square: Fraction) -> Gaussian:
+    """The Gaussian of sigma / sqrt(square), rounded up."""
+    ratio = sigma * sigma / square
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    return Gaussian(noise_multiplier=root if root * root == ratio else Fraction(root_up(ratio)))
 
 
 def _majorant(column: Sequence[checks.Number]) -> list[Fraction]:
@@ -335,14 +333,6 @@ def _all_columns(first: _Array, *, steps: int, separation: int) -> _Array:
     padded[: len(first)] = first[:length]
     sums: _Array = np.cumsum(padded.reshape(-1, separation), axis=0).reshape(-1)[:steps]
     return sums
-
-
-def _columns(rows: Sequence[Sequence[checks.Number]]) -> list[Fraction]:
-    squares = [Fraction(0)] * len(rows)
-    for row in rows:
-        for j, c in enumerate(row):
-            squares[j] += exact("encoder", c) ** 2
-    return squares
 
 
 def _best_pattern(weights: _Array, turns: int, separation: int) -> float:

@@ -13,6 +13,7 @@ from unacorda.checks import exact
 from unacorda.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     Event,
     FixedSizeSampled,
     Gaussian,
@@ -56,7 +57,7 @@ def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
     """An event that costs no more: a pair that the event allows, or None where none is known.
 
     The event itself where the engines read it without loss. A matrix mechanism or a tree is the
-    Gaussian of one pattern of participation.
+    Gaussian of one pattern of participation, on cyclic samples one for each turn of a group.
 
     Bound       lower.
     Source      matrices.plain_below; the event.
@@ -80,6 +81,8 @@ def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
         case MatrixMechanism() | TreeAggregation():
             below = matrices.plain_below(event)
             return under_replacement(below) if neighbors is ReplaceOne else below
+        case CyclicPoissonSampled():
+            return lower_stand_in(matrices.plain_below(event), neighbors)
         case GaussianMixture() if neighbors is ReplaceOne:
             return under_replacement(event) if _doubles(event) else None
         case PoissonSampled(event=one, rate=rate) if (
