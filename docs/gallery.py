@@ -189,6 +189,22 @@ def roc() -> Any:
     )
 
 
+def utility() -> Any:
+    """The error of a mean of 1,000 rows in 100 coordinates, and the error that none beats."""
+    people, dimension = 1_000, 100
+    epsilons = np.geomspace(0.01, 100, 25)
+    moved = 2 * math.sqrt(dimension) / people
+    errors, least = [], []
+    for epsilon in epsilons.tolist():
+        noise = Gaussian.for_guarantee(ApproxDP(epsilon, DELTA), l2_sensitivity=moved)
+        errors.append(math.hypot(1 / math.sqrt(people), float(noise.sigma)))
+        found = accounting.lower_bound(
+            dimension=dimension, people=people, epsilon=epsilon, delta=DELTA
+        )
+        least.append(found.mean)
+    return plots.utility(epsilons, {"Gaussian noise": errors}, least=least)
+
+
 BITS = SeededBits(2026)
 PICTURES: dict[str, Callable[[], Any]] = {
     one.__name__: one
@@ -202,6 +218,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
         coverage,
         influence,
         roc,
+        utility,
     )
 }
 

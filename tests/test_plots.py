@@ -135,6 +135,14 @@ def test_an_attack_on_log_axes(tmp_path: Path) -> None:
     assert (tmp_path / "roc.svg").stat().st_size > 1000
 
 
+def test_errors_over_epsilon_and_what_none_beats() -> None:
+    axes = plots.utility([0.1, 1.0], {"a": [0.5, 0.1], "b": [0.4, 0.2]}, least=[0.1, 0.02])
+    assert ([0.1, 1.0], [0.5, 0.1]) in shown(axes)
+    assert ([0.1, 1.0], [0.1, 0.02]) in shown(axes)
+    assert names(axes) == ["a", "b", "no mechanism errs less"]
+    assert names(plots.utility([1.0], {"a": [0.5]})) == ["a"]
+
+
 def test_given_axes_are_drawn_on() -> None:
     axes = plots.coverage([10, 100], {"a": [0.9, 0.95]})
     assert plots.coverage([10, 100], {"b": [0.8, 0.85]}, axes=axes) is axes
@@ -153,6 +161,7 @@ def test_given_axes_are_drawn_on() -> None:
         (plots.coverage, [[10], [0.9]], "shares"),
         (plots.influence, [[10], [0.9]], "curves"),
         (plots.roc, [([0.1], [0.2])], "curves"),
+        (plots.utility, [[0.1], [0.2]], "errors"),
     ],
 )
 def test_lines_without_names_are_refused(

@@ -31,6 +31,7 @@ __all__ = [
     "profile",
     "roc",
     "tradeoff",
+    "utility",
 ]
 
 Floats = NDArray[np.float64]
@@ -312,6 +313,36 @@ def roc(
         xlabel="false-positive rate",
         ylabel="true-positive rate",
     )
+    axes.legend()
+    return axes
+
+
+def utility(
+    epsilons: ArrayLike,
+    errors: Mapping[str, ArrayLike],
+    *,
+    least: ArrayLike | None = None,
+    axes: Any = None,
+) -> Any:
+    """Draws errors over epsilon, on log axes: by name, the error of a mechanism at each epsilon.
+
+    least: the error that no mechanism beats, such as `accounting.lower_bound` gives: shaded below.
+
+    >>> utility([0.1, 1.0], {"Gaussian": [0.5, 0.1]}, least=[0.1, 0.02]).get_xscale()
+    'log'
+    """
+    axes = _axes(axes)
+    for (name, values), marker in zip(
+        _named("errors", errors), itertools.cycle(_MARKERS), strict=False
+    ):
+        axes.plot(*_lines(name, epsilons, values), marker=marker, markersize=4, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="root mean squared error")
+    if least is not None:
+        x, y = _lines("least", epsilons, least)
+        axes.plot(x, y, color="black", label="no mechanism errs less")
+        lowest = axes.get_ylim()[0]
+        axes.fill_between(x, lowest, y, color="0.5", **_BAND)
+        axes.set_ylim(bottom=lowest)
     axes.legend()
     return axes
 

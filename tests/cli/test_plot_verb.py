@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import math
 import random
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -189,11 +190,24 @@ def test_an_attack_is_drawn_beside_what_a_promise_allows(
     assert "limit" not in drawn(run, tmp_path, "roc", str(scores))
 
 
+def test_a_mean_errs_more_than_no_mechanism_beats(run: Run, tmp_path: Path) -> None:
+    asked = ("utility", "--dimension", "100", "--people", "1000", "--delta", "1e-6")
+    told = drawn(run, tmp_path, *asked)
+    for epsilon, error, least in zip(
+        told["epsilon"], told["error"], told["lower_bound"], strict=True
+    ):
+        found = accounting.lower_bound(
+            dimension=100, people=1_000, epsilon=epsilon, delta=Fraction("1e-6")
+        )
+        assert least == found.mean < error
+    assert told["error"][-1] < 1.1 / math.sqrt(1_000)
+
+
 def test_every_kind_is_in_the_help(run: Run) -> None:
     text = run("plot", "--help").out
     assert all(f"  {kind} " in text for kind in plot.plot.commands)
     assert set(plot.plot.commands) == {
-        "amplification", "budget", "errors", "loss", "profile", "roc", "tradeoff",
+        "amplification", "budget", "errors", "loss", "profile", "roc", "tradeoff", "utility",
     }  # fmt: skip
 
 
@@ -217,6 +231,10 @@ def test_every_kind_is_in_the_help(run: Run) -> None:
         (["amplification", EVENTS, "--delta", "much"], "--delta"),
         (["amplification", EVENTS, "--delta", "1"], "--delta"),
         (["amplification", "pure(epsilon=0)", "--delta", "1e-5"], "EVENTS"),
+        (["utility", "--people", "9", "--delta", "1e-6"], "--dimension"),
+        (["utility", "--dimension", "0", "--people", "9", "--delta", "1e-6"], "--dimension"),
+        (["utility", "--dimension", "1", "--people", "few", "--delta", "1e-6"], "--people"),
+        (["utility", "--dimension", "1", "--people", "9", "--delta", "0"], "--delta"),
         (["budget"], "--ledger"),
         (["budget", "--ledger", "sqlite:///nowhere.db"], "--ledger"),
         (["budget", "--ledger", "nowhere.db"], "--ledger"),

@@ -2,7 +2,8 @@
 
 ``accounting.epsilon``, ``epsilon_interval``, ``delta``, ``delta_interval``, ``renyi``, ``rho``,
 ``tradeoff`` and ``explain`` price events; ``calibrate`` finds the least noise that meets a target;
-``price`` and ``charge`` are what ledgers debit.
+``price`` and ``charge`` are what ledgers debit; ``lower_bound`` is the error that no mechanism
+beats.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from unacorda.accounting.calibration.calibrate import calibrate, calibrate_grid
     from unacorda.accounting.charges import charge
     from unacorda.accounting.explanation import explain
+    from unacorda.accounting.lower_bounds import lower_bound
     from unacorda.accounting.prices import price
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "epsilon",
     "epsilon_interval",
     "explain",
+    "lower_bound",
     "price",
     "renyi",
     "rho",
@@ -58,6 +61,7 @@ _HOMES = {
     "calibration.calibrate": ["calibrate", "calibrate_grid"],
     "charges": ["charge"],
     "explanation": ["explain"],
+    "lower_bounds": ["lower_bound"],
     "prices": ["price"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

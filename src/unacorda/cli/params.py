@@ -288,6 +288,9 @@ def _count(name: str, text: str) -> int:
     return int(text)
 
 
+COUNT = Read(_count, "N")
+
+
 def _count_or_auto(name: str, text: str) -> int | str:
     return AUTO if text.strip() == AUTO else _count(name, text)
 
@@ -347,13 +350,13 @@ def unit(*, max_rows: str | None = None, groups: bool = False) -> Decorator:
         options += [
             option(
                 "--max-groups",
-                Read(_count, "N"),
+                COUNT,
                 "The most groups of a question that the rows of one person fall into. With "
                 "--max-rows-per-group, --max-rows may be left out.",
             ),
             option(
                 "--max-rows-per-group",
-                Read(_count, "N"),
+                COUNT,
                 "The most rows of one person in one group; without GROUP BY all rows are one.",
             ),
         ]

@@ -422,3 +422,33 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
     name = f"scores: AUC {attack.auc:.3g}"
     axes = plots.roc({name: (alarms, hits)}, limits=limits, least=least)
     return Drawn(axes, {**numbers, "auc": attack.auc})
+
+
+@_kind(
+    "The error of a Gaussian mean over epsilon, and what no mechanism beats.",
+    params.option(
+        "--dimension", params.COUNT, "Coordinates of each row, from -1 to 1.", required=True
+    ),
+    params.option("--people", params.COUNT, "Rows, one a person.", required=True),
+    params.option("--delta", params.DELTA, "Of every guarantee, above 0.", required=True),
+)
+def utility(*, dimension: int, people: int, delta: Fraction) -> Drawn:
+    """Errors per coordinate about the mean of the population."""
+    from unacorda import accounting, plots
+    from unacorda.mechanisms import Gaussian
+    from unacorda.privacy.guarantees import ApproxDP
+
+    demand(delta, "--delta", 0, expected="a number above 0, which Gaussian noise needs")
+    epsilons = [10 ** (4 * k / _POINTS - 2) for k in range(_POINTS + 1)]
+    moved = 2 * math.sqrt(dimension) / people  # by one row that is replaced
+    errors, least = [], []
+    for epsilon in epsilons:
+        noise = Gaussian.for_guarantee(ApproxDP(epsilon, delta), l2_sensitivity=moved)
+        errors.append(math.hypot(1 / math.sqrt(people), float(noise.sigma)))
+        found = accounting.lower_bound(
+            dimension=dimension, people=people, epsilon=epsilon, delta=delta
+        )
+        least.append(found.mean)
+    axes = plots.utility(epsilons, {"Gaussian noise": errors}, least=least)
+    axes.set_title(f"mean of {people:,} rows of {dimension:,}, delta {float(delta):g}", fontsize=10)
+    return Drawn(axes, {"epsilon": epsilons, "error": errors, "lower_bound": least})

@@ -1,0 +1,129 @@
+"""Lower bounds of error: what no mechanism with a guarantee beats, by fingerprinting and packing.
+
+With t = 2 sinh(epsilon/2), the square root of the largest chi-squared divergence that pure
+epsilon-DP allows, every statement here is proved in docs/proofs/lower_bounds.md.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from unacorda.checks import Number, exact
+from unacorda.privacy.conversions.arguments import non_negative, share, whole
+from unacorda.privacy.enclosure import context, float_down, mpf
+
+__all__ = ["LeastErrors", "lower_bound"]
+
+_NARROWER = Fraction(9, 10)
+_NARROWINGS = 100
+_SMALLER = 0.9
+_PLACE = 2.4
+"""x sinh(x/2) = 2 cosh(x/2) near it: the number of rows, times epsilon, by which counts differ."""
+_LARGEST = 1 << 53
+"""Half of no larger number of rows is looked for: half of these is a float."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastErrors:
+    """Errors that some dataset, or some population, forces on every mechanism of a guarantee.
+
+    mean: the root mean squared error per coordinate of a mean of vectors with entries from -1 to 1,
+    about the mean of the population that they are drawn from. count: the root mean squared error of
+    a count. histogram: the error that some bin has with probability 1/2 or more, where `dimension`
+    bins are released.
+    """
+
+    mean: float
+    count: float
+    histogram: float
+
+
+def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number = 0) -> LeastErrors:
+    r"""Bounds from below the error of every (epsilon, delta)-DP mechanism on `people` rows.
+
+    The guarantee is under ReplaceOne. `dimension` is the number of coordinates of the mean, and of
+    bins of the histogram.
+
+    Statement   mean: 1/(1 + sqrt n), (2/3 - 14 n delta/3)/(2/sqrt 3 + n t/sqrt d), and, over w
+                below pi/2, (A(w) - 4 n delta sin w (1 + sin w)/cos w)/(pi/w + n t/sqrt d) with
+                A(w) = sin w/w pi^2/(pi^2 - w^2): the largest. count: over s from 1 to n,
+                (s/2) sqrt(1 - delta_s)/cosh(epsilon s/2), delta_s that of a group of s. histogram:
+                s/2, s at most n the largest with (d-1) e^{-epsilon s} (1 - 2 delta_s) >= 1.
+    Bound       lower, rounded down; w and s are searched on a grid, and each is valid.
+    Edges       no delta leaves the mean below 1/(1 + sqrt n); one bin -> histogram 0.0.
+    Source      Steinke 2022, arXiv:2210.00597, Theorem 25; Hardt and Talwar 2010, arXiv:0907.3754;
+                docs/proofs/lower_bounds.md.
+
+    >>> found = lower_bound(dimension=100, people=1_000, epsilon=0.1)
+    >>> round(found.mean, 4), round(found.count, 2), found.histogram
+    (0.072, 6.63, 22.5)
+    """
+    d, n = whole(dimension=dimension), whole(people=people)
+    e, miss = exact("epsilon", epsilon), exact("delta", delta)
+    non_negative(epsilon=e)
+    share(delta=miss)
+    x, lost = mpf(e), mpf(miss)
+    return LeastErrors(
+        mean=_least_of_mean(d, n, x, lost),
+        count=_least_of_count(n, x, lost),
+        histogram=_least_of_histogram(d, n, x, lost),
+    )
+
+
+def _least_of_mean(d: int, n: int, x: Any, delta: Any) -> float:
+    mp = context()
+    shown = n * _distance(x) / mp.sqrt(d)
+    missed = n * delta
+    found = [
+        1 / (1 + mp.sqrt(n)),
+        (mp.mpf(2) / 3 - mp.mpf(14) / 3 * missed) / (2 / mp.sqrt(3) + shown),
+    ]
+    for k in range(1, _NARROWINGS):
+        w = mp.pi / 2 * mpf(_NARROWER**k)
+        sine = mp.sin(w)
+        moved = sine / w * mp.pi**2 / (mp.pi**2 - w**2)
+        failed = 4 * missed * sine * (1 + sine) / mp.cos(w)
+        found.append((moved - failed) / (mp.pi / w + shown))
+    return float_down(max(found))
+
+
+def _distance(x: Any) -> Any:
+    """The square root of the largest chi-squared divergence of laws within e^x of each other."""
+    return 2 * context().sinh(x / 2)
+
+
+def _least_of_count(n: int, x: Any, delta: Any) -> float:
+    mp, found = context(), context().mpf(0)
+    place = float(n) if x * n < _PLACE else min(float(n), float(_PLACE / x))
+    while place > _SMALLER:
+        for s in {max(1, math.floor(place)), min(n, math.ceil(place))}:
+            held = 1 - _delta_of_rows(s, x, delta)
+            if held > 0:
+                found = max(found, s * mp.sqrt(held) / mp.cosh(x * s / 2) / 2)
+        place *= _SMALLER
+    return float_down(found)
+
+
+def _least_of_histogram(d: int, n: int, x: Any, delta: Any) -> float:
+    mp = context()
+
+    def confused(s: int) -> bool:
+        kept = mp.exp(-x * s) * (1 - 2 * _delta_of_rows(s, x, delta))
+        return float_down((d - 1) * kept) >= 1 if d > 1 else False
+
+    low, high = 0, n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if confused(middle) else (low, middle)
+    return min(low, _LARGEST) / 2
+
+
+def _delta_of_rows(s: int, x: Any, delta: Any) -> Any:
+    """Delta at s x where s rows change: of a group of s."""
+    mp = context()
+    return delta * (mp.expm1(s * x) / mp.expm1(x) if x else s)
