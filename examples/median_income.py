@@ -39,7 +39,7 @@ def report(values: list[int], *, bits: RandomBits) -> list[str]:
         mechanism = InverseSensitivity.for_guarantee(budget, statistic=median, grid_log2=0)
         answer = mechanism.release(values, bits=bits)
         # Adding or removing two people moves the median by a rank.
-        ranks = mechanism.loss_bound(0.95) / 2
+        ranks = mechanism.error_bound(0.95) / 2
         lines.append(
             f"{budget}: {answer:,.0f} by {mechanism.selection}; with 95 % probability within "
             f"{ranks:g} ranks of the middle, whatever the data"

@@ -155,7 +155,7 @@ def streams(left: Axes, right: Axes) -> None:
     asked = np.unique(np.geomspace(1, 1e6, 30).astype(int))
     for name, monotone in (("general questions", False), ("monotone questions", True)):
         first = mechanisms.SparseVector(epsilon=1, sensitivity=1, threshold=0, monotone=monotone)
-        widths = [first.interval(0.95, queries=int(n)) for n in asked]
+        widths = [first.error_bound(0.95, queries=int(n)) for n in asked]
         left.semilogx(asked, widths, label=name)
     left.set(
         xlabel="questions",

@@ -220,7 +220,7 @@ def test_discrete_half_widths_are_the_least(scale: Fraction, confidence: float) 
         (DiscreteGaussian(sigma=scale, l2_sensitivity=1), discrete_gaussian_tail(scale)),
     ]
     for mechanism, tail in cases:
-        q = mechanism.interval(confidence)
+        q = mechanism.error_bound(confidence)
         assert type(q) is int
         assert tail(q + 1) <= (1 - confidence) * (1 + 1e-6)
         assert q == 0 or tail(q) >= (1 - confidence) * (1 - 1e-6)
@@ -236,10 +236,10 @@ def test_real_half_widths_cover_noise_and_rounding(confidence: Any) -> None:
         ):
             step = 2.0**mechanism.grid_log2
             ideal = scale * quantile
-            width = mechanism.interval(confidence)
+            width = mechanism.error_bound(confidence)
             assert ideal + step / 2 <= width * (1 + 1e-12)
             assert width <= (ideal + step / 2) * (1 + 1e-9)
-            on_grid = mechanism.interval(confidence, on_grid=True)
+            on_grid = mechanism.error_bound(confidence, on_grid=True)
             assert on_grid % step == 0
             assert on_grid - step / 2 < ideal * (1 + 1e-9) <= (on_grid + step / 2) * (1 + 2e-9)
 
@@ -247,8 +247,8 @@ def test_real_half_widths_cover_noise_and_rounding(confidence: Any) -> None:
 def test_on_a_coarse_grid_the_half_width_counts_whole_steps() -> None:
     # P(|Z| < 5/2) = 1 - e^(-5/2) = 0.918 at scale 1: two steps reach 0.9, one does not.
     mechanism = Laplace(scale=1, l1_sensitivity=1, grid_log2=0)
-    assert mechanism.interval(0.9, on_grid=True) == 2
-    assert mechanism.interval(0.92, on_grid=True) == 3
+    assert mechanism.error_bound(0.9, on_grid=True) == 2
+    assert mechanism.error_bound(0.92, on_grid=True) == 3
     drawn = mechanism.release(np.zeros(40_000), bits=SeededBits(5))
     assert abs((abs(drawn) <= 2).mean() - (1 - math.exp(-2.5))) < 6 * 0.5 / 200
 
@@ -267,4 +267,4 @@ def test_the_standard_deviation_is_that_of_the_noise(mechanism: Any) -> None:
 def test_a_confidence_lies_between_zero_and_one(confidence: Any) -> None:
     for mechanism in (*REAL, *WHOLE):
         with pytest.raises(InvalidParameter, match="confidence"):
-            mechanism.interval(confidence)
+            mechanism.error_bound(confidence)

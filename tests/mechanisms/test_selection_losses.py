@@ -49,7 +49,7 @@ def missed(scores: Sequence[float], noise: str, bound: float, *, count: int = 1)
 def test_the_worst_scores_reach_the_bound_of_one_choice(
     noise: Any, candidates: int, confidence: float
 ) -> None:
-    bound = TopK(count=1, noise=noise, **GIVEN).loss_bound(confidence, candidates=candidates)
+    bound = TopK(count=1, noise=noise, **GIVEN).error_bound(confidence, candidates=candidates)
 
     def at(distance: float) -> float:
         return missed([0.0] + [-distance] * (candidates - 1), noise, distance * (1 - 1e-9))
@@ -66,7 +66,7 @@ def test_the_worst_scores_nearly_reach_the_bound_of_two(
     noise: Any, others: int, confidence: float
 ) -> None:
     top = TopK(count=2, epsilon=2, sensitivity=2, noise=noise)
-    bound = top.loss_bound(confidence, candidates=2 + others)
+    bound = top.error_bound(confidence, candidates=2 + others)
 
     def at(distance: float) -> float:
         return missed([0.0, 0.0] + [-distance] * others, noise, distance * (1 - 1e-9), count=2)
@@ -88,9 +88,9 @@ def test_no_scores_are_worse(noise: Any, seed: int) -> None:
         size = int(generator.integers(3, 6))
         scores = (-generator.exponential(generator.choice([1, 5, 20]), size)).round(2).tolist()
         for confidence in CONFIDENCES:
-            bound = one.loss_bound(confidence, candidates=size)
+            bound = one.error_bound(confidence, candidates=size)
             assert missed(scores, noise, bound) <= 1 - confidence
-            bound = two.loss_bound(confidence, candidates=size)
+            bound = two.error_bound(confidence, candidates=size)
             assert missed(scores, two.noise, bound, count=2) <= 1 - confidence
 
 
@@ -99,24 +99,24 @@ def test_bounds_of_one_law_are_one_number() -> None:
     for confidence in (0.3, 0.95, 1 - 1e-12, Fraction(10**50 - 1, 10**50)):
         for candidates in (1, 2, 10, 10**6, 10**12):
             asked: dict[str, Any] = {"confidence": confidence, "candidates": candidates}
-            ours = Exponential(**GIVEN).loss_bound(**asked)
+            ours = Exponential(**GIVEN).error_bound(**asked)
             by_noise = {
-                noise: TopK(count=1, noise=noise, **GIVEN).loss_bound(**asked) for noise in NOISES
+                noise: TopK(count=1, noise=noise, **GIVEN).error_bound(**asked) for noise in NOISES
             }
-            flipped = PermuteAndFlip(**GIVEN).loss_bound(**asked)
+            flipped = PermuteAndFlip(**GIVEN).error_bound(**asked)
             assert ours == pytest.approx(by_noise["gumbel"], rel=1e-14)
             assert flipped == by_noise["exponential"]
             assert flipped <= ours
             sure = Fraction(str(confidence))
             expected = 4 * math.log((candidates - 1) * sure / (1 - sure) or 1)
             assert ours == pytest.approx(max(expected, 0.0), rel=1e-12)
-    half = Exponential(monotone=True, **GIVEN).loss_bound(0.9, candidates=50)
-    assert half * 2 == Exponential(**GIVEN).loss_bound(0.9, candidates=50)
+    half = Exponential(monotone=True, **GIVEN).error_bound(0.9, candidates=50)
+    assert half * 2 == Exponential(**GIVEN).error_bound(0.9, candidates=50)
 
 
 def test_weights_count_for_the_worst_case() -> None:
     chooser, weights = Exponential(**GIVEN), np.array([Fraction(1, 3), 0, 2, 5])
-    bound = chooser.loss_bound(0.8, candidates=4, weights=weights)
+    bound = chooser.error_bound(0.8, candidates=4, weights=weights)
     # The lightest candidate may be the best one.
     assert bound == pytest.approx(4 * math.log(7 * 3 * 0.8 / 0.2))
     for distance, few in ((bound * (1 + 1e-9), True), (bound * (1 - 1e-9), False)):
@@ -124,14 +124,14 @@ def test_weights_count_for_the_worst_case() -> None:
             chooser.log_probabilities([0.0, 99, -distance, -distance], weights=weights)
         )
         assert bool(chances[2:].sum() <= 0.2) is few
-    assert chooser.loss_bound(0.8, candidates=2, weights=[0, 3]) == 0
+    assert chooser.error_bound(0.8, candidates=2, weights=[0, 3]) == 0
 
 
 def test_points_of_the_best_stretch_count() -> None:
     given: dict[str, Any] = {"epsilon": 2, "sensitivity": 1, "lower": 0, "upper": 10}
     coarse = PiecewiseConstantExponential(grid_log2=-2, **given)  # 41 points, a scale of 1
     for width, best in ((0, 1), (0.2, 1), (1, 4), (1.1, 4), (10, 40)):
-        bound = coarse.loss_bound(0.9, width=width)
+        bound = coarse.error_bound(0.9, width=width)
         odds = (41 - best) / best
         assert bound == pytest.approx(max(math.log(odds * 0.9 / 0.1), 0))
     # Every half-open stretch of length 1.1 holds at least four points.
@@ -142,7 +142,7 @@ def test_points_of_the_best_stretch_count() -> None:
     wrong: list[Any] = [-1, 11, math.nan, None]
     for other in wrong:
         with pytest.raises(InvalidParameter, match="width"):
-            coarse.loss_bound(0.9, width=other)
+            coarse.error_bound(0.9, width=other)
 
 
 @pytest.mark.long
@@ -150,7 +150,7 @@ def test_points_of_the_best_stretch_count() -> None:
 @pytest.mark.parametrize("kind", mostly_slow([Exponential, PermuteAndFlip]))
 def test_a_thousand_candidates_fail_as_often_as_the_bound_says(kind: Any) -> None:
     mechanism, bits, draws = kind(**GIVEN), SeededBits(121), 3000
-    bound = mechanism.loss_bound(0.8, candidates=1000)
+    bound = mechanism.error_bound(0.8, candidates=1000)
     for distance, rate in ((bound, 0.2), (bound - 4, 0.2)):
         scores = np.full(1000, -distance)
         scores[17] = 0
@@ -198,14 +198,14 @@ def tree_missed(scores: Sequence[float], sigma: float, branching: int, bound: fl
 def test_the_worst_tree_nearly_reaches_the_bound(levels: int, confidence: float) -> None:
     walk = TreeSelection(noise_multiplier=2, sensitivity=3)
     size = 2**levels
-    bound, sigma = walk.loss_bound(confidence, candidates=size), walk.sigma(size)
+    bound, sigma = walk.error_bound(confidence, candidates=size), walk.sigma(size)
     if bound > 1e-3:
         assert tree_missed(worst_tree(levels, bound, sigma), sigma, 2, bound) <= 1 - confidence
         less = bound * 0.96
         assert tree_missed(worst_tree(levels, less, sigma), sigma, 2, less) > 1 - confidence
         # The noise of one level less: the bound would be too small.
         small = TreeSelection(noise_multiplier=2, sensitivity=2.4)
-        low = small.loss_bound(confidence, candidates=size)
+        low = small.error_bound(confidence, candidates=size)
         assert tree_missed(worst_tree(levels, low, sigma), sigma, 2, low) > 1 - confidence
 
 
@@ -215,7 +215,7 @@ def test_no_tree_is_worse(branching: int, size: int) -> None:
     generator, sigma = np.random.default_rng(size), walk.sigma(size)
     nearest = 0.0
     for confidence in (0.6, 0.95):
-        bound = walk.loss_bound(confidence, candidates=size)
+        bound = walk.error_bound(confidence, candidates=size)
         ladder = [-k.bit_count() * bound / 2 * (1 + 1e-9) for k in range(size)]
         flat = [0.0] + [-bound * (1 + 1e-9)] * (size - 1)
         tried = [ladder, flat]
@@ -232,21 +232,21 @@ def test_no_tree_is_worse(branching: int, size: int) -> None:
 @pytest.mark.slow
 def test_walks_of_any_size() -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1)
-    assert walk.loss_bound(0.9, candidates=1) == 0
-    sizes = [walk.loss_bound(0.9, candidates=n) for n in (2, 3, 5, 9, 1000, 10**6)]
+    assert walk.error_bound(0.9, candidates=1) == 0
+    sizes = [walk.error_bound(0.9, candidates=n) for n in (2, 3, 5, 9, 1000, 10**6)]
     assert sizes == sorted(sizes)
     assert sizes[0] == pytest.approx(2 * stats.norm.ppf(0.9), rel=2e-3)
-    rising = [walk.loss_bound(c, candidates=64) for c in (0.3, 0.6, 0.9, 0.999, 1 - 1e-9)]
+    rising = [walk.error_bound(c, candidates=64) for c in (0.3, 0.6, 0.9, 0.999, 1 - 1e-9)]
     assert rising == sorted(rising)
     # Worse than the exponential mechanism at the same rho, as the open problem has it.
     fair = Exponential(epsilon=2, sensitivity=1)
-    assert sizes[-1] > 2 * fair.loss_bound(0.9, candidates=10**6)
+    assert sizes[-1] > 2 * fair.error_bound(0.9, candidates=10**6)
     far = Fraction(10**199 - 1, 10**199)
-    assert math.isfinite(walk.loss_bound(far, candidates=2**40))
+    assert math.isfinite(walk.error_bound(far, candidates=2**40))
     with pytest.raises(InvalidParameter, match="confidence"):
-        walk.loss_bound(Fraction(10**300 - 1, 10**300), candidates=4)
+        walk.error_bound(Fraction(10**300 - 1, 10**300), candidates=4)
     with pytest.raises(InvalidParameter, match="candidates"):
-        walk.loss_bound(0.9, candidates=2**63)
+        walk.error_bound(0.9, candidates=2**63)
 
 
 # ---- the lead
@@ -278,14 +278,14 @@ EVERY: dict[str, Any] = {
 def test_other_questions_are_refused(name: str) -> None:
     for confidence in (0, 1, -0.1, 1.5, math.nan, None, "x"):
         with pytest.raises(InvalidParameter, match="confidence"):
-            EVERY[name].loss_bound(confidence, candidates=5)
+            EVERY[name].error_bound(confidence, candidates=5)
     for candidates in (0, -1, 2.5, None, True):
         with pytest.raises(InvalidParameter, match="candidates"):
-            EVERY[name].loss_bound(0.9, candidates=candidates)
+            EVERY[name].error_bound(0.9, candidates=candidates)
     if "top" in name:
         with pytest.raises(InvalidParameter, match="candidates"):
-            EVERY[name].loss_bound(0.9, candidates=1)
+            EVERY[name].error_bound(0.9, candidates=1)
     with pytest.raises(InvalidParameter, match="confidence"):
         StableSelection(epsilon=1, delta=0.1, sensitivity=1).lead_bound(1)
     with pytest.raises(InvalidParameter, match="weights"):
-        Exponential(**GIVEN).loss_bound(0.9, candidates=2, weights=[1])
+        Exponential(**GIVEN).error_bound(0.9, candidates=2, weights=[1])

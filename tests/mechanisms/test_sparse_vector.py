@@ -371,9 +371,9 @@ def test_answers_have_a_noise_for_the_questions(answers: Any) -> None:
 @pytest.mark.parametrize("confidence", [0, 1, -1, math.nan, "x"])
 def test_an_interval_needs_a_confidence(confidence: Any) -> None:
     with pytest.raises(InvalidParameter, match="confidence"):
-        SparseVector(**WRITTEN).interval(confidence, queries=3)
+        SparseVector(**WRITTEN).error_bound(confidence, queries=3)
     with pytest.raises(InvalidParameter, match="queries"):
-        SparseVector(**WRITTEN).interval(0.9, queries=0)
+        SparseVector(**WRITTEN).error_bound(0.9, queries=0)
 
 
 def test_extreme_numbers_work() -> None:
@@ -388,4 +388,4 @@ def test_extreme_numbers_work() -> None:
         top = 1e30 * float(Fraction(mechanism.sensitivity))
         assert mechanism.release([-top, top]).tolist() == [1]
         assert mechanism.standard_deviation >= 0
-        assert mechanism.interval(0.9, queries=2) > 0
+        assert mechanism.error_bound(0.9, queries=2) > 0

@@ -250,7 +250,7 @@ def test_the_words_about_the_better_mechanism_hold() -> None:
         SparseVector(epsilon=1, sensitivity=1, threshold=100),
     )
     deviations = [round(m.standard_deviation, 1) for m in (there, here)]
-    widths = [round(m.interval(0.95, queries=1000)) for m in (there, here)]
+    widths = [round(m.error_bound(0.95, queries=1000)) for m in (there, here)]
     assert (deviations, widths) == ([4.2, 16.5], [34, 64])
     # Normal noise has the smaller deviation only where delta > queries epsilon / 40.
     for epsilon, queries, monotone in itertools.product(
@@ -270,8 +270,8 @@ def test_the_words_about_the_better_mechanism_hold() -> None:
 @pytest.mark.parametrize(("queries", "share"), [(1, 600), (10, 100), (1000, 6)])
 def test_the_words_about_the_half_width_hold(queries: int, share: int) -> None:
     rest: dict[str, Any] = {"epsilon": 0.1, "sensitivity": 1, "threshold": 0}
-    pure = SparseVector(**rest).interval(0.95, queries=queries)
+    pure = SparseVector(**rest).error_bound(0.95, queries=queries)
     for factor, better in ((0.8, False), (1.25, True)):
         delta = factor * 0.1 / share
         normal = GaussianAboveThreshold(delta=delta, queries=queries, **rest)
-        assert (normal.interval(0.95) < pure) is better
+        assert (normal.error_bound(0.95) < pure) is better

@@ -117,7 +117,7 @@ def test_the_half_width_covers(monotone: bool, queries: int) -> None:
     )
     comparison = mechanism.comparison
     for confidence in (0.3, 0.5, 0.95, 0.999):
-        width = mechanism.interval(confidence)
+        width = mechanism.error_bound(confidence)
         noise = rounded_normal(comparison.threshold_sigma)
         question = rounded_normal(comparison.query_sigma)
         rho = np.arange(noise.low, noise.high + 1)
@@ -133,7 +133,7 @@ def test_the_half_width_covers(monotone: bool, queries: int) -> None:
         if confidence >= 0.95:  # and four fifths of it do not
             short = math.floor(0.8 * width * 8)
             assert (noise.mass(rho) * question.below(rho + short) ** queries).sum() < confidence
-        assert mechanism.interval(confidence, queries=1) <= width
+        assert mechanism.error_bound(confidence, queries=1) <= width
 
 
 # ---- values, the stream and what it refuses
@@ -228,9 +228,9 @@ def test_too_much_noise_is_refused() -> None:
 @pytest.mark.parametrize("confidence", [0, 1, -1, math.nan, "x"])
 def test_an_interval_needs_a_confidence(confidence: Any) -> None:
     with pytest.raises(InvalidParameter, match="confidence"):
-        GaussianAboveThreshold(**WRITTEN).interval(confidence)
+        GaussianAboveThreshold(**WRITTEN).error_bound(confidence)
     with pytest.raises(InvalidParameter, match="queries"):
-        GaussianAboveThreshold(**WRITTEN).interval(0.9, queries=0)
+        GaussianAboveThreshold(**WRITTEN).error_bound(0.9, queries=0)
 
 
 def test_extreme_numbers_work() -> None:
@@ -250,7 +250,7 @@ def test_extreme_numbers_work() -> None:
             assert mechanism.queries == 1 or mechanism.release(values).tolist() == [1]
             assert mechanism.release(values[1:]).tolist() == [0]
         assert mechanism.standard_deviation > 0
-        assert mechanism.interval(0.9, queries=2) > 0
+        assert mechanism.error_bound(0.9, queries=2) > 0
 
 
 def test_two_runs_draw_different_noise() -> None:

@@ -187,7 +187,7 @@ def test_the_half_width_covers(mechanism: Any, queries: int) -> None:
     # The exact law of the two ways to be wrong, on the grid coarsened by 2^9.
     comparison, runs = mechanism.comparison, 3 if mechanism.event != events.Pure(epsilon=1) else 1
     for confidence in (0.5, 0.95, 0.999):
-        width = mechanism.interval(confidence, queries=queries)
+        width = mechanism.error_bound(confidence, queries=queries)
         noise = one_sided(comparison.threshold_scale / 512)
         rho = np.arange(noise.low, noise.high + 1)
         question = one_sided(comparison.query_scale / 512)
@@ -199,4 +199,4 @@ def test_the_half_width_covers(mechanism: Any, queries: int) -> None:
         right_above = (noise.mass(rho) * question.tail(down)).sum()
         assert (1 - right_below) + runs * (1 - right_above) <= (1 - confidence) * 1.01
         assert width < (10 + 2 * math.log(queries)) * mechanism.standard_deviation
-    assert mechanism.interval(0.9, queries=10) < mechanism.interval(0.99, queries=10)
+    assert mechanism.error_bound(0.9, queries=10) < mechanism.error_bound(0.99, queries=10)

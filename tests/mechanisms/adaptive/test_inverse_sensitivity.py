@@ -230,24 +230,24 @@ def test_losses_of_ones_own_have_the_same_law(selection: Any) -> None:
 def test_the_loss_bound_holds(selection: Any, neighbors: Any) -> None:
     found = mechanism(epsilon=4, selection=selection, neighbors=neighbors)
     for confidence in (0.5, 0.9, 0.99, 0.999):
-        bound = found.loss_bound(confidence)
+        bound = found.error_bound(confidence)
         for table in TABLES:
             masses, losses = law(found, table, 2.0), np.array(point_losses(found, table))
             assert masses[losses > bound].sum() <= (1 - confidence) * (1 + 1e-9)
-    bounds = [found.loss_bound(c) for c in (0.1, 0.5, 0.9, 0.99)]
+    bounds = [found.error_bound(c) for c in (0.1, 0.5, 0.9, 0.99)]
     assert bounds == sorted(bounds)
-    assert found.loss_bound("0.9999999999999") == math.floor(math.log(4e13) / 2)
+    assert found.error_bound("0.9999999999999") == math.floor(math.log(4e13) / 2)
     # Halving epsilon doubles it; a grid a thousand times as fine adds little.
-    coarse = mechanism(statistic=Median(lower=0, upper=10**9)).loss_bound(0.95)
+    coarse = mechanism(statistic=Median(lower=0, upper=10**9)).error_bound(0.95)
     assert coarse == math.floor(2 * math.log((10**9 + 1) / 0.05))
     for nearly in (70, 5000):
         with pytest.raises(InvalidParameter, match="confidence"):
-            found.loss_bound(1 - Fraction(1, 2**nearly))
+            found.error_bound(1 - Fraction(1, 2**nearly))
     with pytest.raises(InvalidParameter, match="confidence"):
-        mechanism(epsilon=1e-9).loss_bound(0.9)
+        mechanism(epsilon=1e-9).error_bound(0.9)
     for wrong in (0, 1, -1, math.nan):
         with pytest.raises(InvalidParameter, match="confidence"):
-            found.loss_bound(wrong)
+            found.error_bound(wrong)
 
 
 def test_what_is_released_is_a_point_of_the_grid_or_a_category() -> None:

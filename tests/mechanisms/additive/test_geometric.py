@@ -98,7 +98,7 @@ def test_bounds_cost_nothing() -> None:
     assert bounded.event == free.event == events.DiscreteLaplace(scale=free.scale, sensitivity=4)
     assert exact("scale", free.scale) == exact("scale", "40/3")
     assert bounded.standard_deviation == free.standard_deviation
-    assert bounded.interval(0.9) == free.interval(0.9)
+    assert bounded.error_bound(0.9) == free.error_bound(0.9)
     assert free.release_exact([10**40], bits=SeededBits(1)) == bounded.release_exact(
         [10**40], bits=SeededBits(1)
     )

@@ -177,7 +177,7 @@ def test_moments_and_half_widths(epsilon: float, split: float) -> None:
     assert mechanism.mean_absolute_error == pytest.approx(3 * first, rel=1e-6)
     assert mechanism.standard_deviation == pytest.approx(3 * math.sqrt(second), rel=1e-6)
     for confidence in (0.01, 0.3, 0.5, 0.9, 0.999):
-        width = mechanism.interval(confidence, on_grid=True)
+        width = mechanism.error_bound(confidence, on_grid=True)
         step = 2.0**-30
         assert 1 - tail((width + step / 2) / 3) >= confidence - 1e-12
         assert 1 - tail(max(width - step, 0) / 3) <= confidence + 1e-9

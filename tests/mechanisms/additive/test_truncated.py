@@ -159,10 +159,10 @@ def test_deviation_and_half_widths(bound: float) -> None:
     second = np.trapezoid(z * z * np.exp(-z / 1.5) / 1.5 / whole, z)
     assert mechanism.standard_deviation == pytest.approx(math.sqrt(second), rel=1e-6)
     for confidence in (0.01, 0.5, 0.9, 0.999):
-        width = mechanism.interval(confidence)
+        width = mechanism.error_bound(confidence)
         assert -math.expm1(-width / 1.5) / whole == pytest.approx(confidence, rel=1e-6)
         assert -math.expm1(-width / 1.5) / whole >= confidence
-    assert bound <= mechanism.interval(1) <= bound + 2.0**-30
+    assert bound <= mechanism.error_bound(1) <= bound + 2.0**-30
 
 
 def test_outputs_lie_on_the_grid_whatever_the_input() -> None:
@@ -203,4 +203,4 @@ def test_wrong_guarantees_are_refused() -> None:
         with pytest.raises(InvalidParameter):
             TruncatedLaplace.for_guarantee(guarantee, sensitivity=1)
     with pytest.raises(InvalidParameter, match="confidence"):
-        TruncatedLaplace(scale=1, sensitivity=1, bound=5).interval(0)
+        TruncatedLaplace(scale=1, sensitivity=1, bound=5).error_bound(0)

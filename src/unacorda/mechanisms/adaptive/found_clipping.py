@@ -35,6 +35,7 @@ from unacorda.mechanisms.adaptive.removal import people_above
 from unacorda.mechanisms.adaptive.solvers import MOST_PEOPLE, Ascending
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.intervals import confident
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -71,7 +72,7 @@ class ClippedSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundClipping:
+class FoundClipping(PureCalibrated):
     """The sum of non-negative totals, clipped at a level that few people are above.
 
     epsilon: of everything, under pure privacy; levels: public, rising, 0 or more, up to beyond all

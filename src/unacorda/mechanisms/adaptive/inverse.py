@@ -27,7 +27,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,9 +47,9 @@ from unacorda.mechanisms.adaptive.losses.families import (
 from unacorda.mechanisms.adaptive.losses.grid import Grid
 from unacorda.mechanisms.adaptive.losses.runs import Runs
 from unacorda.mechanisms.adaptive.statistics import Category, Mode, Sum
-from unacorda.mechanisms.additive.parameters import readable, some_of
 from unacorda.mechanisms.intervals import confident
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.parameters import some_of
+from unacorda.mechanisms.protocol import RangeCalibrated
 from unacorda.mechanisms.selection.contest import leaders
 from unacorda.mechanisms.selection.exponential import choose
 from unacorda.mechanisms.selection.piecewise import pieces_of_steps
@@ -70,7 +70,7 @@ _LARGEST_LOSS: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InverseSensitivity:
+class InverseSensitivity(RangeCalibrated):
     r"""Release a statistic by the inverse sensitivity mechanism.
 
     epsilon: above 0; statistic: an order statistic, quantile, median, minimum, maximum, mean,
@@ -95,7 +95,7 @@ class InverseSensitivity:
     Exponential(epsilon=1)
     >>> median.release([31] * 40 + [32] * 60 + [90] * 10, bits=SeededBits(1))
     32.0
-    >>> median.loss_bound(0.95)
+    >>> median.error_bound(0.95)
     15
     """
 
@@ -122,40 +122,23 @@ class InverseSensitivity:
         object.__setattr__(self, "grid_log2", self._grid().log2)
 
     @classmethod
-    def for_guarantee(
-        cls,
-        guarantee: PureDP | ApproxDP | ZCDP,
-        *,
-        statistic: Known | None = None,
-        neighbors: Neighbors = AddRemove,
-        answers: tuple[Real, Real] | None = None,
-        grid_log2: int | None = None,
-    ) -> InverseSensitivity:
-        """The selection and the largest epsilon that keep the guarantee, for one release.
+    def for_guarantee(cls, guarantee: PureDP | ApproxDP | ZCDP, **parameters: Any) -> Self:
+        """Make the mechanism that spends a guarantee on one release, by the better selection.
 
         PureDP and ApproxDP: permute and flip at its epsilon (a delta is not made use of); ZCDP:
-        exponential at sqrt(8 rho), rounded down at the 15th digit.
+        exponential at sqrt(8 rho), rounded down at the 15th digit. parameters: those of the class,
+        but for epsilon and selection.
 
         >>> from unacorda.privacy.guarantees import ZCDP
         >>> from unacorda.mechanisms.adaptive import Median
         >>> InverseSensitivity.for_guarantee(ZCDP(0.5), statistic=Median(lower=0, upper=9)).event
         Exponential(epsilon=2)
         """
-        epsilon: Real
-        selection: Selection = "permute and flip"
-        if isinstance(guarantee, PureDP):
-            epsilon = some_of(guarantee, PureDP).epsilon
-        elif isinstance(guarantee, ApproxDP):
-            epsilon = some_of(guarantee, ApproxDP).epsilon
-        else:
-            epsilon, selection = _root_down(8 * some_of(guarantee, ZCDP).rho), "exponential"
-        return cls(
-            epsilon=epsilon,
-            statistic=statistic,
-            neighbors=neighbors,
-            selection=selection,
-            answers=answers,
-            grid_log2=cast("int", grid_log2),
+        if isinstance(guarantee, ApproxDP):
+            guarantee = PureDP(some_of(guarantee, ApproxDP).epsilon)
+        selection = "exponential" if isinstance(guarantee, ZCDP) else "permute and flip"
+        return super(InverseSensitivity, cls).for_guarantee(
+            guarantee, selection=selection, **parameters
         )
 
     @property
@@ -170,7 +153,7 @@ class InverseSensitivity:
         one_way = self.statistic is not None and moves_one_way(self.statistic, self.neighbors)
         return factor_of(self.epsilon, 1, monotone=one_way)
 
-    def loss_bound(self, confidence: checks.Number) -> int:
+    def error_bound(self, confidence: checks.Number) -> int:
         """A k such that the answer has a loss of at most k with this probability.
 
         That is: k changed records, or fewer, lead the statistic to the answer, or beyond it. Known
@@ -301,13 +284,6 @@ class InverseSensitivity:
         """Where losses end: a function of public numbers alone."""
         reach = (math.log(self._grid().size) + _UNSEEN) / float(self.factor)
         return min(math.ceil(reach), most_of(self.statistic))
-
-
-def _root_down(square: Fraction) -> Real:
-    """The square root, rounded down at the 15th significant decimal digit."""
-    places = 15 - math.floor(floor_log2(square) * math.log10(2) / 2)
-    scale = Fraction(10) ** places
-    return readable(math.isqrt(math.floor(square * scale * scale)) / scale)
 
 
 def _scores(losses: NDArray[Any]) -> NDArray[Any]:

@@ -37,9 +37,10 @@ from unacorda.mechanisms.adaptive.statistics import (
     Quantile,
     RankStatistic,
 )
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, readable, whole
 from unacorda.mechanisms.coins import coin
 from unacorda.mechanisms.keys.partitions import rising_chances, table_length
+from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
@@ -91,7 +92,7 @@ Tested: TypeAlias = RankStatistic | InterquartileRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposeTestRelease:
+class ProposeTestRelease(ApproxCalibrated):
     r"""Release f(x) + Laplace noise for the proposed sensitivity, or None where that is not safe.
 
     statistic: a rank statistic or InterquartileRange, or None where only `release_at` is used;

@@ -40,6 +40,7 @@ from unacorda.mechanisms.adaptive.solvers import (
 from unacorda.mechanisms.adaptive.tolerant import TolerantSearch, halves_of
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.intervals import confident
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -80,7 +81,7 @@ class Underestimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShiftedInverse:
+class ShiftedInverse(PureCalibrated):
     r"""Release a monotone statistic of people whose contributions have no bound.
 
     statistic: what is asked of `release`, or None where only `release_losses` is used; grid:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeAlias, TypedDict, cast, get_args
+from typing import Any, Final, Self, TypeAlias, TypedDict, cast, get_args
 
 from numpy.typing import ArrayLike
 
@@ -42,8 +42,10 @@ from unacorda.mechanisms.adaptive.statistics import (
     Sum,
     Variance,
 )
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["ROUNDING", "SmoothSensitivity", "public_grid"]
@@ -75,7 +77,7 @@ class _Promise(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SmoothSensitivity:
+class SmoothSensitivity(PureCalibrated):
     r"""Release f(x) + noise_scale S(x) Z, rounded to a public grid, S a smooth bound.
 
     statistic: what is asked, or None where only `release_at` is used; epsilon: above 0, at most
@@ -134,6 +136,24 @@ class SmoothSensitivity:
         keep(self, epsilon=epsilon, delta=self._delta(), tail_power=self._tail_power())
         keep(self, smoothness=self._smoothness())
         keep(self, grid_log2=public_grid(self.statistic, self.grid_log2))
+
+    @classmethod
+    def for_guarantee(cls, guarantee: PureDP | ApproxDP, **parameters: Any) -> Self:
+        """Make the mechanism that spends all of a guarantee on one release.
+
+        PureDP: student noise by default; ApproxDP: laplace noise. parameters: those of the class,
+        but for epsilon and delta. Raises InvalidParameter for another guarantee, and for noise
+        that does not keep it.
+
+        >>> SmoothSensitivity.for_guarantee(ApproxDP(1, 1e-6), grid_log2=0).noise
+        'laplace'
+        """
+        noise, delta = "student", Fraction(0)
+        if isinstance(guarantee, ApproxDP):
+            noise, delta = "laplace", guarantee.delta
+            guarantee = PureDP(guarantee.epsilon)
+        given = {"delta": delta, "noise": noise, **parameters}
+        return super(SmoothSensitivity, cls).for_guarantee(guarantee, **given)
 
     @property
     def event(self) -> events.Event:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from unacorda import checks
-from unacorda.mechanisms.additive.parameters import Real, decimal_up
+from unacorda.mechanisms.parameters import Real, decimal_up
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 
 __all__ = [

@@ -24,7 +24,8 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import arrays, rounded, samplers
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.certified import CHUNK, magnitude_chunk
+from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     keep,
@@ -32,7 +33,7 @@ from unacorda.mechanisms.additive.parameters import (
     readable,
     whole,
 )
-from unacorda.mechanisms.certified import CHUNK, magnitude_chunk
+from unacorda.mechanisms.protocol import PerNumberCalibrated
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
@@ -47,7 +48,7 @@ _SLACK = 2.0**-42  # the comparison of the coin errs by less than 2^-43
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedLaplace:
+class BoundedLaplace(PerNumberCalibrated):
     r"""Release a number of [lower, upper], P(y) proportional to e^(-|y - x| / scale) on the grid.
 
     epsilon: of one number, above 0; sensitivity: by how much one number of x can move; lower,

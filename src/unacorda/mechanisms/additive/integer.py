@@ -17,7 +17,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import arrays, intervals, samplers
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
     keep,
@@ -45,7 +45,7 @@ class DiscreteLaplace:
     best answer for them at this price from it.
     Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
 
-    >>> DiscreteLaplace(scale=2, l1_sensitivity=1).interval(0.95)
+    >>> DiscreteLaplace(scale=2, l1_sensitivity=1).error_bound(0.95)
     6
     """
 
@@ -93,7 +93,7 @@ class DiscreteLaplace:
         """Standard deviation of the noise on each number, before it is clamped to the bounds."""
         return intervals.discrete_laplace_deviation(checks.exact("scale", self.scale))
 
-    def interval(self, confidence: Number) -> int:
+    def error_bound(self, confidence: Number) -> int:
         """The least integer q with P(|released - x| <= q) >= confidence, for one number.
 
         Bounds only help, where x keeps them.
@@ -141,7 +141,7 @@ class DiscreteGaussian:
     norm. It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
     Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
 
-    >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).interval(0.95)
+    >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).error_bound(0.95)
     6
     """
 
@@ -177,7 +177,7 @@ class DiscreteGaussian:
         """Standard deviation of each released number, at most sigma."""
         return intervals.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
 
-    def interval(self, confidence: Number) -> int:
+    def error_bound(self, confidence: Number) -> int:
         """An integer q with P(|released - x| <= q) >= confidence, the least up to sigma = 200."""
         return intervals.discrete_gaussian_half_width(
             checks.exact("sigma", self.sigma), confidence=confidence

@@ -19,8 +19,8 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals, rounded
-from unacorda.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, readable
 from unacorda.mechanisms.additive.real import mu_squared
+from unacorda.mechanisms.parameters import Real, inverse_root_up, keep, positive, readable
 from unacorda.mechanisms.vectors import linear_chunk
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP

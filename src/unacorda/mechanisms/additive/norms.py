@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike
 
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals, rounded
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, quotient, some_of, whole
 from unacorda.mechanisms.certified import laplace_chunk
+from unacorda.mechanisms.parameters import Real, keep, positive, quotient, whole
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.mechanisms.vectors import cube_chunk, sphere_chunk
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import PureDP
 
 __all__ = ["KNorm"]
 
@@ -30,7 +29,7 @@ _MOST_DIMENSIONS: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KNorm:
+class KNorm(PureCalibrated):
     r"""Release vectors x + Z, the density of Z proportional to e^(-epsilon |z| / sensitivity).
 
     norm: 1, 2 or inf, the norm |z|; epsilon: what one release costs, above 0; sensitivity: by how
@@ -47,6 +46,9 @@ class KNorm:
     (Pure(epsilon=1), 3.162)
     >>> round(KNorm(norm=1, epsilon=1, sensitivity=4, dimension=4).standard_deviation, 3)
     5.657
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> KNorm.for_guarantee(PureDP(0.5), norm=2, sensitivity=3, dimension=10).scale
+    6
     """
 
     norm: float
@@ -71,19 +73,6 @@ class KNorm:
             wanted = rounded.default_grid_log2(scale * max(math.isqrt(int(self._spread())), 1))
         grid, _ = rounded.grid_ratio("sensitivity / epsilon", scale, wanted)
         keep(self, grid_log2=grid)
-
-    @staticmethod
-    def for_guarantee(
-        guarantee: PureDP, *, norm: float, sensitivity: Number, dimension: int
-    ) -> KNorm:
-        """The least noise of this norm that keeps a PureDP guarantee.
-
-        >>> KNorm.for_guarantee(PureDP(0.5), norm=2, sensitivity=3, dimension=10).scale
-        6
-        """
-        epsilon = some_of(guarantee, PureDP).epsilon
-        exact = checks.exact("sensitivity", sensitivity)
-        return KNorm(norm=norm, epsilon=epsilon, sensitivity=exact, dimension=dimension)
 
     @property
     def scale(self) -> Real:

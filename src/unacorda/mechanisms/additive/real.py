@@ -18,7 +18,8 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import arrays, intervals, rounded
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
     keep,
@@ -26,7 +27,6 @@ from unacorda.mechanisms.additive.parameters import (
     quotient,
     some_of,
 )
-from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
@@ -80,12 +80,12 @@ class Laplace:
         ideal = math.sqrt(2) * float(self.scale)
         return intervals.rounded_deviation(ideal, grid_log2=self.grid_log2)
 
-    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
 
         on_grid: x is known to be a multiple of the grid.
 
-        >>> round(Laplace(scale=1, l1_sensitivity=1).interval(0.95), 5)
+        >>> round(Laplace(scale=1, l1_sensitivity=1).error_bound(0.95), 5)
         2.99573
         """
         return intervals.laplace_half_width(
@@ -180,12 +180,12 @@ class Gaussian:
         """Standard deviation of each released number, rounding included."""
         return intervals.rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
 
-    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
 
         on_grid: x is known to be a multiple of the grid.
 
-        >>> round(Gaussian(sigma=1, l2_sensitivity=1).interval(0.95), 5)
+        >>> round(Gaussian(sigma=1, l2_sensitivity=1).error_bound(0.95), 5)
         1.95996
         """
         return intervals.gaussian_half_width(

@@ -17,7 +17,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals, rounded
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     keep,
@@ -25,6 +25,7 @@ from unacorda.mechanisms.additive.parameters import (
     readable,
     whole,
 )
+from unacorda.mechanisms.protocol import PerNumberCalibrated
 from unacorda.mechanisms.shapes import staircase_chunk
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
@@ -38,7 +39,7 @@ _LEAST_EPSILON: Final = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staircase:
+class Staircase(PerNumberCalibrated):
     r"""Release x + Z, Z of a density that falls in steps by e^-epsilon, rounded to a grid.
 
     epsilon: of one number, from 1e-12 to 100; sensitivity: by how much one number of x can move,
@@ -115,12 +116,12 @@ class Staircase:
         steps, squares = b / (1 - b), b * (1 + b) / (1 - b) ** 2
         return float(steps + first), float(squares + 2 * steps * first + second)
 
-    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
 
         on_grid: x is known to be a multiple of the grid.
 
-        >>> round(Staircase(epsilon=2, sensitivity=1).interval(0.95), 5)
+        >>> round(Staircase(epsilon=2, sensitivity=1).error_bound(0.95), 5)
         1.26827
         """
         mp, miss = context(), mpf(1 - intervals.confident(confidence))

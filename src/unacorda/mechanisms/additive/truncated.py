@@ -16,7 +16,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals, rounded
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     keep,
@@ -118,12 +118,12 @@ class TruncatedLaplace:
         ideal = float(mp.sqrt(square) * mpf(checks.exact("scale", self.scale)))
         return intervals.rounded_deviation(ideal, grid_log2=self.grid_log2)
 
-    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
 
         on_grid: x is known to be a multiple of the grid. A confidence of 1 gives the bound.
 
-        >>> round(TruncatedLaplace(scale=1, sensitivity=1, bound=3).interval(0.95), 5)
+        >>> round(TruncatedLaplace(scale=1, sensitivity=1, bound=3).error_bound(0.95), 5)
         2.32998
         """
         exact = checks.exact("confidence", confidence)

@@ -23,10 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, quotient
-from unacorda.mechanisms.additive.parameters import whole as whole_number
+from unacorda.mechanisms.additive.real import mu_squared
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
+from unacorda.mechanisms.parameters import Real, inverse_root_up, keep, positive, quotient
+from unacorda.mechanisms.parameters import whole as whole_number
 from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 
 __all__ = ["Marginals"]
 
@@ -83,6 +85,22 @@ class Marginals:
             raise InvalidParameter("sigma", self.sigma, expected="at most 2^20")
         for interaction in self.interactions:
             self._grid(interaction)
+
+    @staticmethod
+    def for_guarantee(
+        guarantee: ApproxDP | GDP | ZCDP,
+        *,
+        sizes: tuple[int, ...],
+        queries: tuple[Attributes, ...],
+        rows: int = 1,
+    ) -> Marginals:
+        """Make the mechanism with the least noise, as `Gaussian.for_guarantee`.
+
+        >>> Marginals.for_guarantee(GDP(0.5), sizes=(2, 3), queries=((0, 1),)).sigma
+        2
+        """
+        least = inverse_root_up(mu_squared(guarantee))
+        return Marginals(sizes=sizes, queries=queries, sigma=least * rows, rows=rows)
 
     @property
     def interactions(self) -> tuple[Attributes, ...]:

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, readable, whole
 from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves, numbers_of
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
 from unacorda.mechanisms.correlated.workloads import Workload, as_workload, real_matrix
+from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
 from unacorda.privacy import events
 from unacorda.privacy.rounding import root_down
 

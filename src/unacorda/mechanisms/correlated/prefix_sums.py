@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter, StreamStopped
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, whole
 from unacorda.mechanisms.alone import Alone
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, numbers_of
+from unacorda.mechanisms.parameters import Real, keep, positive, whole
 from unacorda.privacy import events
 
 __all__ = ["Counter", "PrefixStream", "PrefixSums"]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import keep, quotient, whole
 from unacorda.mechanisms.correlated import toeplitz
 from unacorda.mechanisms.correlated.grid import halves
 from unacorda.mechanisms.correlated.prefix_sums import PrefixSums
+from unacorda.mechanisms.parameters import keep, quotient, whole
 from unacorda.privacy import events
 
 __all__ = ["SquareRootToeplitz"]

@@ -20,13 +20,13 @@ from scipy import linalg
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import whole
 from unacorda.mechanisms.correlated.workloads import (
     LARGEST_CELLS,
     Workload,
     as_workload,
     real_matrix,
 )
+from unacorda.mechanisms.parameters import whole
 
 __all__ = [
     "Optimised",

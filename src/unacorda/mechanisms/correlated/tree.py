@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import quotient
 from unacorda.mechanisms.correlated.grid import Grid, halves
 from unacorda.mechanisms.correlated.prefix_sums import PrefixSums
+from unacorda.mechanisms.parameters import quotient
 from unacorda.privacy import events
 
 __all__ = ["BinaryTree"]

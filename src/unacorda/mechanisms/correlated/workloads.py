@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import keep, whole
+from unacorda.mechanisms.parameters import keep, whole
 
 __all__ = ["LARGEST_CELLS", "Prefixes", "Queries", "Ranges", "Workload", "as_workload"]
 

@@ -24,9 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, keep, positive, whole
 from unacorda.mechanisms.certified import CHUNK
 from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.mechanisms.parameters import Real, keep, positive, whole
+from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.mechanisms.refine import exp_bounds
 from unacorda.privacy import events
 
@@ -41,7 +42,7 @@ _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSelection:
+class PartitionSelection(ApproxCalibrated):
     r"""Choose which keys are released, each by how many people stand behind it.
 
     epsilon, delta: what the whole choice costs at most, both above 0, delta below 1;

@@ -23,7 +23,8 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.mechanisms import rounded, samplers
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     inverse_root_up,
@@ -33,7 +34,6 @@ from unacorda.mechanisms.additive.parameters import (
     some_of,
     whole,
 )
-from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP

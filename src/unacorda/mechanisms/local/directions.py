@@ -27,6 +27,7 @@ from unacorda.mechanisms.gaussian_table import LARGEST_SIGMA
 from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.draws import below
 from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real
@@ -46,7 +47,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Directions:
+class Directions(PureCalibrated):
     r"""Send a direction, one near the vector's own e^epsilon times as often as another.
 
     Axes are drawn at random; of their two ends each, the `nearest` with the least angles to the

@@ -24,6 +24,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.arrays import shaped
 from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.thresholds import MOST_CATEGORIES, Support
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events import fields
@@ -107,7 +108,7 @@ class Frequencies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrequencyOracle(ABC):
+class FrequencyOracle(PureCalibrated, ABC):
     """Randomizes a category on its owner's device and estimates the shares of all at the server.
 
     epsilon: above 0; categories: how many, k, 2 or more.

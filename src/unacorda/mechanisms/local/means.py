@@ -25,6 +25,7 @@ from unacorda.mechanisms.arrays import shaped
 from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.draws import below, chunks, halves
 from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events.fields import Real
@@ -51,7 +52,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanOracle(ABC):
+class MeanOracle(PureCalibrated, ABC):
     """Randomizes a number on its owner's device and estimates the mean of all at the server.
 
     epsilon: above 0; lower, upper: public bounds of the values.

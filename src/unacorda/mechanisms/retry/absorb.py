@@ -11,7 +11,7 @@ from typing import TypeVar
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, decimal_up, keep, readable
+from unacorda.mechanisms.parameters import Real, decimal_up, keep, readable
 from unacorda.mechanisms.retry.runs import Number, Run, guarantee_of_run, probability, too_high
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import Real, readable
+from unacorda.mechanisms.parameters import Real, readable
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.parameters import (
+from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     keep,

@@ -27,6 +27,7 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.protocol import RangeCalibrated
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.mechanisms.selection.contest import leaders
 from unacorda.mechanisms.selection.losses import odds_loss
@@ -49,7 +50,7 @@ _LONGEST: Final = 1 << 12  # candidates of a row from which the contest is quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exponential:
+class Exponential(RangeCalibrated):
     r"""Choose candidate i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
     epsilon: above 0; sensitivity: by how much any one score can move between neighbours, above 0;
@@ -133,7 +134,7 @@ class Exponential:
             logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
         return logs.reshape(array.shape)
 
-    def loss_bound(
+    def error_bound(
         self, confidence: Number, *, candidates: int, weights: ArrayLike | None = None
     ) -> float:
         """How far below the best score the chosen one lies, at most, whatever the scores are.
@@ -144,7 +145,7 @@ class Exponential:
         Source: docs/proofs/noisy_max.md, section 4.
 
         >>> choice = Exponential(epsilon=1, sensitivity=1)
-        >>> round(choice.loss_bound(0.95, candidates=1000), 3)
+        >>> round(choice.error_bound(0.95, candidates=1000), 3)
         19.702
         """
         others = Fraction(checks.positive_integer(candidates=candidates) - 1)

@@ -54,7 +54,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import cast, get_args
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,11 +64,13 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.protocol import PureCalibrated, RangeCalibrated
 from unacorda.mechanisms.rounded import grid_ratio
 from unacorda.mechanisms.selection.contest import Noise, difference_in_steps, leaders
 from unacorda.mechanisms.selection.losses import noisy_max_loss
 from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from unacorda.privacy import events
+from unacorda.privacy.guarantees import ZCDP, PureDP
 
 __all__ = ["PermuteAndFlip", "TopK"]
 
@@ -76,7 +78,7 @@ _SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PermuteAndFlip:
+class PermuteAndFlip(PureCalibrated):
     r"""Visit candidates in random order and take the first that passes a coin.
 
     The coin of a candidate of score s falls with probability exp(epsilon (s - best) / (2
@@ -121,7 +123,7 @@ class PermuteAndFlip:
         )
         return first[0].index
 
-    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+    def error_bound(self, confidence: Number, *, candidates: int) -> float:
         """How far below the best score the chosen one lies, at most, whatever the scores are.
 
         With probability `confidence` or more, in the unit of the scores, rounded up; the least
@@ -129,7 +131,7 @@ class PermuteAndFlip:
         Source: docs/proofs/noisy_max.md, section 4.
 
         >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
-        >>> round(choice.loss_bound(0.95, candidates=1000), 3)
+        >>> round(choice.error_bound(0.95, candidates=1000), 3)
         18.35
         """
         return noisy_max_loss(
@@ -138,7 +140,7 @@ class PermuteAndFlip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopK:
+class TopK(RangeCalibrated):
     r"""The `count` best candidates by score plus noise, the best first.
 
     epsilon: of all answers together under pure privacy; count: k, 1 or more; noise: "gumbel" or
@@ -180,6 +182,26 @@ class TopK:
             raise InvalidParameter("noise", self.noise, expected=expected)
         grid, _ = grid_ratio("sensitivity", self.scale, self.grid_log2)
         object.__setattr__(self, "grid_log2", grid)
+
+    @classmethod
+    def for_guarantee(cls, guarantee: PureDP | ZCDP, **parameters: Any) -> Self:
+        """Make the mechanism that spends a guarantee, with the better noise by default.
+
+        PureDP: exponential noise; ZCDP: Gumbel noise at epsilon sqrt(8 count rho), rounded down at
+        the 15th digit. parameters: those of the class, but for epsilon. Raises InvalidParameter
+        for another guarantee, and for ZCDP with exponential noise.
+
+        >>> from unacorda.privacy.guarantees import ZCDP
+        >>> TopK.for_guarantee(ZCDP(0.5), count=4, sensitivity=1).epsilon
+        4
+        """
+        pure = isinstance(guarantee, PureDP)
+        noise = parameters.setdefault("noise", "exponential" if pure else "gumbel")
+        if isinstance(guarantee, ZCDP):
+            if noise != "gumbel":
+                raise InvalidParameter("noise", noise, expected="'gumbel', for ZCDP")
+            guarantee = guarantee * checks.positive_integer(count=parameters["count"])
+        return super(TopK, cls).for_guarantee(guarantee, **parameters)
 
     @property
     def event(self) -> events.Event:
@@ -229,7 +251,7 @@ class TopK:
         indices = np.array([entrant.index for entrant in first[:-1]], dtype=np.int64)
         return indices, float_multiples(steps, self.grid_log2)
 
-    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+    def error_bound(self, confidence: Number, *, candidates: int) -> float:
         """How far the worst of the chosen lies below the `count`-th best score, at most.
 
         Whatever the scores are, with probability `confidence` or more, in the unit of the scores,
@@ -237,7 +259,7 @@ class TopK:
         Source: docs/proofs/noisy_max.md, section 4.
 
         >>> best = TopK(epsilon=3, sensitivity=1, count=3)
-        >>> round(best.loss_bound(0.95, candidates=1000), 3)
+        >>> round(best.error_bound(0.95, candidates=1000), 3)
         20.962
         """
         return noisy_max_loss(

@@ -27,6 +27,7 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.protocol import RangeCalibrated
 from unacorda.mechanisms.refine import LazyUniform
 from unacorda.mechanisms.rounded import floor_log2
 from unacorda.mechanisms.selection.exponential import choose
@@ -43,7 +44,7 @@ _GRID_REACH: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PiecewiseConstantExponential:
+class PiecewiseConstantExponential(RangeCalibrated):
     r"""Choose a point x of [lower, upper], P(x) proportional to exp(epsilon score(x) / (2 Delta)).
 
     lower, upper: public, lower < upper; epsilon, sensitivity (Delta, at every single point),
@@ -117,7 +118,7 @@ class PiecewiseConstantExponential:
         step = int(starts[piece]) + _evenly(int(counts[piece]), source)
         return float(np.ldexp(float(step), self.grid_log2))
 
-    def loss_bound(self, confidence: Number, *, width: Real = 0) -> float:
+    def error_bound(self, confidence: Number, *, width: Real = 0) -> float:
         """How far below the best score that of the chosen point lies, at most.
 
         width: the length of a stretch of the interval on which the score is surely the best, 0
@@ -126,7 +127,7 @@ class PiecewiseConstantExponential:
         Source: docs/proofs/noisy_max.md, section 4.
 
         >>> median = PiecewiseConstantExponential(epsilon=1, sensitivity=1, lower=0, upper=10)
-        >>> [round(median.loss_bound(0.95, width=width), 2) for width in (0, 0.01)]
+        >>> [round(median.error_bound(0.95, width=width), 2) for width in (0, 0.01)]
         [61.79, 19.7]
         """
         lower, upper = self._interval()

@@ -59,6 +59,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.intervals import confident
 from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.mechanisms.selection.scores import Real, check_selection, exact_score, one_row
 from unacorda.privacy import events
 from unacorda.privacy.rounding import float_above
@@ -69,7 +70,7 @@ _SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StableSelection:
+class StableSelection(ApproxCalibrated):
     r"""Tell the candidate of largest score if its lead is large enough, else None.
 
     delta: above 0, below 1; epsilon, sensitivity, monotone: as for `Exponential`. The leader is

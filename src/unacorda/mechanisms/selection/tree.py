@@ -187,7 +187,7 @@ class TreeSelection:
         choice = place if order is None else int(order[place])
         return TreeTrace(choice, tuple(path), tuple(told), order)
 
-    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+    def error_bound(self, confidence: Number, *, candidates: int) -> float:
         """How far below the best score the chosen one lies, at most, whatever the scores are.
 
         With probability `confidence` or more, in the unit of the scores, rounded up; for 2^k
@@ -195,7 +195,7 @@ class TreeSelection:
         Source: docs/proofs/noisy_max.md, section 5.
 
         >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)
-        >>> round(walk.loss_bound(0.95, candidates=1024), 1)
+        >>> round(walk.error_bound(0.95, candidates=1024), 1)
         27.0
         """
         sigma, levels = self.sigma(candidates), self.depth(candidates)

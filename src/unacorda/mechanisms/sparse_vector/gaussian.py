@@ -43,8 +43,9 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals
-from unacorda.mechanisms.additive.parameters import inverse_root_up
 from unacorda.mechanisms.certified import gaussian_chunk
+from unacorda.mechanisms.parameters import inverse_root_up
+from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.mechanisms.sparse_vector.grid import (
     Integers,
     check_noise,
@@ -106,7 +107,7 @@ class NormalComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianAboveThreshold(SparseSearch):
+class GaussianAboveThreshold(ApproxCalibrated, SparseSearch):
     r"""Find the first question above a threshold, with normal noise and for a limited stream.
 
     epsilon: above 0; delta: strictly between 0 and 1; queries: how many questions it hears at
@@ -116,7 +117,7 @@ class GaussianAboveThreshold(SparseSearch):
 
     **Prefer `SparseVector`**, which at the same epsilon needs no delta and hears any number of
     questions. Of one comparison it has the deviation 4.16 sensitivity / epsilon, more than here
-    only where delta exceeds epsilon queries / 40, and the larger half width of `interval` only
+    only where delta exceeds epsilon queries / 40, and the larger half width of `error_bound` only
     where delta exceeds about epsilon / 600 for one question, epsilon / 100 for 10, epsilon / 6 for
     1000. At (1, 1e-6) and 1000 questions the deviations are 4.2 and 16.5, the half widths 34 and
     64. This mechanism is for comparisons with the literature, and for such large deltas.
@@ -168,7 +169,7 @@ class GaussianAboveThreshold(SparseSearch):
         """It stops after the first answer above, or after `queries` questions."""
         return Limits(queries=self.queries)
 
-    def interval(self, confidence: checks.Number, *, queries: int | None = None) -> float:
+    def error_bound(self, confidence: checks.Number, *, queries: int | None = None) -> float:
         """Half width w: `queries` questions at w or more from the threshold are answered rightly.
 
         All of them together, up to the stop, with probability `confidence` or more; rounded up.
@@ -177,7 +178,7 @@ class GaussianAboveThreshold(SparseSearch):
         >>> first = GaussianAboveThreshold(
         ...     epsilon=1, delta=1e-6, sensitivity=1, threshold=0, queries=1000, monotone=True
         ... )
-        >>> round(first.interval(0.95), 2)
+        >>> round(first.error_bound(0.95), 2)
         42.76
         """
         asked = self.queries if queries is None else queries

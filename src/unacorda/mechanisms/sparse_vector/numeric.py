@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,11 +25,13 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.mechanisms.sparse_vector.comparison import share_ratio
 from unacorda.mechanisms.sparse_vector.grid import questions
 from unacorda.mechanisms.sparse_vector.streams import NumericStream
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
+from unacorda.privacy.guarantees import PureDP
 
 __all__ = ["NumericSparse"]
 
@@ -39,7 +41,7 @@ _SECURE = SecureBits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumericSparse:
+class NumericSparse(PureCalibrated):
     r"""Release the first `count` questions above a threshold, as numbers with fresh noise.
 
     answers: the noise of an answer, an additive mechanism for one number whose sensitivity is at
@@ -83,6 +85,19 @@ class NumericSparse:
         for name in ("epsilon", "count", "sensitivity", "threshold", "grid_log2"):
             object.__setattr__(self, name, getattr(whole, name))
         _ = self.search, self.answer  # refused now rather than at the first release
+
+    @classmethod
+    def for_guarantee(cls, guarantee: PureDP, **parameters: Any) -> Self:
+        """Make the mechanism that spends a PureDP guarantee on the search and on all answers.
+
+        parameters: those of the class, but for epsilon and answers. Raises InvalidParameter for
+        another guarantee.
+        """
+        if parameters.get("answers") is not None:
+            raise InvalidParameter(
+                "answers", parameters["answers"], expected="None: the guarantee is of these too"
+            )
+        return super(NumericSparse, cls).for_guarantee(guarantee, **parameters)
 
     @property
     def search(self) -> SparseVector:

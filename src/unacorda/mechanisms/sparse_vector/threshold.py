@@ -45,6 +45,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.mechanisms.sparse_vector.comparison import Comparison, comparison_for
 from unacorda.mechanisms.sparse_vector.grid import questions
 from unacorda.mechanisms.sparse_vector.search import NoisyComparison, search
@@ -156,7 +157,7 @@ class SparseSearch(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseVector(SparseSearch):
+class SparseVector(PureCalibrated, SparseSearch):
     r"""Find the first `count` questions above a threshold; those below it cost nothing.
 
     epsilon: of all answers together under pure privacy; sensitivity: by how much any one question
@@ -216,13 +217,13 @@ class SparseVector(SparseSearch):
         """When it stops."""
         return Limits(answers=self.count, refresh=self.refresh)
 
-    def interval(self, confidence: checks.Number, *, queries: int) -> float:
+    def error_bound(self, confidence: checks.Number, *, queries: int) -> float:
         """Half width w: `queries` questions at w or more from the threshold are answered rightly.
 
         All of them together, up to the stop, with probability `confidence` or more; rounded up.
 
         >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=0, monotone=True)
-        >>> round(first.interval(0.95, queries=1000), 2)
+        >>> round(first.error_bound(0.95, queries=1000), 2)
         21.19
         """
         levels = self.count if self.refresh else 1

@@ -102,9 +102,9 @@ class AdditiveNoise:
         """The least q with P(|noisy - exact| <= q) >= confidence, rounded up."""
         match self.mechanism:
             case Laplace() | Gaussian():
-                return self.mechanism.interval(confidence, on_grid=self.whole)
+                return self.mechanism.error_bound(confidence, on_grid=self.whole)
             case DiscreteLaplace() | DiscreteGaussian():
-                return float(self.mechanism.interval(confidence))
+                return float(self.mechanism.error_bound(confidence))
 
     def release(self, values: Sequence[int], *, bits: RandomBits) -> list[Fraction] | list[int]:
         """The noisy numbers, absolute: integers where `whole`, else multiples of a public grid."""

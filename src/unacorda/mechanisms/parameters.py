@@ -14,6 +14,7 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.rounded import floor_log2
 from unacorda.privacy.additive import Additive
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "positive",
     "quotient",
     "readable",
+    "root_digits_down",
     "some_of",
     "whole",
 ]
@@ -109,6 +111,13 @@ def inverse_root_up(square: Fraction) -> Fraction:
     root = math.isqrt(whole - 1) + 1
     bound = Fraction(root) / Fraction(2) ** (shift // 2)
     return _digits_up(bound)
+
+
+def root_digits_down(square: Fraction) -> Real:
+    """The square root, rounded down at the 15th significant decimal digit."""
+    places = 15 - math.floor(floor_log2(square) * math.log10(2) / 2)
+    scale = Fraction(10) ** places
+    return readable(math.isqrt(math.floor(square * scale * scale)) / scale)
 
 
 def _digits_up(value: Fraction) -> Fraction:
