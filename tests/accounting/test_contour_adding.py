@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.parts import Direction, flatten, parts_of
+from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
 from unacorda.accounting.contour.strip import SampledGaussianTilt
+from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Gaussian
 
 

@@ -16,7 +16,8 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from unacorda.accounting.contour.laws import Edged, Finite, law_of, three_points
+from unacorda.accounting.contour.laws import Edged, Finite
+from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,
@@ -354,9 +355,10 @@ def test_one_coordinate_of_discrete_laplace_noise_dominates_several(numerator: i
 @pytest.mark.long
 @pytest.mark.parametrize("split", mostly_slow([0.0, 0.25, 0.5, 0.75, 1.0], quick=2))
 def test_the_full_shift_of_a_staircase_is_the_worst(split: float) -> None:
-    found = three_points(Staircase(epsilon=0.75, split=split))
+    event = Staircase(epsilon=0.75, split=split)
+    found = rules_of(event).three_points(event)
     assert found is not None
-    epsilon, top = found
+    top = found.top
     for ratio in (0.5, 1.0, 1.5, 2.0):
         own_law = [(top, top * math.exp(-0.75)), (top * math.exp(-0.75), top)]
         rest = 1 - top * (1 + math.exp(-0.75))
@@ -365,7 +367,7 @@ def test_the_full_shift_of_a_staircase_is_the_worst(split: float) -> None:
         assert abs(worst - full) < 1e-13
         for shift in (0.125, 0.5, 0.8125):
             assert stick(staircase(0.75, split, shift), ratio) <= worst + 1e-13
-    assert epsilon == Fraction(3, 4)
+    assert found.epsilon == Fraction(3, 4)
 
 
 def test_a_staircase_under_a_double_shift() -> None:

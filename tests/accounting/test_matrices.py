@@ -24,13 +24,12 @@ from unacorda.accounting.divergences.events import renyi, rho
 from unacorda.accounting.encoders import group_columns, squared_columns
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.matrices import (
-    plain,
-    plain_below,
     squared_matrix_sensitivity,
     squared_toeplitz_sensitivity,
 )
 from unacorda.accounting.prices import price
 from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.rules.base import dominated, plain
 from unacorda.accounting.trees import squared_tree_sensitivity
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -45,7 +44,7 @@ from unacorda.privacy.events import (
     TreeAggregation,
 )
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from unacorda.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 
 def patterns(steps: int, participations: int, separation: int) -> Iterator[tuple[int, ...]]:
@@ -302,7 +301,7 @@ def test_the_pair_below_is_one_of_the_patterns(
         separation=separation,
     )
     worst = worst_over_signs(rows, participations, separation)
-    below = plain_below(event)
+    below = dominated(event, AddRemove)
     if worst == 0:
         assert below == Pure(epsilon=0)
         return
@@ -314,7 +313,7 @@ def test_the_pair_below_is_one_of_the_patterns(
 def test_trees_below_and_above() -> None:
     tree = TreeAggregation(noise_multiplier=3, steps=100, participations=4, separation=25)
     least = Fraction(9, tree_by_every_pattern(100, 1, 25) * 4**2)
-    assert exact("noise_multiplier", plain_below(tree).noise_multiplier) ** 2 >= least  # type: ignore[union-attr]
+    assert exact("noise_multiplier", dominated(tree, AddRemove).noise_multiplier) ** 2 >= least  # type: ignore[union-attr]
     found = epsilon_interval(tree, delta=1e-6)
     assert found.upper - found.lower <= 1e-9 * found.upper
 
@@ -325,7 +324,7 @@ def test_a_curve_claims_no_more_than_a_pattern_reaches() -> None:
         noise_multiplier=2, encoder=((1,), (1, 1), (1, -0.5, 1)), steps=3, participations=3
     )
     curve = tradeoff(signed, points=5)
-    reached = tradeoff(Gaussian(noise_multiplier=plain_below(signed).noise_multiplier))  # type: ignore[union-attr]
+    reached = tradeoff(Gaussian(noise_multiplier=dominated(signed, AddRemove).noise_multiplier))  # type: ignore[union-attr]
     found = curve.beta_interval(alpha=0.1)
     assert found.lower < found.upper
     assert found.upper == reached.beta_interval(alpha=0.1).upper

@@ -26,7 +26,8 @@ from unacorda.accounting.prices import (
     renyi_price,
     zcdp_price,
 )
-from unacorda.accounting.profiles.bounds import Direction, profile_bounds
+from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.rules.base import Direction
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

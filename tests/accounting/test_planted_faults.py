@@ -16,16 +16,16 @@ from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
 from unacorda.accounting import encoders, engines, matrices, parallel, trees, tries
-from unacorda.accounting.amplification import relations, sampling, shuffling
+from unacorda.accounting.amplification import sampling, shuffling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import infinite, laws, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
-from unacorda.accounting.divergences import closed, gaussian, pure
-from unacorda.accounting.divergences import events as divergences
+from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
 from unacorda.accounting.lattices import laws as lattice_laws
 from unacorda.accounting.pld import stages
 from unacorda.accounting.profiles import allocated, amplified, curves
+from unacorda.accounting.rules import base, composition
 from unacorda.privacy import conversions, enclosure, rounding
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import PoissonSampled
@@ -148,11 +148,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "Laplace noise is larger": ("one_sampled_laplace", _in(curves.laplace, 0, _less)),
     "the end of noise is not seen": (
         "truncated_noise",
-        _out(laws._truncated, lambda law: dataclasses.replace(law, infinite=law.infinite * 0)),
+        _out(
+            laws.of_truncated_laplace,
+            lambda law: dataclasses.replace(law, infinite=law.infinite * 0),
+        ),
     ),
     "a promise is left out of a sum": (
         "pure_sums",
-        _in(pure._composed, 0, lambda parts: parts[:-1] or parts),
+        _in(finite.composed_loss, 0, lambda parts: parts[:-1] or parts),
     ),
     "a moment of another order": (
         "moments_of_a_sampled_gaussian",
@@ -162,7 +165,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "moments_of_a_response",
         _in(closed.renyi_of_randomized_response, "alpha", lambda alpha: alpha - Fraction(1, 10**6)),
     ),
-    "concentration is rounded down": ("concentration_of_gaussians", _out(divergences._rho, _less)),
+    "concentration is rounded down": ("concentration_of_gaussians", _out(composition._sum, _less)),
     "a promise buys too much concentration": (
         "promises_of_other_kinds",
         _out(conversions.zcdp_from_approx_dp, lambda rho: rho * 1.5),
@@ -218,7 +221,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a pair costs what one does": ("parts_of_people", _put(parallel.pair_price, lambda cost: cost)),
     "who comes is not counted": (
         "groups_of_people",
-        _put(relations.under_replacement, lambda event, **_: event),
+        _put(base.under_replacement, lambda event, **_: event),
     ),
     "contours are too sure": (
         "two_sampled_gaussians",

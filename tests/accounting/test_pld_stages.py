@@ -28,7 +28,7 @@ from unacorda.accounting.pld.search import largest_holding, least_holding
 from unacorda.accounting.pld.settling import settled_atoms
 from unacorda.accounting.pld.stages import Part, Question, Sums
 from unacorda.accounting.profiles.atoms import Atoms, lattice_of
-from unacorda.accounting.profiles.bounds import Direction
+from unacorda.accounting.rules.base import Direction
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import (
     DiscreteGaussian,

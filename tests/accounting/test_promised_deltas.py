@@ -15,8 +15,8 @@ from tests.support.cases import in_subtests
 
 from unacorda.accounting import accountant
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.divergences.pure import finite_loss
 from unacorda.accounting.lattices import compositions
+from unacorda.accounting.rules.base import finite_loss
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Approximate, Event, Pure, RandomizedResponse
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut

@@ -29,6 +29,7 @@ from unacorda.accounting.divergences.events import renyi, rho
 from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
 from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.prices import price
+from unacorda.accounting.rules.base import without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.events import (
@@ -329,24 +330,22 @@ def test_epsilon_and_delta_by_divergences_there_and_back(
 def test_masses_are_charged_beside_the_rest() -> None:
     gaussian_event = Gaussian(noise_multiplier=2.0) * 3
     keys = Approximate(epsilon=0.1, delta=1e-7) * 2
-    mass, rest = approximate.without_mass(keys + gaussian_event, AddRemove)
+    mass, rest = without_mass(keys + gaussian_event, AddRemove)
     assert mass == Fraction("2e-7")
     assert rest == Pure(epsilon=0.1) * 2 + gaussian_event
     exhausted = epsilon_from_renyi(keys, delta=Fraction("1e-7"), neighbors=AddRemove)
     assert math.isinf(exhausted)
     sampled_keys = keys.poisson_sampled(rate=0.1)
-    mass, rest = approximate.without_mass(sampled_keys, AddRemove)
+    mass, rest = without_mass(sampled_keys, AddRemove)
     assert mass == Fraction("2e-8")
     assert rest == (Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1)
-    mass, rest = approximate.without_mass(sampled_keys, ReplaceOne)
+    mass, rest = without_mass(sampled_keys, ReplaceOne)
     assert mass > Fraction("4e-8")
     known = pure_epsilon((Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1))
     assert known is not None
     assert pure_epsilon(rest) == pytest.approx(2 * known, rel=1e-12)
     with pytest.raises(UnsupportedEvent):
-        approximate.without_mass(
-            ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne
-        )
+        without_mass(ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne)
 
 
 @pytest.mark.parametrize("module", [approximate, closed, events, gaussian, sampled])

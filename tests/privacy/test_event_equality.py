@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unacorda import accounting
-from unacorda.accounting.amplification.relations import under_replacement
 from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.rules.base import under_replacement
 from unacorda.events import from_json
 from unacorda.privacy.events import (
     Composed,

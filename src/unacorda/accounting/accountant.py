@@ -14,6 +14,7 @@ import math
 from fractions import Fraction
 
 from unacorda.accounting import prices
+from unacorda.accounting.amplification.events import pure_selections
 from unacorda.accounting.amplification.relations import check_relation
 from unacorda.accounting.arguments import (
     Events,
@@ -33,7 +34,7 @@ from unacorda.accounting.findings import (
     epsilon_findings,
 )
 from unacorda.accounting.rewriting import only_gaussian
-from unacorda.accounting.stand_ins import lower_stand_in, upper_stand_in
+from unacorda.accounting.rules.base import dominated, dominating
 from unacorda.accounting.tradeoffs import check_points, sampled_curve
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -220,9 +221,9 @@ def tradeoff(
     event = together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
-    known = upper_stand_in(event, neighbors)
+    known = pure_selections(dominating(event, neighbors), neighbors)
     if only_gaussian(known):
-        below = lower_stand_in(event, neighbors)
+        below = dominated(event, neighbors)
         return TradeoffCurve(
             mu_squared=prices.gdp_price(known).mu_squared,
             mu_squared_attained=None if below == known else _mu_squared(below),

@@ -10,20 +10,16 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from unacorda.accounting.amplification.pairs import (
-    delta_of_pairs,
-    epsilon_of_pairs,
-    speaks_of_one_unit,
-)
-from unacorda.accounting.amplification.relations import holds_allocation
+from unacorda.accounting.amplification.pairs import delta_of_pairs, epsilon_of_pairs
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.pld.parts import curve_of_any
-from unacorda.accounting.profiles.bounds import Direction
+from unacorda.accounting.rewriting import leaves
+from unacorda.accounting.rules.base import Direction, rules_of
 from unacorda.accounting.tries import delta_of_tries, epsilon_of_tries
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
+from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries, RandomAllocation
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["Intervals", "derived_bounds"]
@@ -100,7 +96,9 @@ def derived_bounds(
             ),
             "Koskela, Redberg, Wang 2024",
         )
-    if neighbors is ReplaceOne and holds_allocation(event) and speaks_of_one_unit(event):
+    parts = list(leaves(event))
+    allocated = any(isinstance(part, RandomAllocation) for part in parts)
+    if neighbors is ReplaceOne and allocated and all(rules_of(part).one_unit for part in parts):
         yield (
             "one unit leaves, another comes",
             lambda: _upper(

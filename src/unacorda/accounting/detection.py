@@ -10,26 +10,13 @@ from fractions import Fraction
 
 from unacorda.accounting.accountant import delta_interval, together, tradeoff
 from unacorda.accounting.arguments import Events
+from unacorda.accounting.rewriting import leaves
+from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.enclosure import float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import (
-    Approximate,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Laplace,
-    MatrixMechanism,
-    Pure,
-    RandomizedResponse,
-    Repeated,
-    Staircase,
-    TreeAggregation,
-    TruncatedLaplace,
-)
+from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
 
@@ -41,22 +28,6 @@ _MOST = 40
 """How often the profile is asked at most, after the first curve."""
 _PATIENCE = 5
 """It is asked no more where so many answers moved neither end by a tenth of what is narrow."""
-
-
-_MIRRORED = (
-    Approximate
-    | DiscreteGaussian
-    | DiscreteLaplace
-    | Gaussian
-    | Laplace
-    | MatrixMechanism
-    | Pure
-    | RandomizedResponse
-    | Staircase
-    | TreeAggregation
-    | TruncatedLaplace
-)
-"""Events whose two laws are each other's mirror images, which are as hard to tell either way."""
 
 
 def true_positive_rate(
@@ -108,9 +79,7 @@ def true_positive_rate(
 
 def _mirrored(event: Event) -> bool:
     """Whether exchanging the neighbours leaves the pair of laws as it is, but for names."""
-    parts = event.parts if isinstance(event, Composed) else (event,)
-    alone = [part.event if isinstance(part, Repeated) else part for part in parts]
-    return all(isinstance(part, _MIRRORED) for part in alone)
+    return all(rules_of(one).mirrored for one in leaves(event))
 
 
 def _moved(before: Interval, now: Interval) -> float:

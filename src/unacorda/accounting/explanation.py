@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 from unacorda.accounting.accountant import Finding, epsilon, findings
 from unacorda.accounting.amplification.relations import check_relation
@@ -16,34 +16,17 @@ from unacorda.accounting.amplification.sampling import sampling_worth
 from unacorda.accounting.arguments import Events, joined
 from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.prices import gdp_price
+from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
-    Approximate,
     Composed,
-    CyclicPoissonSampled,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
-    Exponential,
     FixedSizeSampled,
     Gaussian,
-    GaussianMixture,
-    Laplace,
-    MatrixMechanism,
-    NegativeBinomialTries,
     PoissonSampled,
-    PoissonTries,
     Pure,
-    RandomAllocation,
-    RandomizedResponse,
     Repeated,
-    ReplacementSampled,
-    Shuffled,
-    Staircase,
-    TreeAggregation,
-    TruncatedLaplace,
-    ZeroConcentrated,
     compose,
 )
 from unacorda.privacy.guarantees import GDP, ApproxDP
@@ -133,6 +116,7 @@ def explain(
     Bound       both, in what the engines found.
     Source      in each line.
 
+    >>> from unacorda.privacy.events import Laplace
     >>> print(explain(Laplace(noise_multiplier=2.0) * 3))
     Neighbouring tables differ by AddRemove.
     3 x Laplace(noise_multiplier=2.0)
@@ -143,7 +127,7 @@ def explain(
     check_relation(Pure(epsilon=0) if event is None else event, neighbors)
     lines = []
     for one, count in _parts(event):
-        theorem, source = _theorem(one, neighbors)
+        theorem, source = rules_of(one).cite(one, neighbors)
         lines.append(Line(count=count, event=one, theorem=theorem, source=source))
     found = () if delta is None else findings(event or (), delta=delta, neighbors=neighbors)
     return Explanation(
@@ -223,87 +207,3 @@ def _parts(event: Event | None) -> Iterator[tuple[Event, int]]:
         return
     for part in event.parts if isinstance(event, Composed) else (event,):
         yield (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
-
-
-def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
-    match event:
-        case Gaussian():
-            return "Gaussian noise, by its exact profile; several are one", "Balle and Wang 2018"
-        case Laplace():
-            return "Laplace noise, by its exact loss", "Dwork, McSherry, Nissim, Smith 2006"
-        case DiscreteGaussian():
-            return (
-                "discrete Gaussian noise, exactly for a shift by one, else by zCDP",
-                "Canonne, Kamath, Steinke 2020",
-            )
-        case DiscreteLaplace():
-            return "two-sided geometric noise, by its exact loss", "Ghosh, Roughgarden et al. 2012"
-        case Staircase():
-            return "staircase noise, by its exact loss", "Geng and Viswanath 2014"
-        case TruncatedLaplace():
-            return (
-                "cut Laplace noise, by its exact loss; where only one law lives, all is shown",
-                "Geng, Ding, Guo, Kumar 2020",
-            )
-        case GaussianMixture():
-            return (
-                "a mixture of Gaussians against one, in both directions",
-                "Choquette-Choo, Ganesh, Steinke, Thakurta 2024",
-            )
-        case RandomizedResponse():
-            return "randomised response, by its exact loss", "Kairouz, Oh, Viswanath 2015"
-        case Exponential():
-            return "bounded range: coins of every bias", "Dong, Durfee, Rogers 2020"
-        case Pure() | Approximate():
-            return (
-                "randomised response, beside a mass of which nothing is known, stands for it",
-                "Kairouz, Oh, Viswanath 2015, Thm. 3.3",
-            )
-        case ZeroConcentrated():
-            return "Renyi divergences of every order", "Bun and Steinke 2016"
-        case PoissonSampled() if neighbors is ReplaceOne:
-            return (
-                "a Poisson sample, one unit leaving and another coming",
-                "group privacy of two steps",
-            )
-        case PoissonSampled():
-            return (
-                "a Poisson sample: the mixture of both outputs against one, in both directions",
-                "Zhu, Dong, Wang 2022; Steinke 2022, Thm. 34",
-            )
-        case FixedSizeSampled():
-            return (
-                "a sample of fixed size, its numbers doubled for replacement",
-                "Balle, Barthe, Gaboardi 2018; Wang, Balle, Kasiviswanathan 2019",
-            )
-        case ReplacementSampled():
-            return (
-                "draws with replacement: as many hits of one unit as there may be",
-                "Balle, Barthe, Gaboardi 2018, Thm. 10",
-            )
-        case Shuffled():
-            return "shuffled reports: one hides among clones", "Feldman, McMillan, Talwar 2021"
-        case NegativeBinomialTries() | PoissonTries():
-            return (
-                "the best of a random number of runs, from what one run costs",
-                "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024",
-            )
-        case MatrixMechanism() | TreeAggregation():
-            return (
-                "Gaussian noise of the sensitivity of all steps of a unit together",
-                "Denisov et al. 2022; docs/proofs/matrices.md",
-            )
-        case CyclicPoissonSampled():
-            return (
-                "Poisson samples of Gaussian noise, one for each turn of a unit's group",
-                "Choquette-Choo, Ganesh et al. 2023, Thm. 4",
-            )
-        case RandomAllocation():
-            return (
-                "a unit in steps drawn at random: the average of the steps' ratios",
-                "Feldman and Shenfeld 2025; docs/proofs/allocation.md",
-            )
-        case Repeated() | Composed():
-            return "a composition of its own", "Dwork et al. 2006"
-        case _ as unreachable:
-            assert_never(unreachable)

@@ -13,18 +13,19 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unacorda.accounting import prices, stand_ins
+from unacorda.accounting import prices
 from unacorda.accounting.amplification import events as rewritten
-from unacorda.accounting.amplification.relations import holds_sample
 from unacorda.accounting.derived import Intervals, derived_bounds
 from unacorda.accounting.divergences import approximate as by_renyi
-from unacorda.accounting.divergences.pure import FiniteLoss, finite_loss
+from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.engines import (
     Engine,
     Measure,
     by_loss_grids,
     engines_of,
 )
+from unacorda.accounting.rewriting import leaves
+from unacorda.accounting.rules.base import dominated, dominating, finite_loss, rules_of
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.estimates import Interval
@@ -161,8 +162,8 @@ def epsilon_findings(
     if several:
         share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
         known = rewritten.without_shuffling(event, delta=Fraction(share))
-    plain = stand_ins.upper_stand_in(known, neighbors)
-    below = stand_ins.lower_stand_in(event, neighbors)
+    plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
+    below = dominated(event, neighbors)
     if below is not None and below not in (plain, event):
         yield from _asked(
             "one pair of neighbours",
@@ -176,7 +177,7 @@ def epsilon_findings(
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
         yield from _asked(name, bound, source)
-    entire = stand_ins.whole_stand_in(known, neighbors)
+    entire = dominating(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "epsilon")
     grids = by_loss_grids(entire, neighbors, tolerance=_COARSE if quick else tolerance)
@@ -184,7 +185,7 @@ def epsilon_findings(
     yield from asking.numerical(meet, [grids])
     if needed and meet.within(_KNOWN):
         return
-    if not holds_sample(plain):
+    if not any(rules_of(part).sampled for part in leaves(plain)):
         yield from _asked(
             "guarantees",
             lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
@@ -230,8 +231,8 @@ def delta_findings(
         if found:
             return
     known = rewritten.without_shuffling(event, delta=Fraction(0))
-    plain = stand_ins.upper_stand_in(known, neighbors)
-    below = stand_ins.lower_stand_in(event, neighbors)
+    plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
+    below = dominated(event, neighbors)
     if below is not None and below not in (plain, event):
         yield from _asked(
             "one pair of neighbours",
@@ -256,7 +257,7 @@ def delta_findings(
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
         yield from _asked(name, bound, source)
-    entire = stand_ins.whole_stand_in(known, neighbors)
+    entire = dominating(known, neighbors)
     if entire != plain:
         meet = Meeting(entire, "delta")
     needed = not meet.within(tolerance)

@@ -19,34 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from unacorda import checks
-from unacorda.accounting.encoders import (
-    count_bands,
-    group_columns,
-    largest_squared_column,
-    squared_columns,
-)
-from unacorda.accounting.rewriting import with_parts
-from unacorda.accounting.trees import squared_tree_move, squared_tree_sensitivity
+from unacorda.accounting.encoders import count_bands, largest_squared_column, squared_columns
 from unacorda.checks import exact
-from unacorda.errors import UnsupportedEvent
-from unacorda.privacy.events import (
-    Composed,
-    CyclicPoissonSampled,
-    Event,
-    Gaussian,
-    MatrixMechanism,
-    Pure,
-    RandomAllocation,
-    Repeated,
-    TreeAggregation,
-    compose,
-)
-from unacorda.privacy.rounding import float_above, root_down, root_up
+from unacorda.privacy.events import MatrixMechanism
+from unacorda.privacy.rounding import float_above
 
 __all__ = [
-    "plain",
-    "plain_below",
     "squared_matrix_sensitivity",
+    "squared_move",
+    "squared_sensitivity",
     "squared_toeplitz_sensitivity",
 ]
 
@@ -57,88 +38,6 @@ _EXACT = 20_000
 _MOST_PRODUCTS = 10**9
 _LARGEST_GRAM = 2048
 _MOST_WORK = 2 * 10**8
-
-
-def plain(event: Event) -> Event:
-    """Events of many steps, also within compositions, as events that every engine knows.
-
-    A matrix mechanism or a tree is one Gaussian of its sensitivity; on cyclic Poisson samples it is
-    one Poisson-sampled Gaussian for each column of a group. Random allocation
-    with k uses is k allocations of one use, each to a k-th of the steps.
-    Raises UnsupportedEvent for cyclic samples where the bands exceed the separation.
-
-    Bound       upper: noise multipliers are rounded down.
-    Source      Denisov et al. 2022, arXiv:2202.08312, Thm. 2.1 (adaptive inputs); Choquette-Choo,
-                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples); Feldman and Shenfeld
-                2026 (several uses); docs/proofs/matrices.md and allocation.md.
-
-    >>> from unacorda.privacy.events import Laplace
-    >>> plain(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
-    Gaussian(noise_multiplier=Fraction(8, 5))
-    """
-    match event:
-        case Repeated() | Composed():
-            return with_parts(event, plain)
-        case MatrixMechanism() | TreeAggregation():
-            return Gaussian(noise_multiplier=_noise(event))
-        case RandomAllocation(event=one, steps=steps, uses=uses):
-            return _one_each(one, steps, uses)
-        case CyclicPoissonSampled(event=one, rate=rate):
-            if (count := count_bands(one)) > one.separation:
-                raise UnsupportedEvent(
-                    event,
-                    kind="cyclic Poisson sampling",
-                    try_instead=f"Its encoder has {count} bands: use a separation of that.",
-                )
-            above, _ = group_columns(one)
-            return compose(
-                [
-                    Gaussian(noise_multiplier=_over(one.noise_multiplier, square)).poisson_sampled(
-                        rate=rate
-                    )
-                    * turns
-                    for square, turns in above or ((Fraction(0), 1),)
-                ]
-            )
-        case _:
-            return event
-
-
-def plain_below(event: MatrixMechanism | TreeAggregation | CyclicPoissonSampled) -> Event:
-    """Returns one pair of neighboring datasets of a matrix mechanism or a tree, as Gaussians.
-
-    The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
-    each time, whichever moves what is released farther; or once, where the column is largest. On
-    cyclic samples the unit is of one group and always gives the same.
-
-    Bound       lower: noise multipliers are rounded up.
-    Source      the definition: what is released is C x + noise; docs/proofs/matrices.md.
-
-    >>> plain_below(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
-    Gaussian(noise_multiplier=Fraction(8, 5))
-    """
-    if isinstance(event, CyclicPoissonSampled):
-        own = exact("noise_multiplier", event.event.noise_multiplier)
-        _, below = group_columns(event.event)
-        return compose(
-            [
-                _below(own, square).poisson_sampled(rate=event.rate) * count
-                for square, count in below
-            ]
-            or [Pure(epsilon=0)]
-        )
-    own = exact("noise_multiplier", event.noise_multiplier)
-    if isinstance(event, TreeAggregation):
-        move = Fraction(
-            squared_tree_move(
-                steps=event.steps,
-                participations=event.participations,
-                separation=event.separation,
-            )
-        )
-    else:
-        move = max(largest_squared_column(event), _squared_move(event))
-    return _below(own, move) if move else Pure(epsilon=0)
 
 
 def squared_toeplitz_sensitivity(
@@ -231,34 +130,13 @@ def squared_matrix_sensitivity(
     return found
 
 
-def _one_each(event: Event, steps: int, uses: int) -> Event:
-    """Random allocation as one allocation for each use, to a share of the steps of its own."""
-    short, longer = divmod(steps, uses)
-    parts: list[Event] = []
-    for share, count in ((short, uses - longer), (short + 1, longer)):
-        if count:
-            # in a step of its own a unit is always, but the numbers still compare it with none
-            one = plain(event)
-            once = one.randomly_allocated(steps=share) if share > 1 else one.poisson_sampled(rate=1)
-            parts.append(compose([once], count=count))
-    return compose(parts)
-
-
-def _noise(event: MatrixMechanism | TreeAggregation) -> Fraction:
-    if isinstance(event, TreeAggregation):
-        square = Fraction(
-            squared_tree_sensitivity(
-                steps=event.steps,
-                participations=event.participations,
-                separation=event.separation,
-            )
-        )
-        return _over(event.noise_multiplier, square)
-    return _over(event.noise_multiplier, _squared_sensitivity(event))
-
-
 @lru_cache(maxsize=256)
-def _squared_sensitivity(event: MatrixMechanism) -> Fraction:
+def squared_sensitivity(event: MatrixMechanism) -> Fraction:
+    """The square of the l2 sensitivity of all steps together, from above.
+
+    Bound       upper.
+    Source      squared_toeplitz_sensitivity, squared_matrix_sensitivity.
+    """
     encoder: Any = event.encoder
     if event.toeplitz:
         return squared_toeplitz_sensitivity(
@@ -273,8 +151,16 @@ def _squared_sensitivity(event: MatrixMechanism) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def _squared_move(event: MatrixMechanism) -> Fraction:
-    """|sum of columns 0, b, 2b, ..., each with the sign that makes it longer|^2, exactly."""
+def squared_move(event: MatrixMechanism) -> Fraction:
+    """The square of a distance by which some unit moves what is released.
+
+    The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
+    each time, whichever moves what is released farther; or once, where the column is largest.
+
+    Statement   |sum of columns 0, b, 2b, ..., each with its sign|^2, or the largest column's.
+    Bound       lower, of the squared sensitivity; exact for this unit.
+    Source      the definition: what is released is C x + noise.
+    """
     encoder: Any = event.encoder
     turns = min(event.participations, -(-event.steps // event.separation))
     turns = min(turns, max(1, _EXACT // count_bands(event)))
@@ -290,24 +176,8 @@ def _squared_move(event: MatrixMechanism) -> Fraction:
         sign = -1 if along < 0 else 1
         for i, c in column.items():
             moved[i] = moved.get(i, Fraction(0)) + sign * c
-    return sum((value * value for value in moved.values()), start=Fraction(0))
-
-
-def _over(sigma: checks.Number, square: Fraction) -> Fraction:
-    """Sigma / sqrt(square), rounded down; where nothing is released, a noise beyond all bounds."""
-    own = exact("noise_multiplier", sigma)
-    if square == 0:
-        return own * 10**15
-    ratio = own * own / square
-    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-    return root if root * root == ratio else Fraction(root_down(ratio))
-
-
-def _below(sigma: Fraction, square: Fraction) -> Gaussian:
-    """The Gaussian of sigma / sqrt(square), rounded up."""
-    ratio = sigma * sigma / square
-    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
-    return Gaussian(noise_multiplier=root if root * root == ratio else Fraction(root_up(ratio)))
+    own = sum((value * value for value in moved.values()), start=Fraction(0))
+    return max(largest_squared_column(event), own)
 
 
 def _majorant(column: Sequence[checks.Number]) -> list[Fraction]:

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
 
-__all__ = ["only_gaussian", "with_parts"]
+__all__ = ["leaves", "only_gaussian", "with_parts"]
 
 
 def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
@@ -35,16 +35,20 @@ def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
             return rewrite(event)
 
 
+def leaves(event: Event) -> Iterator[Event]:
+    """The different events of which a composition consists; the event itself if it is none.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    for part in event.parts if isinstance(event, Composed) else (event,):
+        yield part.event if isinstance(part, Repeated) else part
+
+
 def only_gaussian(event: Event) -> bool:
     """Whether the event is Gaussian mechanisms and nothing else.
 
     Bound       none: it only looks.
     Source      the event.
     """
-    match event:
-        case Repeated(event=one):
-            return only_gaussian(one)
-        case Composed(parts=parts):
-            return all(map(only_gaussian, parts))
-        case _:
-            return isinstance(event, Gaussian)
+    return all(isinstance(one, Gaussian) for one in leaves(event))

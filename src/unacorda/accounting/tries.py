@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeAlias
 
 from unacorda.accounting.selection import (
     INNER_ORDERS,
@@ -26,10 +25,10 @@ from unacorda.privacy import conversions
 from unacorda.privacy.conversions.arguments import Real
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf, sum_up
 from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
+from unacorda.privacy.events.selection import Tries
 from unacorda.privacy.rounding import grid_up
 
 __all__ = [
-    "Tries",
     "delta_of_tries",
     "epsilon_of_tries",
     "growth_of_tries",
@@ -38,8 +37,6 @@ __all__ = [
     "renyi_of_tries",
     "without_failure",
 ]
-
-Tries: TypeAlias = NegativeBinomialTries | PoissonTries
 
 
 def log_mean_of_tries(event: Tries) -> float:

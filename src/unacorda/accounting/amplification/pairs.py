@@ -10,31 +10,8 @@ from fractions import Fraction
 
 from unacorda.privacy.conversions.group import approx_dp_of_group
 from unacorda.privacy.enclosure import context, float_down, mpf
-from unacorda.privacy.events import (
-    Composed,
-    CyclicPoissonSampled,
-    Event,
-    PoissonSampled,
-    RandomAllocation,
-    Repeated,
-)
 
-__all__ = ["delta_of_pairs", "epsilon_of_pairs", "speaks_of_one_unit"]
-
-
-def speaks_of_one_unit(event: Event) -> bool:
-    """Whether all numbers in the event speak of adding or removing a unit, whatever is asked.
-
-    Bound       none: it only looks.
-    Source      the events: Poisson samples and random allocation do.
-    """
-    match event:
-        case Repeated(event=one):
-            return speaks_of_one_unit(one)
-        case Composed(parts=parts):
-            return all(speaks_of_one_unit(part) for part in parts)
-        case _:
-            return isinstance(event, PoissonSampled | CyclicPoissonSampled | RandomAllocation)
+__all__ = ["delta_of_pairs", "epsilon_of_pairs"]
 
 
 def delta_of_pairs(delta_at: Callable[[Fraction], float], *, epsilon: Fraction) -> float:

@@ -25,13 +25,7 @@ from unacorda.accounting.contour.jump_search import (
 )
 from unacorda.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
 from unacorda.accounting.contour.jumps import leading, split
-from unacorda.accounting.contour.parts import (
-    SYMMETRIC,
-    Direction,
-    attained,
-    flatten,
-    parts_of,
-)
+from unacorda.accounting.contour.parts import attained, flatten, parts_of
 from unacorda.accounting.contour.patient import epsilon_by_many_nodes
 from unacorda.accounting.contour.plan import (
     Curve,
@@ -43,6 +37,7 @@ from unacorda.accounting.contour.plan import (
     whole_curve,
 )
 from unacorda.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
+from unacorda.accounting.rules.base import Direction, rules_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.enclosure import context, float_down, mpf
@@ -133,7 +128,7 @@ def epsilon_of(
     Source      as epsilon_interval.
     """
     low, high = 0.0, 0.0
-    for direction in _directions(directions, events):
+    for direction in _directions(directions, events, neighbors):
         found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low if attained(events) else 0.0, high)
@@ -152,19 +147,19 @@ def delta_of(
     Source      as delta_interval.
     """
     low, high = 0.0, 0.0
-    for direction in _directions(directions, events):
+    for direction in _directions(directions, events, neighbors):
         found = _delta(events, epsilon, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low if attained(events) else 0.0, high)
 
 
 def _directions(
-    directions: Directions, events: Sequence[tuple[Event, int]]
+    directions: Directions, events: Sequence[tuple[Event, int]], neighbors: Neighbors
 ) -> tuple[Direction, ...]:
     """The directions in question; one where both have the same law of the loss."""
     match directions:
         case "both":
-            alike = all(isinstance(event, SYMMETRIC) for event, _ in events)
+            alike = all(rules_of(event).one_law(neighbors) for event, _ in events)
             return ("remove",) if alike else ("remove", "add")
         case "remove" | "add":
             return (directions,)

@@ -1,49 +1,42 @@
-"""Which law of the loss dominates an event: finite laws, laws between two edges, Gaussian ones.
+"""Laws of the privacy loss of one pair: finite ones, those between two edges, Gaussian ones.
 
-All laws here are symmetric: the loss ln(P/Q) under P has the law of ln(Q/P) under Q, so that
-Q(loss = l) = e^-l P(loss = l). Both directions of an event have the same law.
+All but mixtures are symmetric: the loss ln(P/Q) under P has the law of ln(Q/P) under Q, so that
+Q(loss = l) = e^-l P(loss = l). Both directions have the same law.
+Source: docs/proofs/contour.md, section 11.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from unacorda.checks import exact
-from unacorda.privacy.conversions.group import approx_dp_of_group
 from unacorda.privacy.enclosure import context, mpf
-from unacorda.privacy.events import (
-    Approximate,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Pure,
-    RandomizedResponse,
-    Repeated,
-    Staircase,
-    TruncatedLaplace,
-)
 
 __all__ = [
     "Edged",
     "Finite",
     "Law",
+    "MixedNormal",
     "Normal",
+    "ThreePoints",
     "TooExtreme",
-    "law_of",
-    "three_points",
-    "three_points_exact",
+    "both",
+    "nothing",
+    "of_bounded_range",
+    "of_discrete_gaussian",
+    "of_discrete_laplace",
+    "of_laplace",
+    "of_points",
+    "of_staircase",
+    "of_truncated_laplace",
+    "repeated",
+    "staircase_top",
 ]
 
 _MOST_LOSSES = 4000
@@ -89,124 +82,64 @@ class Normal:
     square: Fraction
 
 
-Law: TypeAlias = Finite | Edged | Normal
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedNormal:
+    """The sum of w_i N(s_i, 1) against N(0, 1), s_i = shift / noise: a law for each direction."""
+
+    noise: Fraction
+    shifts: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
 
 
-def three_points(event: Event) -> tuple[Fraction, float] | None:
-    """(epsilon, P(loss = epsilon)) of a law on epsilon, 0 and -epsilon that dominates the event.
+Law: TypeAlias = Finite | Edged | Normal | MixedNormal
 
-    Bound       exact for the worst pair, rounded to the nearest float.
-    Source      Kairouz, Oh and Viswanath 2015, Theorem 3.3, for what is only known to be private;
-                docs/proofs/contour.md, section 11.
+
+@dataclass(frozen=True, slots=True)
+class ThreePoints:
+    """Losses epsilon, 0 and -epsilon, `top` the probability of the first, to the nearest float.
+
+    categories: of the randomised response with this law, k: top = 1 / (1 + (k - 1) e^-epsilon);
+    None where it is another law; infinite: the mass of infinite loss.
     """
-    match event:
-        case Pure(epsilon=number) | Approximate(epsilon=number):
-            epsilon = exact("epsilon", number)
-            return epsilon, 1 / (1 + _falling(epsilon))
-        case RandomizedResponse(epsilon=number, categories=categories):
-            epsilon = exact("epsilon", number)
-            return epsilon, 1 / (1 + (categories - 1) * _falling(epsilon))
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if (
-            1 <= exact("sensitivity", sensitivity) < 2
-        ):
-            epsilon = 1 / exact("scale", scale)
-            return epsilon, 1 / (1 + _falling(epsilon))
-        case Staircase(epsilon=number, split=split):
-            epsilon = exact("epsilon", number)
-            return epsilon, float(_staircase_top(epsilon, exact("split", split)))
-        case _:
-            return None
+
+    epsilon: Fraction
+    top: float
+    categories: int | None
+    infinite: Fraction = Fraction(0)
+
+    @classmethod
+    def of_response(
+        cls, epsilon: Fraction, categories: int = 2, *, infinite: Fraction = Fraction(0)
+    ) -> ThreePoints:
+        """Randomised response, which dominates whatever is epsilon-DP.
+
+        Source      Kairouz, Oh and Viswanath 2015, Theorem 3.3.
+        """
+        low = math.exp(-float(epsilon)) if epsilon < 10**4 else 0.0
+        return cls(epsilon, 1 / (1 + (categories - 1) * low), categories, infinite)
 
 
-def three_points_exact(event: Staircase) -> tuple[Fraction, Any]:
-    """(epsilon, P(loss = epsilon)) of staircase noise, in the working precision.
+def staircase_top(epsilon: Fraction, split: Fraction) -> Any:
+    """The probability of the largest loss of staircase noise under a shift by 1, within 2^-200.
 
-    Bound       within 2^-200.
-    Source      docs/proofs/contour.md, section 11.
+    1/2 + m (1 - b) / (2 (g + b (1 - g))), with g = split, m = min(g, 1 - g) and b = e^-epsilon.
     """
-    epsilon = exact("epsilon", event.epsilon)
-    return epsilon, _staircase_top(epsilon, exact("split", event.split))
-
-
-def _falling(epsilon: Fraction) -> float:
-    return math.exp(-float(epsilon)) if epsilon < 10**4 else 0.0
-
-
-def _staircase_top(epsilon: Fraction, split: Fraction) -> Any:
-    """P(loss = epsilon) = 1/2 + m (1 - b) / (2 (g + b (1 - g))), m = min(g, 1 - g), b = e^-eps."""
     mp = context()
     b, g = mp.exp(-mpf(epsilon)), mpf(split)
     least = mpf(min(split, 1 - split))
     return (1 - least * mp.expm1(-mpf(epsilon)) / (g + b * (1 - g))) / 2
 
 
-@functools.lru_cache(maxsize=512)
-def law_of(event: Event, *, reach: int, replaced: int = 0) -> Law | None:
-    """The law of an event that is no sample; None where none is known here.
-
-    reach: how many sigma of a discrete Gaussian are kept on either side; replaced: 0 where one
-    unit is added or removed, else how many units are replaced at once: each moves twice as far.
-    Raises TooExtreme.
-
-    Bound       exact, for the worst pair of the event; upper for Exponential, where all pairs
-                count together, and for Approximate and RandomizedResponse with several replaced.
-    Source      docs/proofs/contour.md, section 11.
-    """
-    mp = context()
-    times = max(2 * replaced, 1)
-    match event:
-        case Gaussian(noise_multiplier=m):
-            return Normal(square=(times / exact("noise_multiplier", m)) ** 2)
-        case Laplace(noise_multiplier=m):
-            half = mp.mpf(1) / 2
-            edge = times / exact("noise_multiplier", m)
-            return Edged(edge=edge, atom=half, inner=half, infinite=mp.mpf(0))
-        case TruncatedLaplace(noise_multiplier=m, bound=bound):
-            return _truncated(times / exact("noise_multiplier", m), exact("bound", bound) / times)
-        case Exponential(epsilon=number):
-            edge = exact("epsilon", number) * times
-            if edge == 0:
-                return _nothing()
-            inner = -1 / mp.expm1(-mpf(edge))
-            return Edged(edge=edge, atom=mp.mpf(0), inner=inner, infinite=mp.mpf(0))
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
-            shift = math.floor(exact("sensitivity", sensitivity) * times)
-            return _discrete_laplace(1 / exact("scale", scale), shift)
-        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            square = (exact("sensitivity", sensitivity) * times) ** 2
-            if square < 1:
-                return _nothing()
-            return _discrete_gaussian(exact("sigma", sigma), reach) if square < 2 else None
-        case Staircase(epsilon=epsilon, split=split):
-            return _staircase(exact("epsilon", epsilon), exact("split", split), times)
-        case Pure(epsilon=epsilon):
-            return _points(exact("epsilon", epsilon) * times, 2)
-        case RandomizedResponse(epsilon=epsilon, categories=categories):
-            own = exact("epsilon", epsilon)
-            return _points(own, categories) if replaced < 2 else _points(own * replaced, 2)
-        case Approximate(epsilon=epsilon, delta=delta):
-            own, mass = exact("epsilon", epsilon) * times, exact("delta", delta)
-            if times > 1 and mass:
-                mass = Fraction(approx_dp_of_group(own / times, delta=mass, size=times)[1])
-            return replace(_points(own, 2), infinite=mpf(mass))
-        case Repeated(event=one, count=count):
-            return _power(law_of(one, reach=reach, replaced=replaced), count)
-        case Composed(parts=parts):
-            found = (law_of(part, reach=reach, replaced=replaced) for part in parts)
-            return functools.reduce(_both, found)
-        case _:
-            return None
-
-
-def _nothing() -> Finite:
+def nothing() -> Finite:
+    """The law of two tables with the same outputs."""
     return Finite(masses={Fraction(0): context().mpf(1)}, infinite=context().mpf(0))
 
 
-def _points(epsilon: Fraction, categories: int) -> Finite:
+def of_points(epsilon: Fraction, categories: int) -> Finite:
     """Losses epsilon, -epsilon and, of more than two categories, 0."""
     mp = context()
     if epsilon == 0:
-        return _nothing()
+        return nothing()
     low = mp.exp(-mpf(epsilon))
     top = 1 / (1 + (categories - 1) * low)
     masses = {epsilon: top, -epsilon: top * low}
@@ -215,7 +148,7 @@ def _points(epsilon: Fraction, categories: int) -> Finite:
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 
-def _staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
+def of_staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
     """Staircase noise under a whole shift: a finite law on multiples of epsilon.
 
     The density of x >= 0 is a b^level, where level(x) steps up at split, split + 1, ...
@@ -238,7 +171,22 @@ def _staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 
-def _truncated(rate: Fraction, bound: Fraction) -> Edged:
+def of_laplace(edge: Fraction) -> Edged:
+    """Laplace noise under a shift by `edge` scales."""
+    half = context().mpf(1) / 2
+    return Edged(edge=edge, atom=half, inner=half, infinite=context().mpf(0))
+
+
+def of_bounded_range(edge: Fraction) -> Edged | Finite:
+    """The law that dominates an exponential mechanism whose log-ratios have the range `edge`."""
+    if edge == 0:
+        return nothing()
+    mp = context()
+    inner = -1 / mp.expm1(-mpf(edge))
+    return Edged(edge=edge, atom=mp.mpf(0), inner=inner, infinite=mp.mpf(0))
+
+
+def of_truncated_laplace(rate: Fraction, bound: Fraction) -> Edged:
     """Laplace noise of scale 1 / rate cut to [-bound, bound], under a shift by 1."""
     mp, u, a = context(), mpf(rate), mpf(bound)
     whole = -2 * mp.expm1(-u * a)  # twice the mass of Laplace noise in [-bound, bound]
@@ -257,10 +205,10 @@ def _truncated(rate: Fraction, bound: Fraction) -> Edged:
     return Edged(edge=edge, atom=atom, inner=inner, infinite=infinite)
 
 
-def _discrete_laplace(rate: Fraction, shift: int) -> Finite:
+def of_discrete_laplace(rate: Fraction, shift: int) -> Finite:
     """Losses (shift - 2 x) rate for 0 <= x <= shift, P(x) like e^(-rate |x|) with both tails."""
     if shift == 0:
-        return _nothing()
+        return nothing()
     if shift > _MOST_LOSSES:
         raise TooExtreme
     mp = context()
@@ -273,7 +221,7 @@ def _discrete_laplace(rate: Fraction, shift: int) -> Finite:
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 
-def _discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
+def of_discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
     """A shift by 1 of integers k, losses (2 k - 1) / (2 sigma^2), for 1 - n <= k <= n."""
     last = math.ceil(sigma * reach) + 1
     if 2 * last > _MOST_LOSSES:
@@ -292,7 +240,7 @@ def _discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
     return Finite(masses=masses, infinite=mp.mpf(0), lost=lost)
 
 
-def _both(first: Law | None, second: Law | None) -> Law | None:
+def both(first: Law | None, second: Law | None) -> Law | None:
     """Two laws on the same sample: finite ones multiply out, Gaussian ones add."""
     match first, second:
         case Normal(square=left), Normal(square=right):
@@ -312,26 +260,27 @@ def _both(first: Law | None, second: Law | None) -> Law | None:
             return None
 
 
-def _power(law: Law | None, count: int) -> Law | None:
+def repeated(law: Law | None, count: int) -> Law | None:
+    """The law `count` times over on the same sample; None where it has no law of these kinds."""
     match law:
         case Normal(square=square):
             return Normal(square=square * count)
         case Finite():
             if count > _MOST_LOSSES:
                 raise TooExtreme
-            return _repeated(law, count)
+            return _squared(law, count)
         case _:
             return None
 
 
-def _repeated(law: Law, count: int) -> Law | None:
+def _squared(law: Law, count: int) -> Law | None:
     """The law `count` times over, by squaring."""
     total: Law | None = None
     square: Law | None = law
     while count:
         if count % 2:
-            total = square if total is None else _both(total, square)
+            total = square if total is None else both(total, square)
         count //= 2
         if count:
-            square = _both(square, square)
+            square = both(square, square)
     return total

@@ -21,24 +21,21 @@ from unacorda.accounting.contour.laws import (
     Edged,
     Finite,
     Law,
+    MixedNormal,
     Normal,
+    ThreePoints,
     TooExtreme,
-    law_of,
-    three_points,
 )
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
 from unacorda.accounting.contour.series import UNIT
+from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import (
-    Approximate,
-    DiscreteLaplace,
     Event,
     FixedSizeSampled,
     Gaussian,
-    GaussianMixture,
-    Laplace,
     PoissonSampled,
     Pure,
     ReplacementSampled,
@@ -92,21 +89,14 @@ class Maker:
 
     def take(self, event: Event, count: int) -> None:
         """Add `count` copies of an event."""
-        points = three_points(event)
+        points = rules_of(event).three_points(event)
         if points is not None:
-            if points[0] > 0:
-                self.points.append((float(points[0]), points[1], count))
-            if isinstance(event, Approximate):
-                self._fail(mpf(exact("delta", event.delta)), count)
+            if points.epsilon > 0:
+                self.points.append((float(points.epsilon), points.top, count))
+            if points.infinite:
+                self._fail(mpf(points.infinite), count)
             return
         match event:
-            case Gaussian(noise_multiplier=noise):
-                self.v += count / exact("noise_multiplier", noise) ** 2
-            case Laplace(noise_multiplier=noise):
-                scale = exact("noise_multiplier", noise)
-                self.laplace.append((scale.denominator / scale.numerator, count))  # 1 / scale
-            case GaussianMixture():
-                self._mixture(event, Fraction(1), count)
             case PoissonSampled(event=inner, rate=rate):
                 if self.neighbors is ReplaceOne:
                     self._opposed(event, count)
@@ -124,18 +114,26 @@ class Maker:
             case ReplacementSampled(event=inner):
                 self._drawn(event, inner, count)
             case _:
-                law = self._law(event)
-                if isinstance(law, Edged):
-                    self._add(
-                        densities.edged(law, rate=Fraction(1), count=count, remove=self.remove)
-                    )
-                    self._fail(law.infinite, count)
-                elif isinstance(law, Finite):
-                    if set(law.masses) != {Fraction(0)}:
-                        self._add(finite.whole(law, count=count, remove=self.remove))
-                    self._fail(law.infinite, count)
-                else:
-                    raise _unsupported(event)
+                self._whole(event, count)
+
+    def _whole(self, event: Event, count: int) -> None:
+        """Of what is no sample."""
+        match self._law(event):
+            case Normal(square=square):
+                self.v += count * square
+            case MixedNormal() as law:
+                self._mixture(law, Fraction(1), count)
+            case Edged() as law if law.atom == law.inner:  # Laplace noise
+                self.laplace.append((float(law.edge), count))
+            case Edged() as law:
+                self._add(densities.edged(law, rate=Fraction(1), count=count, remove=self.remove))
+                self._fail(law.infinite, count)
+            case Finite() as law:
+                if set(law.masses) != {Fraction(0)}:
+                    self._add(finite.whole(law, count=count, remove=self.remove))
+                self._fail(law.infinite, count)
+            case _:
+                raise _unsupported(event)
 
     def _law(self, event: Event, replaced: int = 0) -> Law | None:
         return law_of(event, reach=math.ceil(math.sqrt(2 * self._far)), replaced=replaced)
@@ -155,12 +153,12 @@ class Maker:
         mp = context()
         self.log_finite += count * mp.log1p(-infinite) if infinite < 1 else -mp.inf
 
-    def _mixture(self, event: GaussianMixture, rate: Fraction, count: int) -> None:
+    def _mixture(self, law: MixedNormal, rate: Fraction, count: int) -> None:
         self._add(
             densities.mixed(
-                noise_multiplier=exact("noise_multiplier", event.noise_multiplier),
-                shifts=[exact("shifts", shift) for shift in event.shifts],
-                weights=[exact("weights", weight) for weight in event.weights],
+                noise_multiplier=law.noise,
+                shifts=law.shifts,
+                weights=law.weights,
                 rate=rate,
                 count=count,
                 remove=self.remove,
@@ -170,19 +168,13 @@ class Maker:
 
     def _sampled(self, event: Event, inner: Event, rate: Fraction, count: int) -> None:
         """On a Poisson sample, under add/remove."""
-        points = None if isinstance(inner, Approximate) else three_points(inner)
-        if points is not None and _sure(inner, *points):
-            if points[0] > 0:
-                self._add(_three_sampled(*points, rate, count=count, remove=self.remove))
+        points = rules_of(inner).three_points(inner)
+        if points is not None and not points.infinite and _sure(points):
+            if points.epsilon > 0:
+                self._add(_three_sampled(points, rate, count=count, remove=self.remove))
             return
-        match inner:
-            case GaussianMixture():
-                self._mixture(inner, rate, count)
-                return
-            case _:
-                pass
         law = self._law(inner)
-        if law is not None and not isinstance(law, Normal) and law.infinite > _NEARLY:
+        if isinstance(law, Edged | Finite) and law.infinite > _NEARLY:
             raise TooExtreme
         match law:
             case Normal(square=square):
@@ -196,6 +188,8 @@ class Maker:
                         steps=self.steps,
                     )
                 )
+            case MixedNormal():
+                self._mixture(law, rate, count)
             case Edged():
                 self._add(densities.edged(law, rate=rate, count=count, remove=self.remove))
             case Finite():
@@ -203,9 +197,7 @@ class Maker:
                     self._add(finite.sampled(law, rate=rate, count=count, remove=self.remove))
             case _:
                 raise _unsupported(event)
-        if isinstance(law, Normal):
-            return
-        if law.infinite:
+        if isinstance(law, Edged | Finite) and law.infinite:
             # of the mixture `rate * infinite` is an infinite loss; what is left is divided by its
             # mass, and that moves the loss
             left = count * context().log1p(-mpf(rate) * law.infinite)
@@ -300,18 +292,19 @@ def _root(square: Fraction, event: Event) -> Fraction:
     return Fraction(math.isqrt(square.numerator * scale * scale // square.denominator), scale)
 
 
-def _sure(event: Event, epsilon: Fraction, top: float) -> bool:
+def _sure(points: ThreePoints) -> bool:
     """Whether the mass of the loss 0, 1 less the others, is known well in floats."""
-    if isinstance(event, Pure | DiscreteLaplace):
+    if points.categories == 2:
         return True
-    return epsilon < _LARGEST and 1 - top * (1 + math.exp(-epsilon)) > _SEEN
+    epsilon = points.epsilon
+    return epsilon < _LARGEST and 1 - points.top * (1 + math.exp(-epsilon)) > _SEEN
 
 
 def _three_sampled(
-    epsilon: Fraction, top: float, rate: Fraction, *, count: int, remove: bool
+    points: ThreePoints, rate: Fraction, *, count: int, remove: bool
 ) -> FiniteLaw | None:
     """The mixture of a law on epsilon, 0, -epsilon with its null law, atom by atom."""
-    e, q = float(epsilon), float(rate)
+    e, q, top = float(points.epsilon), float(rate), points.top
     if e > 700:
         return None
     rest = max(1 - top * (1 + math.exp(-e)), 0.0)

@@ -5,56 +5,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from unacorda.accounting.amplification.relations import under_replacement, units_replaced
 from unacorda.accounting.contour.factor import Factor
 from unacorda.accounting.contour.laws import TooExtreme
 from unacorda.accounting.contour.maker import Maker
+from unacorda.accounting.rules.base import Direction, rules_of, under_replacement, units_replaced
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
-    Approximate,
     Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
-    Exponential,
-    FixedSizeSampled,
-    Gaussian,
-    Laplace,
     PoissonSampled,
-    Pure,
-    RandomizedResponse,
     Repeated,
-    ReplacementSampled,
-    Staircase,
-    TruncatedLaplace,
 )
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["SYMMETRIC", "Direction", "Parts", "attained", "flatten", "noises_of", "parts_of"]
-
-Direction: TypeAlias = Literal["remove", "add"]
-"""remove: the unit is in the first table, not in the second; add: the other way round."""
-
-SYMMETRIC = (
-    Gaussian
-    | Laplace
-    | DiscreteGaussian
-    | DiscreteLaplace
-    | Staircase
-    | TruncatedLaplace
-    | Pure
-    | Approximate
-    | RandomizedResponse
-    | Exponential
-    | FixedSizeSampled
-    | ReplacementSampled
-)
-"""Events whose loss has one law in both directions."""
+__all__ = ["Parts", "attained", "flatten", "parts_of"]
 
 _COMPOSITION = Repeated | Composed
 
@@ -91,26 +60,6 @@ def flatten(
     return tuple((event, count) for event, count in counts.items() if count)
 
 
-def noises_of(event: Event) -> Iterator[Event]:
-    """The mechanisms that samples and compositions hold; others hold none and are told themselves.
-
-    Source      the event.
-    """
-    match event:
-        case (
-            Repeated(event=one)
-            | PoissonSampled(event=one)
-            | FixedSizeSampled(event=one)
-            | ReplacementSampled(event=one)
-        ):
-            yield from noises_of(one)
-        case Composed(parts=parts):
-            for part in parts:
-                yield from noises_of(part)
-        case _:
-            yield event
-
-
 def _plain(event: Event, neighbors: Neighbors) -> Event:
     """A sample of everybody is no sample; of a sample's sample the rates multiply."""
     if isinstance(event, PoissonSampled):
@@ -133,23 +82,7 @@ def attained(events: Sequence[tuple[Event, int]]) -> bool:
     The laws of bounded range and of replaced units dominate; composed, no pair need reach them.
     """
     alone = sum(count for _, count in events) == 1
-    return all(_attained(event, alone=alone) for event, _ in events)
-
-
-def _attained(event: Event, *, alone: bool) -> bool:
-    match event:
-        case ReplacementSampled():
-            return False
-        case Exponential() | FixedSizeSampled():
-            return alone
-        case PoissonSampled(event=one):
-            return _attained(one, alone=alone)
-        case Repeated(event=one):
-            return _attained(one, alone=False)
-        case Composed(parts=parts):
-            return all(_attained(part, alone=False) for part in parts)
-        case _:
-            return True
+    return all(rules_of(event).attains_law(event, alone=alone) for event, _ in events)
 
 
 def parts_of(

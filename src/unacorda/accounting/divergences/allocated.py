@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are first used
 
 from unacorda.accounting.divergences.sampled import LARGEST_ORDER
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
@@ -182,7 +182,7 @@ def _beyond(
     """t^b / Gamma(b) times the integral of u^{b-1} (E e^{-uX})^t from u[start] on."""
     steps, shape = transform.steps, float(b)
     logs, fallen = np.log(transform.u[start:]), transform.fallen[start:]
-    front = shape * math.log(steps) - float(special.gammaln(shape))
+    front = shape * math.log(steps) - float(scipy.special.gammaln(shape))
     # over a cell from u to c u, of u^{b-1} and of u^{b-1} (v - u)/((c - 1) u), over u^b
     whole = math.expm1(shape * _RATIO) / shape
     later = math.expm1((shape + 1) * _RATIO) / (shape + 1) - whole
@@ -204,7 +204,7 @@ def _beyond(
 
 def _gamma_masses(shape: float, y: Array) -> Array:
     """Of the gamma law, between neighbours of y, from the tail that is smaller."""
-    below, above = special.gammainc(shape, y), special.gammaincc(shape, y)
+    below, above = scipy.special.gammainc(shape, y), scipy.special.gammaincc(shape, y)
     masses: Array = np.maximum(np.where(y[1:] < shape, np.diff(below), -np.diff(above)), 0.0)
     return masses
 

@@ -15,36 +15,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.accounting.amplification.relations import under_replacement
 from unacorda.accounting.divergences.events import renyi
-from unacorda.accounting.divergences.noises import approximate_of_truncated
-from unacorda.accounting.divergences.pure import pure_epsilon
-from unacorda.accounting.tries import without_failure
-from unacorda.checks import exact
-from unacorda.errors import UnsupportedEvent
+from unacorda.accounting.rules.base import without_mass
 from unacorda.privacy import conversions
-from unacorda.privacy.conversions.composition import delta_of_independent_failures
-from unacorda.privacy.conversions.group import approx_dp_of_group
-from unacorda.privacy.events import (
-    Approximate,
-    Composed,
-    Event,
-    FixedSizeSampled,
-    NegativeBinomialTries,
-    PoissonSampled,
-    PoissonTries,
-    Pure,
-    RandomAllocation,
-    Repeated,
-    Shuffled,
-    TruncatedLaplace,
-    ZeroConcentrated,
-    compose,
-)
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.privacy.events import Event
+from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above
 
-__all__ = ["delta_from_renyi", "epsilon_from_renyi", "without_mass"]
+__all__ = ["delta_from_renyi", "epsilon_from_renyi"]
 
 _COARSE = [2.0**k for k in range(-5, 15)]
 _FINE = 14
@@ -98,71 +76,6 @@ def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -
     )
     total = conversions.delta_of_mixture(min(least, 1.0), part=min(mass, Fraction(1)))
     return float_above(total)
-
-
-def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
-    """The mass of which nothing is known, rounded up, and the event that the rest is.
-
-    Raises UnsupportedEvent for a Poisson sample under replacement of an event with a delta that
-    is not pure beside it.
-
-    Bound       upper, of the mass.
-    Source      the module's text; Kairouz, Oh, Viswanath 2015 (approximate events); group privacy
-                of two steps (a sample under replacement).
-    """
-    match event:
-        case Approximate(epsilon=epsilon, delta=delta):
-            return exact("delta", delta), Pure(epsilon=epsilon)
-        case ZeroConcentrated(rho=rho, delta=delta):
-            return exact("delta", delta), ZeroConcentrated(rho=rho)
-        case TruncatedLaplace():
-            epsilon, mass = approximate_of_truncated(event)
-            return mass, Pure(epsilon=epsilon)
-        case Repeated(event=one, count=count):
-            mass, rest = without_mass(one, neighbors)
-            return _several([mass], count), compose([rest], count=count)
-        case Composed(parts=parts):
-            found = [without_mass(part, neighbors) for part in parts]
-            return _several([mass for mass, _ in found], 1), compose([rest for _, rest in found])
-        case PoissonSampled(event=one, rate=rate):
-            mass, rest = without_mass(one, neighbors)
-            kept = PoissonSampled(event=rest, rate=rate)
-            if not mass or neighbors is not ReplaceOne:
-                return exact("rate", rate) * mass, kept
-            pure = pure_epsilon(kept, neighbors=AddRemove)
-            if pure is None:
-                raise UnsupportedEvent(
-                    event, kind="RenyiDP", try_instead="Ask with neighbors=unacorda.AddRemove."
-                )
-            twice, failed = approx_dp_of_group(pure, delta=exact("rate", rate) * mass, size=2)
-            return Fraction(failed), Pure(epsilon=twice)
-        case FixedSizeSampled(event=one, size=size, population=population):
-            # its numbers speak of add/remove: the mass is that of the event under replacement
-            mass, _ = without_mass(under_replacement(one), neighbors)
-            _, rest = without_mass(one, neighbors)
-            sampled = FixedSizeSampled(event=rest, size=size, population=population)
-            return Fraction(size, population) * mass, sampled
-        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
-            mass, rest = without_mass(one, neighbors)
-            return without_failure(event, mass, rest) if mass else (Fraction(0), event)
-        case RandomAllocation(event=one, uses=uses):
-            # steps that fail beside the unit's own leave fewer to hide among: no amplification
-            mass, rest = without_mass(compose([one], count=uses), neighbors)
-            return (mass, rest) if mass else (Fraction(0), event)
-        case Shuffled(event=one):
-            mass, _ = without_mass(one, neighbors)
-            return (Fraction(0), event) if not mass else without_mass(one, neighbors)
-        case _:
-            return Fraction(0), event
-
-
-def _several(masses: list[Fraction], count: int) -> Fraction:
-    present = [mass for mass in masses if mass]
-    if not present:
-        return Fraction(0)
-    alone = len(present) == 1
-    one = present[0] if alone else Fraction(delta_of_independent_failures(present))
-    return min(one * count, Fraction(1))
 
 
 def _near(found: dict[float, float]) -> list[Fraction]:

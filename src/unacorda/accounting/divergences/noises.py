@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.amplification.sampling import draws
+from unacorda.accounting.contour.laws import of_truncated_laplace, staircase_top
 from unacorda.accounting.divergences.sampled import renyi_of_fixed_size
 from unacorda.checks import exact
 from unacorda.privacy.conversions.arguments import Real, order
@@ -43,15 +44,19 @@ def renyi_of_staircase(event: Staircase, *, alpha: Real) -> float:
     >>> round(renyi_of_staircase(Staircase(epsilon=1.0, split=0.5), alpha=2), 6)
     0.735326
     """
-    from unacorda.accounting.contour.laws import three_points_exact  # takes long to load
-
     order(alpha)
     mp, b = context(), mpf(Fraction(alpha) - 1)
-    epsilon, top = three_points_exact(event)
+    epsilon, top = _largest_loss(event)
     x = mpf(epsilon)
     # what is above 1: p (e^{b x} - 1) (1 - e^{-(b + 1) x}), positive
     above = top * mp.expm1(b * x) * -mp.expm1(-(b + 1) * x)
     return float_up(mp.log1p(above) / b)
+
+
+def _largest_loss(event: Staircase) -> tuple[Fraction, Any]:
+    """The largest loss of staircase noise, and its probability."""
+    epsilon = exact("epsilon", event.epsilon)
+    return epsilon, staircase_top(epsilon, exact("split", event.split))
 
 
 def approximate_of_truncated(event: TruncatedLaplace) -> tuple[Fraction, Fraction]:
@@ -64,10 +69,8 @@ def approximate_of_truncated(event: TruncatedLaplace) -> tuple[Fraction, Fractio
     Bound       delta rounded up; both are exact.
     Source      Geng, Ding, Guo, Kumar 2020, Theorem 1; docs/proofs/contour.md, section 11.
     """
-    from unacorda.accounting.contour.laws import Edged, law_of  # takes long to load
-
-    law = law_of(event, reach=0)
-    assert isinstance(law, Edged)
+    noise = exact("noise_multiplier", event.noise_multiplier)
+    law = of_truncated_laplace(1 / noise, exact("bound", event.bound))
     return law.edge, min(Fraction(float_up(law.infinite)), Fraction(1))
 
 
@@ -150,10 +153,8 @@ def gdp_of_staircase(event: Staircase) -> Fraction:
     Bound       upper, rounded up; exact.
     Source      docs/proofs/bounded_range.md, step 2, with one more kink.
     """
-    from unacorda.accounting.contour.laws import three_points_exact  # takes long to load
-
     mp = context()
-    epsilon, top = three_points_exact(event)
+    epsilon, top = _largest_loss(event)
     low = top * mp.exp(-mpf(epsilon))
     root = mp.sqrt(2)
     return Fraction(float_up(root * (mp.erfinv(2 * top - 1) + mp.erfinv(1 - 2 * low))))

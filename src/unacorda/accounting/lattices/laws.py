@@ -11,16 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.contour.parts import flatten
-from unacorda.checks import exact
+from unacorda.accounting.rules.base import rules_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.enclosure import context, mpf
-from unacorda.privacy.events import (
-    Approximate,
-    DiscreteLaplace,
-    Event,
-    Pure,
-    RandomizedResponse,
-)
+from unacorda.privacy.events import Event
 
 __all__ = ["Composition", "Law", "composition_of", "laws_of"]
 
@@ -95,20 +89,13 @@ def laws_of(events: Iterable[tuple[Event, int]]) -> Composition:
     common = 1
     log_finite = mp.mpf(0)
     for event, count in events:
-        match event:
-            case Pure(epsilon=number):
-                law = Law(exact("epsilon", number))
-            case Approximate(epsilon=number, delta=delta):
-                law = Law(exact("epsilon", number))
-                share = exact("delta", delta)
-                log_finite += count * mp.log1p(-mpf(share)) if share < 1 else -mp.inf
-            case RandomizedResponse(epsilon=number, categories=categories):
-                law = Law(exact("epsilon", number), categories)
-            case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity < 2:
-                moves = math.floor(exact("sensitivity", sensitivity))
-                law = Law(moves / exact("scale", scale))
-            case _:
-                raise _unsupported(event)
+        points = rules_of(event).three_points(event)
+        if points is None or points.categories is None:
+            raise _unsupported(event)
+        law = Law(points.epsilon, points.categories)
+        if points.infinite:
+            share = points.infinite
+            log_finite += count * mp.log1p(-mpf(share)) if share < 1 else -mp.inf
         if law.epsilon > 0:
             counts[law] = counts.get(law, 0) + count
             common = math.lcm(common, law.epsilon.denominator)

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy import fft
 
 from unacorda.accounting.pld.grid import Law
 from unacorda.accounting.pld.powers import raised
@@ -283,7 +283,7 @@ def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window,
             slack = slack * (np.abs(found.power) + found.errors) + np.abs(spectrum) * found.errors
             spectrum = spectrum * found.power
             slack += 4 * _U * np.abs(spectrum)
-    values = np.roll(fft.irfft(spectrum, size), turns % size)
+    values = np.roll(scipy.fft.irfft(spectrum, size), turns % size)
     everything = 2 * float(np.sum(slack + rounding * np.abs(spectrum)))
     # in quadratic mean a transform keeps errors, and its own are relative
     root = math.sqrt(2 * float(np.sum(np.square(slack))))

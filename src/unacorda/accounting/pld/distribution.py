@@ -23,8 +23,8 @@ from unacorda.accounting.pld.parts import parts_of
 from unacorda.accounting.pld.planning import LARGEST
 from unacorda.accounting.pld.search import largest_holding, least_holding
 from unacorda.accounting.pld.stages import Part, Question, Sums
-from unacorda.accounting.profiles.bounds import Direction
 from unacorda.accounting.profiles.boxes import Array, box
+from unacorda.accounting.rules.base import Direction
 from unacorda.accounting.tradeoffs import check_points, sampled_curve
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import share

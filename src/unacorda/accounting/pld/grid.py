@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy import optimize
 
 from unacorda.accounting.profiles.boxes import Array, Box, box, up
 from unacorda.accounting.profiles.curves import Curve
@@ -270,7 +270,7 @@ def _corners(points: Array, step: Fraction) -> NDArray[np.bool_]:
     largest = float(np.max(np.abs(slopes), initial=0.0))
     if not 0 < largest < math.inf:
         return np.ones(len(points), dtype=np.bool_)
-    pooled = optimize.isotonic_regression(slopes / largest, weights=cells)
+    pooled = scipy.optimize.isotonic_regression(slopes / largest, weights=cells)
     chosen = np.zeros(len(points), dtype=np.bool_)
     chosen[pooled.blocks] = True
     return chosen

@@ -9,7 +9,6 @@ import functools
 from fractions import Fraction
 
 from unacorda.accounting.contour.parts import flatten
-from unacorda.accounting.divergences.approximate import without_mass
 from unacorda.accounting.divergences.events import renyi
 from unacorda.accounting.divergences.pure import checked_pure_epsilon
 from unacorda.accounting.pld.nested import curve_of_sum
@@ -17,31 +16,21 @@ from unacorda.accounting.pld.selected import selected
 from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.bounds import Direction, concentrated_cost, curve_of
+from unacorda.accounting.profiles.bounds import curve_of
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.rules.base import Direction, rules_of, without_mass
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
-    Approximate,
     Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
-    Exponential,
-    FixedSizeSampled,
     Gaussian,
-    Laplace,
     NegativeBinomialTries,
     PoissonSampled,
     PoissonTries,
-    Pure,
     RandomAllocation,
-    RandomizedResponse,
     Repeated,
-    ReplacementSampled,
     Shuffled,
-    Staircase,
-    TruncatedLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -49,22 +38,6 @@ from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
 
-_SYMMETRIC = (
-    Approximate,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Pure,
-    RandomizedResponse,
-    Shuffled,
-    Staircase,
-    TruncatedLaplace,
-    ZeroConcentrated,
-)
-_REPLACED = (FixedSizeSampled, PoissonSampled, RandomAllocation, ReplacementSampled)
-"""Symmetric where a unit is replaced: what is known is of the worse direction."""
 _ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
 
 
@@ -91,7 +64,7 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         except UnsupportedEvent:
             others.append(compose([one], count=count))
             continue
-        cost = concentrated_cost(one)
+        cost = rules_of(one).concentrated(one)
         if cost is None:
             found.append(Part(curve, curve.attained or curve, count))
             continue
@@ -187,5 +160,5 @@ def same_in_both_directions(event: Event, neighbors: Neighbors) -> bool:
     Bound       none: False where it is not known.
     Source      the noise is symmetric, or the profile is that of the worst of both directions.
     """
-    known = (*_SYMMETRIC, *_REPLACED) if neighbors is ReplaceOne else _SYMMETRIC
-    return all(isinstance(one, known) for one, _ in flatten([(event, 1)], neighbors=neighbors))
+    flat = flatten([(event, 1)], neighbors=neighbors)
+    return all(rules_of(one).one_law(neighbors) for one, _ in flat)

@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy import fft
 
 from unacorda.accounting.profiles.boxes import Array
 
@@ -55,7 +55,7 @@ def raised(folded: Array, count: int, *, rounding: float, height: float) -> Rais
     beside = float(np.sum(rest))
     if 0 < beside < _ASIDE * atom:  # (1 + r)^count, where r is all but the atom
         share = beside / atom
-        r = fft.rfft(rest) / atom
+        r = scipy.fft.rfft(rest) / atom
         wrong = rounding * share * 1.02 + 4 * _U * np.abs(r)
         return _of_rest(r, wrong, count, unit=atom, height=height, place=place, share=share)
     found = _squared(folded, count, rounding=rounding, height=height)
@@ -106,7 +106,7 @@ def _centred(folded: Array, count: int, known: Raised, *, rounding: float, heigh
     absolute = float(np.sum(np.abs(f))) / mass
     theta = 2 * math.pi * np.arange(half + 1) / size
     turn = -2j * np.sin(theta / 2) * np.exp(-0.5j * theta)  # z - 1
-    r = turn * (fft.rfft(f) / mass)
+    r = turn * (scipy.fft.rfft(f) / mass)
     wrong = (rounding + _summing(size)) * absolute * np.abs(turn) * 1.02 + 16 * _U * np.abs(r) + _U
     found = _of_rest(r, wrong, count, unit=mass, height=height, place=place, share=0.0)
     # by squaring, in the same unit and about the same place
@@ -142,7 +142,7 @@ def _summing(size: int) -> float:
 def _squared(folded: Array, count: int, *, rounding: float, height: float) -> Raised:
     """The power by squaring: at most 2 count roundings pass into any factor."""
     mass = float(np.sum(folded))
-    values = fft.rfft(folded)
+    values = scipy.fft.rfft(folded)
     charge = rounding * mass * 1.01
     sizes = np.abs(values)
     result: _Complex = np.ones_like(values)

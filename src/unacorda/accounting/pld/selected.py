@@ -13,10 +13,11 @@ import numpy as np
 from unacorda.accounting.pld.tables import Profile, laid_down
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.tries import Tries, growth_of_tries, log_mean_of_tries
+from unacorda.accounting.tries import growth_of_tries, log_mean_of_tries
 from unacorda.checks import exact
 from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import PoissonTries
+from unacorda.privacy.events.selection import Tries
 
 __all__ = ["selected"]
 

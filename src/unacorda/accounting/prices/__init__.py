@@ -14,7 +14,6 @@ from typing import TypeVar
 from unacorda.accounting.arguments import Events, priceable
 from unacorda.accounting.prices.additive import (
     gdp_price,
-    pure_alone,
     pure_price,
     renyi_price,
     zcdp_price,
@@ -28,7 +27,6 @@ __all__ = [
     "approx_dp_price",
     "gdp_price",
     "price",
-    "pure_alone",
     "pure_price",
     "renyi_price",
     "zcdp_price",

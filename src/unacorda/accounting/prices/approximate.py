@@ -7,21 +7,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from unacorda.accounting.arguments import spendable_delta
-from unacorda.accounting.divergences.noises import (
-    approximate_of_truncated,
-)
-from unacorda.accounting.prices.additive import gdp_price, pure_alone, zcdp_price
-from unacorda.checks import Number, exact
+from unacorda.accounting.prices.additive import gdp_price, zcdp_price
+from unacorda.accounting.rules.base import rules_of
+from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
-from unacorda.privacy.events import (
-    Approximate,
-    Composed,
-    Event,
-    Repeated,
-    TruncatedLaplace,
-    compose,
-)
+from unacorda.privacy.events import Composed, Event, Repeated, compose
 from unacorda.privacy.guarantees import ApproxDP
 from unacorda.privacy.rounding import grid_up, root_up
 
@@ -88,12 +79,8 @@ def _by_concentration(event: Event, delta: Fraction) -> list[ApproxDP]:
 def _plain(event: Event) -> ApproxDP | None:
     """(epsilon, delta) of a part that has them without a choice of delta, else None."""
     alone, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
-    if isinstance(alone, Approximate):
-        return ApproxDP(exact("epsilon", alone.epsilon), exact("delta", alone.delta)) * count
-    if isinstance(alone, TruncatedLaplace):
-        return ApproxDP(*approximate_of_truncated(alone)) * count
-    epsilon = pure_alone(alone)
-    return None if epsilon is None else ApproxDP(epsilon * count, 0)
+    pair = rules_of(alone).approximate(alone)
+    return None if pair is None else ApproxDP(*pair) * count
 
 
 def _wants_delta(event: Event, delta: Number | None) -> InvalidParameter | UnsupportedEvent:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array, Box
 
@@ -68,7 +68,7 @@ def _point(epsilon: Array, mu: float, *, sign: int) -> Array:
         value = density * difference
         slack = density * error + value * np.minimum(relative, 1.0)
         if np.any(far):
-            whole = special.ndtr(-x)
+            whole = scipy.special.ndtr(-x)
             part = density * _mills(np.maximum(x + mu, -1.0))
             value = np.where(far, whole - part, value)
             slack = np.where(far, (whole + part) * (relative + 4 * _SPECIAL), slack)
@@ -79,7 +79,7 @@ def _point(epsilon: Array, mu: float, *, sign: int) -> Array:
 
 
 def _mills(t: Array) -> Array:
-    value: Array = special.erfcx(t / math.sqrt(2)) * math.sqrt(math.pi / 2)
+    value: Array = scipy.special.erfcx(t / math.sqrt(2)) * math.sqrt(math.pi / 2)
     return value
 
 

@@ -6,95 +6,21 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from unacorda.privacy.events.algebra import (
-    Composed,
-    FixedSizeSampled,
-    PoissonSampled,
-    RandomAllocation,
-    Repeated,
-    ReplacementSampled,
-    Shuffled,
-    compose,
-)
-from unacorda.privacy.events.matrices import (
-    CyclicPoissonSampled,
-    MatrixMechanism,
-    TreeAggregation,
-)
-from unacorda.privacy.events.noise import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    GaussianMixture,
-    Laplace,
-    Staircase,
-    TruncatedLaplace,
-)
-from unacorda.privacy.events.promises import (
-    Approximate,
-    Exponential,
-    Pure,
-    RandomizedResponse,
-    ZeroConcentrated,
-)
-from unacorda.privacy.events.selection import (
-    NegativeBinomialTries,
-    PoissonTries,
-)
+from unacorda.privacy.events import algebra, matrices, noise, promises, selection
+from unacorda.privacy.events.algebra import *  # noqa: F403
+from unacorda.privacy.events.matrices import *  # noqa: F403
+from unacorda.privacy.events.noise import *  # noqa: F403
+from unacorda.privacy.events.promises import *  # noqa: F403
+from unacorda.privacy.events.selection import *  # noqa: F403
 
-__all__ = [
-    "Approximate",
-    "Composed",
-    "CyclicPoissonSampled",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Event",
-    "Exponential",
-    "FixedSizeSampled",
-    "Gaussian",
-    "GaussianMixture",
-    "Laplace",
-    "MatrixMechanism",
-    "NegativeBinomialTries",
-    "PoissonSampled",
-    "PoissonTries",
-    "Pure",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Repeated",
-    "ReplacementSampled",
-    "Shuffled",
-    "Staircase",
-    "TreeAggregation",
-    "TruncatedLaplace",
-    "ZeroConcentrated",
-    "compose",
-]
+__all__ = ["Event"]
+__all__ += algebra.__all__
+__all__ += matrices.__all__
+__all__ += noise.__all__
+__all__ += promises.__all__
+__all__ += selection.__all__
 
 Event: TypeAlias = (
-    Gaussian
-    | Laplace
-    | DiscreteGaussian
-    | DiscreteLaplace
-    | Staircase
-    | TruncatedLaplace
-    | GaussianMixture
-    | RandomizedResponse
-    | Exponential
-    | Pure
-    | Approximate
-    | ZeroConcentrated
-    | Repeated
-    | Composed
-    | PoissonSampled
-    | FixedSizeSampled
-    | ReplacementSampled
-    | RandomAllocation
-    | Shuffled
-    | NegativeBinomialTries
-    | PoissonTries
-    | MatrixMechanism
-    | CyclicPoissonSampled
-    | TreeAggregation
+    noise.Noise | promises.Promise | algebra.Combined | selection.Tries | matrices.Correlated
 )
-"""The closed union: an accountant that forgets one does not type-check."""
+"""The closed union: of a kind without rules (accounting/rules) the accountant knows nothing."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Composed",
     "FixedSizeSampled",
-    "Operators",
     "PoissonSampled",
     "RandomAllocation",
     "Repeated",
     "ReplacementSampled",
     "Shuffled",
-    "check_event",
     "compose",
 ]
 
@@ -245,6 +243,18 @@ class Shuffled(Operators):
     def __post_init__(self) -> None:
         check_event("event", self.event)
         keep(self, count=whole("count", self.count, least=1))
+
+
+Combined: TypeAlias = (
+    Repeated
+    | Composed
+    | PoissonSampled
+    | FixedSizeSampled
+    | ReplacementSampled
+    | RandomAllocation
+    | Shuffled
+)
+"""Events made of others: compositions, samples and shuffled reports."""
 
 
 def compose(events: Iterable[Event], *, count: int = 1) -> Event:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Operators
@@ -121,3 +121,7 @@ def _encoder(
         raise InvalidParameter("encoder", value, expected=expected)
     numbers = cast("list[Real]", given)
     return tuple(finite("encoder", number, expected=expected) for number in numbers)
+
+
+Correlated: TypeAlias = MatrixMechanism | CyclicPoissonSampled | TreeAggregation
+"""Events of noise that is correlated over steps."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
@@ -164,3 +165,15 @@ class GaussianMixture(Operators):
             shifts=shifts,
             weights=weights,
         )
+
+
+Noise: TypeAlias = (
+    Gaussian
+    | Laplace
+    | DiscreteGaussian
+    | DiscreteLaplace
+    | Staircase
+    | TruncatedLaplace
+    | GaussianMixture
+)
+"""Events of mechanisms that add noise."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from unacorda.privacy.events.algebra import Operators
 from unacorda.privacy.events.fields import Real, keep, non_negative, share, whole
@@ -80,3 +81,7 @@ class ZeroConcentrated(Operators):
 
     def __post_init__(self) -> None:
         keep(self, rho=non_negative("rho", self.rho), delta=share("delta", self.delta))
+
+
+Promise: TypeAlias = RandomizedResponse | Exponential | Pure | Approximate | ZeroConcentrated
+"""Events of which a bound on the loss is known."""

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Operators, check_event
@@ -65,3 +65,7 @@ class PoissonTries(Operators):
 
 def _cap(most: int | None) -> int | None:
     return None if most is None else whole("most", most, least=1)
+
+
+Tries: TypeAlias = NegativeBinomialTries | PoissonTries
+"""Events of private selection."""

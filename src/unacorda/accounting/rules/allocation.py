@@ -1,0 +1,147 @@
+"""Rules of random allocation: a unit takes part in steps drawn at random; balls and bins."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+from fractions import Fraction
+from typing import Any
+
+from unacorda.accounting.divergences.allocated import (
+    LaplaceTransform,
+    renyi_added,
+    renyi_removed,
+    whole_moments,
+)
+from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
+from unacorda.accounting.divergences.sampled import LARGEST_ORDER
+from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.allocated import Tails, allocated
+from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.replaced import two_steps
+from unacorda.accounting.rules.base import (
+    CurveOf,
+    Profile,
+    Rules,
+    finite_loss,
+    plain,
+    renyi_of_event,
+    rules_for,
+    rules_of,
+    under_replacement,
+    without_mass,
+)
+from unacorda.accounting.rules.sampling import renyi_of_replaced
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import Event, RandomAllocation, compose
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.privacy.rounding import float_above
+
+
+@rules_for(RandomAllocation)
+class AllocationRules(Rules[RandomAllocation]):
+    """One use exactly, by the average of the steps' ratios; several as one allocation for each."""
+
+    symmetric_if_replaced = sampled = one_unit = True
+    theorem = "a unit in steps drawn at random: the average of the steps' ratios"
+    source = "Feldman and Shenfeld 2025; docs/proofs/allocation.md"
+
+    def inside(self, event: RandomAllocation) -> tuple[Event, ...]:
+        return (event.event,)
+
+    def plain(self, event: RandomAllocation) -> Event:
+        """One allocation for each use, to a share of the steps of its own."""
+        short, longer = divmod(event.steps, event.uses)
+        parts: list[Event] = []
+        for share, count in ((short, event.uses - longer), (short + 1, longer)):
+            if count:
+                # in a step of its own a unit is always, but the numbers still compare it with none
+                one = plain(event.event)
+                once = (
+                    one.randomly_allocated(steps=share)
+                    if share > 1
+                    else one.poisson_sampled(rate=1)
+                )
+                parts.append(compose([once], count=count))
+        return compose(parts)
+
+    def without_mass(self, event: RandomAllocation, neighbors: Neighbors) -> tuple[Fraction, Event]:
+        # steps that fail beside the unit's own leave fewer to hide among: no amplification
+        used = compose([event.event], count=event.uses)
+        mass, rest = without_mass(used, neighbors)
+        return (mass, rest) if mass else (Fraction(0), event)
+
+    def renyi(self, event: RandomAllocation, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+        if event.uses > 1 or event.steps == 1:
+            return renyi_of_event(plain(event), alpha, neighbors)
+        if neighbors is ReplaceOne:
+            one_step = functools.partial(_divergence, event.event, event.steps)
+            return renyi_of_replaced(event.event, alpha, one_step)
+        return _divergence(event.event, event.steps, alpha)
+
+    def rho(self, event: RandomAllocation, neighbors: Neighbors) -> Fraction:
+        one = under_replacement(event.event) if neighbors is ReplaceOne else event.event
+        return rules_of(one).rho(one, neighbors) * event.uses
+
+    def finite_loss(self, event: RandomAllocation, neighbors: Neighbors) -> FiniteLoss | None:
+        alone = finite_loss(event.event, AddRemove)
+        if alone is None or (alone.mass and neighbors is ReplaceOne):
+            return None
+        times = 2 * event.uses if neighbors is ReplaceOne else event.uses
+        return composed_loss([(alone, times)])._replace(attained=False)
+
+    def curve(self, event: RandomAllocation, asked: Profile) -> Curve:
+        if event.uses > 1 or event.steps == 1:
+            return asked.of(plain(event))
+        if asked.neighbors is ReplaceOne:
+            forward, backward = asked.both(event, neighbors=AddRemove)
+            return two_steps(forward, backward, Fraction(1), attained=curves.nothing())
+        tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
+        return allocated(tails, remove=asked.remove)
+
+
+@functools.lru_cache(maxsize=8)
+def _tails(event: Event, steps: int, neighbors: Neighbors, inside: CurveOf | None) -> Tails:
+    """Remembered: they hold large tables."""
+    return Tails.of(*Profile(neighbors=neighbors, inside=inside).both(event), steps)
+
+
+@functools.lru_cache(maxsize=8192)
+def _divergence(event: Event, steps: int, alpha: Fraction) -> Fraction:
+    """Under add/remove: one of `steps` steps, the larger of both directions."""
+    whole = renyi_of_event(event, alpha, AddRemove)
+    if alpha > LARGEST_ORDER:
+        return whole
+    removed = renyi_removed(lambda a: _moments(event, steps, a)[a], alpha=alpha)
+    transform = _transform(event, steps)
+    if transform is None:
+        added = renyi_of_event(event, 1 + (alpha - 1) / steps, AddRemove)
+    else:
+        added = Fraction(
+            renyi_added(transform, lambda a: renyi_of_event(event, a, AddRemove), alpha=alpha)
+        )
+    return min(whole, max(Fraction(removed), added))
+
+
+def _moments(event: Event, steps: int, order: int) -> list[Any]:
+    largest = next(size for size in (8, 32, 128, LARGEST_ORDER) if size >= order)
+    return _moments_up_to(event, steps, largest)
+
+
+@functools.lru_cache(maxsize=64)
+def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
+    return whole_moments(
+        lambda n: float_above(renyi_of_event(event, Fraction(n), AddRemove)),
+        steps=steps,
+        largest=largest,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _transform(event: Event, steps: int) -> LaplaceTransform | None:
+    try:
+        forward, backward = Profile().both(event)
+    except UnsupportedEvent:
+        return None
+    return LaplaceTransform.of(forward, backward, steps)

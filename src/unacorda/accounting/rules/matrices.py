@@ -1,0 +1,198 @@
+"""Rules of training by matrix factorisation, of trees, and of both on cyclic samples."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from typing import TypeVar
+
+from unacorda.accounting.encoders import count_bands, group_columns
+from unacorda.accounting.matrices import squared_move, squared_sensitivity
+from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.rules.base import (
+    Profile,
+    Rules,
+    renyi_of_event,
+    rules_for,
+    rules_of,
+    under_replacement,
+)
+from unacorda.accounting.trees import squared_tree_move, squared_tree_sensitivity
+from unacorda.checks import Number, exact
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
+    CyclicPoissonSampled,
+    Event,
+    Gaussian,
+    MatrixMechanism,
+    Pure,
+    TreeAggregation,
+    compose,
+)
+from unacorda.privacy.guarantees import GDP, ZCDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.privacy.rounding import root_down, root_up
+
+_E = TypeVar("_E", MatrixMechanism, TreeAggregation, CyclicPoissonSampled)
+_Steps = TypeVar("_Steps", MatrixMechanism, TreeAggregation)
+
+
+class _PlainRules(Rules[_E]):
+    """All costs are those of the plain event."""
+
+    def zcdp(self, event: _E) -> ZCDP:
+        whole = self.plain(event)
+        return rules_of(whole).zcdp(whole)
+
+    def gdp(self, event: _E, *, fine: bool) -> GDP:
+        whole = self.plain(event)
+        return rules_of(whole).gdp(whole, fine=fine)
+
+    def renyi_price(self, event: _E, order: Fraction) -> RenyiDP:
+        whole = self.plain(event)
+        return rules_of(whole).renyi_price(whole, order)
+
+    def renyi(self, event: _E, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+        return renyi_of_event(self._under(event, neighbors), alpha, neighbors)
+
+    def rho(self, event: _E, neighbors: Neighbors) -> Fraction:
+        whole = self._under(event, neighbors)
+        return rules_of(whole).rho(whole, neighbors)
+
+    def curve(self, event: _E, asked: Profile) -> Curve:
+        return asked.of(self._under(event, asked.neighbors))
+
+    def _under(self, event: _E, neighbors: Neighbors) -> Event:
+        """The plain event under a relation, its own numbers read as add/remove."""
+        return self.of_both_units(event) if neighbors is ReplaceOne else self.plain(event)
+
+
+class _StepsRules(_PlainRules[_Steps]):
+    """One Gaussian of the sensitivity of all steps of a unit together."""
+
+    theorem = "Gaussian noise of the sensitivity of all steps of a unit together"
+    source = "Denisov et al. 2022; docs/proofs/matrices.md"
+    mirrored = True
+
+    @abstractmethod
+    def sensitivity(self, event: _Steps) -> Fraction:
+        """The square of the l2 sensitivity for noise of 1, from above."""
+
+    @abstractmethod
+    def move(self, event: _Steps) -> Fraction:
+        """The square of a distance by which some unit moves what is released."""
+
+    def plain(self, event: _Steps) -> Event:
+        return _gaussian_above(event.noise_multiplier, self.sensitivity(event))
+
+    def replaced(self, event: _Steps, units: int) -> Event:
+        return under_replacement(self.plain(event), units=units)
+
+    def of_both_units(self, event: _Steps) -> Event:
+        return self.replaced(event, 1)
+
+    def below(self, event: _Steps, neighbors: Neighbors) -> Event:
+        pair = _gaussian_below(event.noise_multiplier, self.move(event))
+        return under_replacement(pair) if neighbors is ReplaceOne else pair
+
+    def doubles(self, event: _Steps) -> bool:
+        return self.plain(event) == self.below(event, AddRemove)
+
+
+@rules_for(MatrixMechanism)
+class MatrixRules(_StepsRules[MatrixMechanism]):
+    """Steps through an encoder."""
+
+    def sensitivity(self, event: MatrixMechanism) -> Fraction:
+        return squared_sensitivity(event)
+
+    def move(self, event: MatrixMechanism) -> Fraction:
+        return squared_move(event)
+
+
+@rules_for(TreeAggregation)
+class TreeRules(_StepsRules[TreeAggregation]):
+    """Steps as the leaves of a binary tree."""
+
+    def sensitivity(self, event: TreeAggregation) -> Fraction:
+        found = squared_tree_sensitivity(
+            steps=event.steps, participations=event.participations, separation=event.separation
+        )
+        return Fraction(found)
+
+    def move(self, event: TreeAggregation) -> Fraction:
+        found = squared_tree_move(
+            steps=event.steps, participations=event.participations, separation=event.separation
+        )
+        return Fraction(found)
+
+
+@rules_for(CyclicPoissonSampled)
+class CyclicRules(_PlainRules[CyclicPoissonSampled]):
+    """One Poisson-sampled Gaussian for each column of a unit's group."""
+
+    sampled = one_unit = True
+    theorem = "Poisson samples of Gaussian noise, one for each turn of a unit's group"
+    source = "Choquette-Choo, Ganesh et al. 2023, Thm. 4"
+
+    def plain(self, event: CyclicPoissonSampled) -> Event:
+        one = event.event
+        if (count := count_bands(one)) > one.separation:
+            raise UnsupportedEvent(
+                event,
+                kind="cyclic Poisson sampling",
+                try_instead=f"Its encoder has {count} bands: use a separation of that.",
+            )
+        above, _ = group_columns(one)
+        return compose(
+            [
+                _gaussian_above(one.noise_multiplier, square).poisson_sampled(rate=event.rate)
+                * turns
+                for square, turns in above or ((Fraction(0), 1),)
+            ]
+        )
+
+    def of_both_units(self, event: CyclicPoissonSampled) -> Event:
+        return event
+
+    def below(self, event: CyclicPoissonSampled, neighbors: Neighbors) -> Event | None:
+        """The unit is of one group and always gives the same."""
+        _, below = group_columns(event.event)
+        pair = compose(
+            [
+                _gaussian_below(event.event.noise_multiplier, square).poisson_sampled(
+                    rate=event.rate
+                )
+                * turns
+                for square, turns in below or ((Fraction(0), 1),)
+            ]
+        )
+        return rules_of(pair).below(pair, neighbors)
+
+    def _under(self, event: CyclicPoissonSampled, neighbors: Neighbors) -> Event:
+        return self.plain(event)
+
+
+def _gaussian_above(sigma: Number, square: Fraction) -> Gaussian:
+    """The Gaussian of sigma / sqrt(square), rounded down; of nothing, a noise beyond all bounds."""
+    own = exact("noise_multiplier", sigma)
+    if square == 0:
+        return Gaussian(noise_multiplier=own * 10**15)
+    ratio = own * own / square
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    exactly = root * root == ratio
+    return Gaussian(noise_multiplier=root if exactly else Fraction(root_down(ratio)))
+
+
+def _gaussian_below(sigma: Number, square: Fraction) -> Gaussian | Pure:
+    """The Gaussian of sigma / sqrt(square), rounded up; of nothing, what costs nothing."""
+    own = exact("noise_multiplier", sigma)
+    if square == 0:
+        return Pure(epsilon=0)
+    ratio = own * own / square
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    exactly = root * root == ratio
+    return Gaussian(noise_multiplier=root if exactly else Fraction(root_up(ratio)))

@@ -1,0 +1,209 @@
+"""Rules of promises: pure, approximate and concentrated privacy, and what answers at random."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from unacorda.accounting.contour import laws
+from unacorda.accounting.contour.laws import Law, ThreePoints
+from unacorda.accounting.divergences.closed import renyi_of_randomized_response
+from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.rules.base import Profile, Rules, known, rules_for
+from unacorda.accounting.rules.noise import no_gdp, steps
+from unacorda.checks import exact
+from unacorda.privacy import conversions
+from unacorda.privacy.conversions.group import approx_dp_of_group
+from unacorda.privacy.enclosure import mpf
+from unacorda.privacy.events import (
+    Approximate,
+    Event,
+    Exponential,
+    Pure,
+    RandomizedResponse,
+    ZeroConcentrated,
+)
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.relations import renyi_of, zcdp_of
+from unacorda.privacy.rounding import grid_up
+
+
+def epsilon_of(event: Pure | Approximate | RandomizedResponse | Exponential) -> Fraction:
+    """The epsilon that is promised."""
+    return exact("epsilon", event.epsilon)
+
+
+@rules_for(Pure)
+class PureRules(Rules[Pure]):
+    """Binary randomised response stands for whatever is epsilon-DP."""
+
+    theorem = "randomised response, beside a mass of which nothing is known, stands for it"
+    source = "Kairouz, Oh, Viswanath 2015, Thm. 3.3"
+    symmetric = mirrored = opposite = attains_pure = True
+
+    def replaced(self, event: Pure, units: int) -> Event:
+        return Pure(epsilon=2 * units * epsilon_of(event))
+
+    def pure(self, event: Pure) -> Fraction:
+        return epsilon_of(event)
+
+    def curve(self, event: Pure, asked: Profile) -> Curve:
+        return curves.approximate(epsilon_of(event))
+
+    def law(self, event: Pure, *, reach: int, replaced: int) -> Law:
+        return laws.of_points(epsilon_of(event) * steps(replaced), 2)
+
+    def three_points(self, event: Pure) -> ThreePoints:
+        return ThreePoints.of_response(epsilon_of(event))
+
+
+@rules_for(Approximate)
+class ApproximateRules(Rules[Approximate]):
+    """Binary randomised response next to a mass of which nothing is known."""
+
+    theorem = PureRules.theorem
+    source = PureRules.source
+    symmetric = mirrored = opposite = True
+
+    def replaced(self, event: Approximate, units: int) -> Event:
+        larger, mass = approx_dp_of_group(
+            epsilon_of(event), delta=exact("delta", event.delta), size=2 * units
+        )
+        return Approximate(epsilon=larger, delta=Fraction(mass))
+
+    def doubles(self, event: Approximate) -> bool:
+        return event.delta == 0
+
+    def without_mass(self, event: Approximate, neighbors: Neighbors) -> tuple[Fraction, Event]:
+        return exact("delta", event.delta), Pure(epsilon=event.epsilon)
+
+    def pure(self, event: Approximate) -> Fraction | None:
+        return None if event.delta else epsilon_of(event)
+
+    def approximate(self, event: Approximate) -> tuple[Fraction, Fraction]:
+        return epsilon_of(event), exact("delta", event.delta)
+
+    def finite_loss(self, event: Approximate, neighbors: Neighbors) -> FiniteLoss:
+        return FiniteLoss(*self.approximate(event), attained=True)
+
+    def curve(self, event: Approximate, asked: Profile) -> Curve:
+        return curves.approximate(*self.approximate(event))
+
+    def law(self, event: Approximate, *, reach: int, replaced: int) -> Law:
+        times = steps(replaced)
+        own, mass = self.approximate(event)
+        if times > 1 and mass:
+            mass = Fraction(approx_dp_of_group(own, delta=mass, size=times)[1])
+        return replace(laws.of_points(own * times, 2), infinite=mpf(mass))
+
+    def three_points(self, event: Approximate) -> ThreePoints:
+        epsilon, delta = self.approximate(event)
+        return ThreePoints.of_response(epsilon, infinite=delta)
+
+
+@rules_for(ZeroConcentrated)
+class ZeroConcentratedRules(Rules[ZeroConcentrated]):
+    """Renyi divergences of all orders, and a mass of which nothing is known."""
+
+    theorem = "Renyi divergences of every order"
+    source = "Bun and Steinke 2016"
+    symmetric = opposite = True
+
+    def replaced(self, event: ZeroConcentrated, units: int) -> Event:
+        if event.delta:
+            return super().replaced(event, units)
+        return ZeroConcentrated(rho=(2 * units) ** 2 * exact("rho", event.rho))
+
+    def without_mass(self, event: ZeroConcentrated, neighbors: Neighbors) -> tuple[Fraction, Event]:
+        return exact("delta", event.delta), ZeroConcentrated(rho=event.rho)
+
+    def zcdp(self, event: ZeroConcentrated) -> ZCDP:
+        return ZCDP(exact("rho", event.rho), exact("delta", event.delta))
+
+    def gdp(self, event: ZeroConcentrated, *, fine: bool) -> GDP:
+        raise no_gdp(event)
+
+    def renyi_price(self, event: ZeroConcentrated, order: Fraction) -> RenyiDP:
+        if event.delta:
+            raise self.has_delta(event)
+        return known(renyi_of(self.zcdp(event), alpha=order))
+
+    def concentrated(self, event: ZeroConcentrated) -> Fraction:
+        return exact("rho", event.rho)
+
+    def curve(self, event: ZeroConcentrated, asked: Profile) -> Curve:
+        return curves.zero_concentrated(exact("rho", event.rho), exact("delta", event.delta))
+
+
+@rules_for(RandomizedResponse)
+class RandomizedResponseRules(Rules[RandomizedResponse]):
+    """Its epsilon speaks of replacing one answer from the start."""
+
+    theorem = "randomised response, by its exact loss"
+    source = "Kairouz, Oh, Viswanath 2015"
+    symmetric = mirrored = attains_pure = True
+
+    def replaced(self, event: RandomizedResponse, units: int) -> Event:
+        return event if units == 1 else Pure(epsilon=units * epsilon_of(event))
+
+    def pure(self, event: RandomizedResponse) -> Fraction:
+        return epsilon_of(event)
+
+    def renyi(self, event: RandomizedResponse, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+        found = renyi_of_randomized_response(
+            epsilon_of(event), categories=event.categories, alpha=alpha
+        )
+        return Fraction(found)
+
+    def curve(self, event: RandomizedResponse, asked: Profile) -> Curve:
+        return curves.randomized_response(epsilon_of(event), event.categories)
+
+    def law(self, event: RandomizedResponse, *, reach: int, replaced: int) -> Law:
+        own = epsilon_of(event)
+        if replaced < 2:
+            return laws.of_points(own, event.categories)
+        return laws.of_points(own * replaced, 2)
+
+    def three_points(self, event: RandomizedResponse) -> ThreePoints:
+        return ThreePoints.of_response(epsilon_of(event), event.categories)
+
+
+@rules_for(Exponential)
+class ExponentialRules(Rules[Exponential]):
+    """A bounded range of log-ratios, which is worth more than its pure epsilon."""
+
+    theorem = "bounded range: coins of every bias"
+    source = "Dong, Durfee, Rogers 2020"
+    symmetric = True
+
+    def attains_law(self, event: Exponential, *, alone: bool) -> bool:
+        return alone
+
+    def replaced(self, event: Exponential, units: int) -> Event:
+        return Exponential(epsilon=2 * units * epsilon_of(event))
+
+    def pure(self, event: Exponential) -> Fraction:
+        return epsilon_of(event)
+
+    def zcdp(self, event: Exponential) -> ZCDP:
+        by_range = ZCDP(conversions.zcdp_from_bounded_range(epsilon_of(event)))
+        return min(by_range, known(zcdp_of(PureDP(epsilon_of(event)))))
+
+    def gdp(self, event: Exponential, *, fine: bool) -> GDP:
+        square = Fraction(conversions.gdp_from_bounded_range(epsilon_of(event))) ** 2
+        return GDP.from_squared(square if fine else grid_up(square))
+
+    def renyi_price(self, event: Exponential, order: Fraction) -> RenyiDP:
+        by_range = known(renyi_of(self.zcdp(event), alpha=order))
+        return min(known(renyi_of(PureDP(epsilon_of(event)), alpha=order)), by_range)
+
+    def curve(self, event: Exponential, asked: Profile) -> Curve:
+        return curves.bounded_range(epsilon_of(event))
+
+    def law(self, event: Exponential, *, reach: int, replaced: int) -> Law:
+        return laws.of_bounded_range(epsilon_of(event) * steps(replaced))

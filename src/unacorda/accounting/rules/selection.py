@@ -1,0 +1,100 @@
+"""Rules of private selection: the best of a random number of runs, from what one run costs."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.rules.base import (
+    Direction,
+    Profile,
+    Rules,
+    pure_of,
+    renyi_of_event,
+    rules_for,
+    rules_of,
+    under_replacement,
+    without_mass,
+)
+from unacorda.accounting.tries import pure_of_tries, renyi_of_tries, without_failure
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
+from unacorda.privacy.events.selection import Tries
+from unacorda.privacy.guarantees import RenyiDP
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.rounding import grid_up
+
+_DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+
+
+@rules_for(NegativeBinomialTries, PoissonTries)
+class TriesRules(Rules[Tries]):
+    """Everything from the price of one run."""
+
+    theorem = "the best of a random number of runs, from what one run costs"
+    source = "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024"
+
+    def inside(self, event: Tries) -> tuple[Event, ...]:
+        return (event.event,)
+
+    def replaced(self, event: Tries, units: int) -> Event:
+        return replace(event, event=under_replacement(event.event, units=units))
+
+    def doubles(self, event: Tries) -> bool:
+        return False
+
+    def without_mass(self, event: Tries, neighbors: Neighbors) -> tuple[Fraction, Event]:
+        mass, rest = without_mass(event.event, neighbors)
+        return without_failure(event, mass, rest) if mass else (Fraction(0), event)
+
+    def pure(self, event: Tries) -> Fraction | None:
+        own = rules_of(event.event).pure(event.event)
+        return None if own is None else pure_of_tries(event, own)
+
+    def renyi_price(self, event: Tries, order: Fraction) -> RenyiDP:
+        one = rules_of(event.event)
+        divergence = renyi_of_tries(
+            event,
+            lambda inner: one.renyi_price(event.event, RenyiDP(inner, 0).alpha).epsilon,
+            alpha=order,
+            pure=one.pure(event.event),
+        )
+        return RenyiDP(order, grid_up(divergence))
+
+    def renyi(self, event: Tries, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+        return renyi_of_tries(
+            event,
+            lambda inner: renyi_of_event(event.event, inner, neighbors),
+            alpha=alpha,
+            pure=pure_of(event.event, neighbors),
+            delta=functools.partial(_known_delta, event.event, neighbors),
+        )
+
+    def rho(self, event: Tries, neighbors: Neighbors) -> Fraction:
+        epsilon = pure_of(event, neighbors)
+        if epsilon is None:
+            raise self.no_price(event, "ZCDP")
+        return Fraction(conversions.zcdp_from_pure(epsilon))
+
+    def finite_loss(self, event: Tries, neighbors: Neighbors) -> FiniteLoss | None:
+        pure = pure_of(event.event, neighbors)
+        return None if pure is None else FiniteLoss(pure_of_tries(event, pure), Fraction(0))
+
+
+def _known_delta(event: Event, neighbors: Neighbors, epsilon: float) -> float:
+    """Delta from the event's profile, 1 where it has none."""
+    at = np.asarray(epsilon, dtype=np.float64)
+    try:
+        return max(
+            float(Profile(direction=one, neighbors=neighbors).of(event)(at).upper)
+            for one in _DIRECTIONS
+        )
+    except UnsupportedEvent:
+        return 1.0
