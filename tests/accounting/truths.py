@@ -314,25 +314,35 @@ def _moments_of_a_response() -> None:
 
 
 @cache
-def _mixture_delta(chances: tuple[float, ...], epsilon: float) -> float:
-    """Of sum_k chances[k] N(k, 1) against sum_k chances[k] N(-k, 1), by plain sums; from below."""
+def _mixture_delta(chances: tuple[float, ...], epsilon: float, *, apart: bool = False) -> float:
+    """Of sum_k chances[k] N(k, 1) against sum_k chances[k] N(-k, 1), by plain sums; from below.
+
+    apart: of sum_k chances[k] N(2 k, 1) against N(0, 1).
+    """
     step = 1e-3
-    z = np.arange(-14 - len(chances), 14 + len(chances), step)
-    first = sum(
-        (c * np.exp(-((z - k) ** 2) / 2) for k, c in enumerate(chances)), start=np.zeros_like(z)
-    )
-    gaps = first - math.exp(epsilon) * first[::-1]
+    z = np.arange(-14 - len(chances), 14 + 2 * len(chances), step)
+    laws = [
+        sum((c * np.exp(-((z - k * move) ** 2) / 2) for k, c in enumerate(chances)), 0 * z)
+        for move in ((2, 0) if apart else (1, -1))
+    ]
+    gaps = laws[0] - math.exp(epsilon) * laws[1]
     return float(np.sum(gaps[gaps > 0])) * step / math.sqrt(2 * math.pi) * (1 - 1e-4)
 
 
 @_truth
 def _draws_with_replacement() -> None:
-    """One of 4 people who adds 1 or takes 1, drawn 3 times: how often is binomial."""
+    """One of 4 people who adds 1 or takes 1, drawn 3 times: how often is binomial.
+
+    The others add nothing, or take 1 as well.
+    """
     chances = tuple(math.comb(3, k) * 0.25**k * 0.75 ** (3 - k) for k in range(4))
     event = Gaussian(noise_multiplier=1.0).sampled_with_replacement(size=3, population=4)
     for epsilon in (0.5, 3.0):
         found = delta_interval(event, epsilon=epsilon, neighbors=ReplaceOne)
         assert found.upper >= _mixture_delta(chances, epsilon)
+        reached = _mixture_delta(chances, epsilon, apart=True)
+        assert found.lower * (1 - 2e-4) <= reached <= found.upper
+        assert found.upper <= 1.04 * reached
 
 
 @_truth

@@ -117,8 +117,8 @@ def tilts_of(drawn: Sketch) -> tuple[Array, Array]:
 
 def _range(curve: Curve) -> tuple[float, float]:
     """Losses between which all of the law lies (below: but for 2e-14 of it)."""
-    # of a profile that is known from above only, the lower side tells nothing
-    above = float(curve(np.zeros(1)).lower[0]) == 0.0
+    # where a profile is only bounded from above, its lower side is of another law, or says nothing
+    above = curve.attained is not None or float(curve(np.zeros(1)).lower[0]) == 0.0
     low = min(_first(_SCALE, lambda x: _gap(curve, -x, above=above) <= 2e-14), 40.0)
     return -low, highest(curve, drop=1e-305)
 

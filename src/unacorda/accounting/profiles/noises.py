@@ -1,4 +1,4 @@
-"""Curves of staircase, truncated and mixed noise, and of draws with replacement."""
+"""Curves of staircase, truncated and mixed noise."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -7,20 +7,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.contour.laws import Edged, Finite
-from unacorda.accounting.profiles import amplified
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, nothing
 from unacorda.accounting.profiles.normal import gaussian_profile
 from unacorda.privacy.enclosure import context, mpf
 
-__all__ = ["edged", "finite", "gaussian_mixture", "replaced_response", "with_replacement"]
+__all__ = ["boxed", "edged", "finite", "gaussian_mixture", "replaced_response"]
 
 _HALVINGS = 64
 _STEPS = 14
@@ -36,8 +34,8 @@ def finite(law: Finite) -> Curve:
     """
     losses = sorted(law.masses)
     places = [box(loss) for loss in losses]
-    shares = [_boxed(law.masses[loss]) for loss in losses]
-    failed, rest = _boxed(law.infinite), _boxed(1 - law.infinite)
+    shares = [boxed(law.masses[loss]) for loss in losses]
+    failed, rest = boxed(law.infinite), boxed(1 - law.infinite)
 
     def evaluate(epsilon: Box) -> Box:
         total = box(np.zeros_like(epsilon.lower))
@@ -79,8 +77,8 @@ def edged(law: Edged) -> Curve:
     Bound       both sides.
     Source      Geng, Ding, Guo, Kumar 2020; docs/proofs/contour.md, section 11.
     """
-    top, atom, inner = box(law.edge), _boxed(law.atom), _boxed(law.inner)
-    failed, rest = _boxed(law.infinite), _boxed(1 - law.infinite)
+    top, atom, inner = box(law.edge), boxed(law.atom), boxed(law.inner)
+    failed, rest = boxed(law.infinite), boxed(1 - law.infinite)
 
     def evaluate(epsilon: Box) -> Box:
         half = ((epsilon - top) * 0.5).at_most(0.0)
@@ -172,44 +170,6 @@ def gaussian_mixture(
     return Curve(evaluate=evaluate)
 
 
-def with_replacement(
-    group: Callable[[int], tuple[Curve, Curve]], *, size: int, population: int
-) -> Curve:
-    """Some draws with replacement, one unit replaced by another; group: the curves of k at once.
-
-    Statement   the sum over k > 0 of w_k delta_k(ln(1 + (e^epsilon - 1)/p)), w_k the binomial
-                probability of k hits, p = 1 - w_0, for epsilon >= 0; below it the symmetric pair.
-    Bound       upper, for every mechanism that the curves dominate; hits so many that they are
-                rarer than 2^-100 count as 1. Below nothing better is claimed than 1 - e^epsilon:
-                no pair of tables need reach the sum, as each k has its own best event.
-    Source      Balle, Barthe, Gaboardi 2018, Theorem 10; docs/proofs/contour.md, section 13.
-    """
-    weights, rest, rate = sampling.draws(size, population)
-    several = [
-        (_boxed(weight), group(k)) for k, weight in enumerate(weights, start=1) if weight > 0
-    ]
-    left = _boxed(rest)
-
-    def mean(epsilon: Box, *, side: int) -> Box:
-        total = Box(np.zeros_like(epsilon.lower), np.zeros_like(epsilon.lower) + left.upper)
-        for weight, curves in several:
-            total = total + weight * curves[side].evaluate(epsilon)
-        return total
-
-    both = [Curve(evaluate=partial(mean, side=side)) for side in (0, 1)]
-    curve = amplified.fixed_size_sampled(both[0], both[1], rate)
-
-    def evaluate(epsilon: Box) -> Box:
-        return Box((-epsilon.expm1()).at_least(0.0).lower, curve.evaluate(epsilon).upper)
-
-    above = float(left.upper) + sum(
-        float(weight.upper) * float(max(one.infinity_above or one.infinity for one in curves))
-        for weight, curves in several
-    )
-    infinite = min(Fraction(1), rate * Fraction(above * (1 + 1e-9)))
-    return Curve(evaluate=evaluate, infinity_above=infinite, attained=nothing())
-
-
 def _common(losses: Sequence[Fraction]) -> Fraction | None:
     """The greatest number of which all losses are whole multiples; None where all are 0."""
     denominator = math.lcm(*(loss.denominator for loss in losses))
@@ -253,8 +213,12 @@ def _loss(place: Box, x: Box) -> Box:
     return place * (x - place * 0.5)
 
 
-def _boxed(value: Any) -> Box:
-    """The box of a number of the working precision, which errs by less than 2^-150 of it."""
+def boxed(value: Any) -> Box:
+    """Encloses a number of the working precision, which errs by less than 2^-150 of it.
+
+    Bound       both.
+    Source      the definition.
+    """
     slip = abs(value) * context().ldexp(1, -150)
     low, high = float(value - slip), float(value + slip)
     return Box(

@@ -27,7 +27,7 @@ from unacorda.accounting.divergences.sampled import (
     renyi_of_fixed_size,
     renyi_of_poisson,
 )
-from unacorda.accounting.profiles import amplified, noises
+from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.base import (
@@ -228,7 +228,7 @@ class ReplacementRules(Rules[ReplacementSampled]):
     symmetric_if_replaced = sampled = True
     keeps_size = "a fixed size"
     theorem = "draws with replacement: as many hits of one unit as there may be"
-    source = "Balle, Barthe, Gaboardi 2018, Thm. 10"
+    source = "Balle, Barthe, Gaboardi 2018, Thm. 10; docs/proofs/amplification.md"
 
     def attains_law(self, event: ReplacementSampled, *, alone: bool) -> bool:
         return False
@@ -271,10 +271,13 @@ class ReplacementRules(Rules[ReplacementSampled]):
         if asked.neighbors is AddRemove:
             raise _of_fixed_size(event)
         # an empty contribution is one of those by which a unit's may be replaced
-        return noises.with_replacement(
+        return draws.with_replacement(
             lambda units: _replaced(event.event, units, asked),
+            draws.noise_of(event.event),
             size=event.size,
             population=event.population,
+            replaced=asked.neighbors is ReplaceOne,
+            remove=asked.remove,
         )
 
 
