@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.amplification import events, relations, sampling, shuffling
+from unacorda.accounting.amplification import (
+    binary_reports,
+    binomials,
+    blankets,
+    events,
+    relations,
+    responses,
+    sampling,
+    shuffling,
+)
 from unacorda.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
@@ -30,6 +39,7 @@ from unacorda.accounting.amplification.events import (
 from unacorda.accounting.amplification.relations import (
     check_relation,
 )
+from unacorda.accounting.amplification.responses import delta_of_shuffled_response
 from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
     approx_dp_of_sample_with_replacement,
@@ -37,12 +47,7 @@ from unacorda.accounting.amplification.sampling import (
     group_profile,
     sampling_worth,
 )
-from unacorda.accounting.amplification.shuffling import (
-    approx_dp_of_shuffled,
-    delta_of_shuffled,
-    delta_of_shuffled_response,
-    lower_delta_of_shuffled_response,
-)
+from unacorda.accounting.amplification.shuffling import approx_dp_of_shuffled, delta_of_shuffled
 from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import under_replacement, without_mass
@@ -230,45 +235,6 @@ def test_refuses_wrong_numbers() -> None:
 # ----------------------------------------------------------------------------------- shuffling
 
 
-def shuffled_law(table: tuple[int, ...], categories: int, epsilon: float) -> dict[Any, float]:
-    """The law of the counts of answers, by convolution person by person."""
-    whole = math.exp(epsilon) + categories - 1
-    law: dict[Any, float] = {(0,) * categories: 1.0}
-    for own in table:
-        grown: dict[Any, float] = defaultdict(float)
-        for counts, chance in law.items():
-            for answer in range(categories):
-                raised = list(counts)
-                raised[answer] += 1
-                weight = math.exp(epsilon) if answer == own else 1.0
-                grown[tuple(raised)] += chance * weight / whole
-        law = grown
-    return law
-
-
-@pytest.mark.parametrize(("categories", "count"), [(2, 2), (2, 5), (3, 4)])
-@pytest.mark.parametrize("local", [0.5, 2.0])
-def test_shuffled_responses_by_enumeration_of_all_tables(
-    categories: int, count: int, local: float
-) -> None:
-    for epsilon in (0.0, 0.1, 0.4):
-        worst = 0.0
-        for others in itertools.product(range(categories), repeat=count - 1):
-            first = shuffled_law((0, *others), categories, local)
-            second = shuffled_law((1, *others), categories, local)
-            worst = max(worst, hockey_stick(first, second, epsilon))
-        bound = delta_of_shuffled_response(
-            local, categories=categories, count=count, epsilon=epsilon
-        )
-        assert worst <= bound * (1 + 1e-12)
-        assert worst <= delta_of_shuffled(local, count=count, epsilon=epsilon) * (1 + 1e-12)
-        if categories == 2:
-            assert bound == pytest.approx(worst, rel=1e-9)
-            low = lower_delta_of_shuffled_response(local, count=count, epsilon=epsilon)
-            assert low <= worst * (1 + 1e-12)
-            assert low >= worst * 0.5
-
-
 def clones_by_sums(local: float, count: int, epsilon: float) -> float:
     p, total = 1 / (1 + math.exp(-local)), 0.0
     for c in range(count):
@@ -404,7 +370,10 @@ def test_relations_and_schemes() -> None:
         assert pure_epsilon(rest) == pytest.approx(2 * one, rel=1e-12)
 
 
-@pytest.mark.parametrize("module", [events, relations, sampling, shuffling])
+@pytest.mark.parametrize(
+    "module",
+    [binary_reports, binomials, blankets, events, relations, responses, sampling, shuffling],
+)
 def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
     for name in module.__all__:
         value = getattr(module, name)

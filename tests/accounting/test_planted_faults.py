@@ -16,7 +16,7 @@ from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
 from unacorda.accounting import encoders, engines, matrices, parallel, trees, tries
-from unacorda.accounting.amplification import sampling, shuffling
+from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import infinite, laws, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "more people are shuffled": (
         "shuffled_answers",
-        _in(shuffling.delta_of_shuffled_response, "count", lambda count: count * 2),
+        _in(responses.delta_of_shuffled_response, "count", lambda count: count * 2),
     ),
     "many tries cost little": (
         "the_best_of_many",

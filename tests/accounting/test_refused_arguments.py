@@ -15,7 +15,13 @@ import pytest
 from scipy import stats
 from tests.support.cases import in_subtests
 
-from unacorda.accounting.amplification import sampling, shuffling
+from unacorda.accounting.amplification import (
+    binary_reports,
+    blankets,
+    responses,
+    sampling,
+    shuffling,
+)
 from unacorda.accounting.filters.account import Account
 from unacorda.accounting.filters.orders import RenyiFilter
 from unacorda.accounting.individual import IndividualFilter, gaussian_costs
@@ -36,6 +42,7 @@ GOOD: dict[str, Any] = {
     "rate": 0.1,
     "count": 1000,
     "categories": 3,
+    "distance": 0.3,
     "local_epsilon": 1.0,
     "size": 10,
     "population": 100,
@@ -49,8 +56,11 @@ THEOREMS: list[Callable[..., Any]] = [
     sampling.sampling_worth,
     shuffling.approx_dp_of_shuffled,
     shuffling.delta_of_shuffled,
-    shuffling.delta_of_shuffled_response,
-    shuffling.lower_delta_of_shuffled_response,
+    binary_reports.delta_of_shuffled_bits,
+    blankets.delta_of_shuffled_reports,
+    blankets.lower_delta_of_three_categories,
+    responses.delta_of_shuffled_response,
+    responses.lower_delta_of_shuffled_response,
 ]
 LIMIT = ApproxDP(1, 1e-6)
 PAIR = PrivacyLossDistribution.from_pmfs([0.75, 0.25], [0.25, 0.75])

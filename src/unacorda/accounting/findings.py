@@ -56,6 +56,7 @@ _FAINT = 1e-30
 
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"
 _MOMENTS = "Asoodeh et al. 2020, Theorem 3"
+_CLONES = "Feldman, McMillan, Talwar 2022; docs/proofs/amplification.md"
 _OPTIMAL = "Kairouz, Oh, Viswanath 2015"
 _ROUNDED = Fraction(1, 1 << 48)
 """More than was added to an epsilon by rounding it up, relative to it."""
@@ -151,7 +152,7 @@ def epsilon_findings(
             _asked(
                 "clones",
                 lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
-                "Feldman, McMillan, Talwar 2021",
+                _CLONES,
             )
         )
         yield from found
@@ -224,7 +225,7 @@ def delta_findings(
             _asked(
                 "clones",
                 lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
-                "Feldman, McMillan, Talwar 2021",
+                _CLONES,
             )
         )
         yield from found

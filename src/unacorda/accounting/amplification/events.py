@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.accounting.amplification.shuffling import (
-    delta_of_shuffled,
+from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
+from unacorda.accounting.amplification.responses import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
+from unacorda.accounting.amplification.shuffling import delta_of_shuffled
 from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.rewriting import with_parts
 from unacorda.checks import exact
@@ -39,6 +40,9 @@ __all__ = [
     "without_shuffling",
 ]
 
+_FAINT = 1e-25
+"""A delta below this is looked at far from the mean, where clones are counted in finer runs."""
+
 
 def shuffled_parts(event: Event) -> int:
     """How many shuffled releases are composed in the event, not looking inside samples."""
@@ -59,7 +63,7 @@ def delta_of_shuffled_event(event: Shuffled, *, epsilon: float) -> Interval:
     Raises UnsupportedEvent where the local report is not pure.
 
     Bound       both.
-    Source      delta_of_shuffled, delta_of_shuffled_response and its lower companion.
+    Source      delta_of_shuffled_reports, delta_of_shuffled_response and its lower companion.
     """
     local = pure_epsilon(event.event, neighbors=ReplaceOne)
     if local is None:
@@ -87,24 +91,35 @@ def epsilon_of_shuffled_event(event: Shuffled, *, delta: Fraction) -> Interval:
 
 
 def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
-    report = event.event
-    if not isinstance(report, RandomizedResponse):
-        return delta_of_shuffled(local, count=event.count, epsilon=epsilon)
-    own = exact("epsilon", report.epsilon)
-    found = delta_of_shuffled_response(
-        own, categories=report.categories, count=event.count, epsilon=epsilon
-    )
-    if report.categories > 1 + math.exp(min(local, 700.0)):  # there may be more general clones
-        found = min(found, delta_of_shuffled(local, count=event.count, epsilon=epsilon))
-    return found
+    report, count = event.event, event.count
+    if isinstance(report, RandomizedResponse):
+        own = exact("epsilon", report.epsilon)
+        found = delta_of_shuffled_response(
+            own, categories=report.categories, count=count, epsilon=epsilon
+        )
+    else:
+        farthest = min(1.0, math.tanh(local / 2) * (1 + 1e-15))
+        found = delta_of_shuffled_reports(local, distance=farthest, count=count, epsilon=epsilon)
+    if _FAINT < found < 1:
+        return found
+    return min(found, delta_of_shuffled(local, count=count, epsilon=epsilon))
 
 
 def _lower_delta(event: Shuffled, epsilon: float) -> float:
+    """Of a pure report the larger one of randomized response with two and three categories."""
     report = event.event
-    if not isinstance(report, RandomizedResponse) or report.categories > 2:
-        return 0.0
+    match report:
+        case RandomizedResponse():
+            categories = [report.categories]
+        case Pure():
+            categories = [2, 3]
+        case _:
+            return 0.0
     own = exact("epsilon", report.epsilon)
-    return lower_delta_of_shuffled_response(own, count=event.count, epsilon=epsilon)
+    return max(
+        lower_delta_of_shuffled_response(own, categories=k, count=event.count, epsilon=epsilon)
+        for k in categories
+    )
 
 
 def without_shuffling(event: Event, *, delta: Fraction) -> Event:

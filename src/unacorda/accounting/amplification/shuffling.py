@@ -20,8 +20,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
+from unacorda.accounting.amplification.binomials import log_binomial, mass_between
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
@@ -29,8 +29,6 @@ from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 __all__ = [
     "approx_dp_of_shuffled",
     "delta_of_shuffled",
-    "delta_of_shuffled_response",
-    "lower_delta_of_shuffled_response",
 ]
 
 _Array = npt.NDArray[np.float64]
@@ -91,89 +89,6 @@ def delta_of_shuffled(local_epsilon: Real, *, count: int, epsilon: Real) -> floa
     )
 
 
-def delta_of_shuffled_response(
-    local_epsilon: Real, *, categories: int, count: int, epsilon: Real
-) -> float:
-    r"""Delta, at `epsilon`, of `count` shuffled answers of k-ary randomised response.
-
-    Statement   l times that of the pair of the module with g = 2/(e^{eps0} + k - 1): an answer is
-                blind with probability k/(e^{eps0} + k - 1), and of two given categories with
-                l = (e^{eps0} + 1)/(e^{eps0} + k - 1). For two categories and at most 512 answers
-                exactly: the worst of all tables, by the law of the number of ones.
-    Bound       upper, rounded up, under replacement: in the general form the attacker is told
-                which answers are not blind, and whether the one answer is of the two categories.
-    Edges       epsilon >= local_epsilon -> 0.0.
-    Source      Balle, Bell, Gascon, Nissim 2019, arXiv:1903.02837 (the blanket); Feldman,
-                McMillan, Talwar 2021, Section 5.
-    """
-    non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
-    if whole(categories=categories) < 2:
-        raise InvalidParameter("categories", categories, expected="a whole number, 2 or above")
-    mp = context()
-    grown = mp.exp(mpf(local_epsilon))
-    total = grown + categories - 1
-    found = _delta(
-        float_up(mpf(local_epsilon)),
-        whole(count=count),
-        float_down(2 / total),
-        float_down(mpf(epsilon)),
-    )
-    bound = min(1.0, float_up(mpf(found) * (grown + 1) / total))
-    if categories == 2 and count <= _ENUMERATED and local_epsilon <= 30:
-        bound = min(bound, _delta_of_counts(float(local_epsilon), int(count), float(epsilon)))
-    return bound
-
-
-def lower_delta_of_shuffled_response(local_epsilon: Real, *, count: int, epsilon: Real) -> float:
-    r"""Delta that `count` shuffled answers of binary randomised response have at least.
-
-    Statement   the two tables are all zeros, and all zeros but a one; the attacker sees the
-                number of ones, Bin(n - 1, s) + D or + 1 - D, s = 1/(1 + e^{eps0}).
-    Bound       lower, rounded down.
-    Edges       epsilon >= local_epsilon -> 0.0;  more than 10^7 answers -> 0.0, not computed.
-    Source      the definition of delta, for one pair of tables.
-    """
-    non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
-    n = whole(count=count)
-    at, e0 = float_up(mpf(epsilon)), float_down(mpf(local_epsilon))
-    if at >= e0 or n > 10**7 or e0 > 30:
-        return 0.0
-    s = 1 / (1 + math.exp(e0))
-    x = np.arange(0, n + 1, dtype=np.float64)
-    log_pmf, error = _log_binomial(n - 1, s, x[:-1])
-    pmf = np.exp(log_pmf)
-    first, second = np.append(0.0, pmf), np.append(pmf, 0.0)
-    p, q = (1 - s) * first + s * second, s * first + (1 - s) * second
-    slack = 4 * float(np.max(error)) + 64 * _UNIT
-    found = 0.0
-    for one, two in ((p, q), (q, p)):
-        gap = one * (1 - slack) - math.exp(at) * two * (1 + slack)
-        found = max(found, float(np.sum(np.maximum(gap, 0.0))))
-    return max(0.0, found * (1 - 1e-9))
-
-
-@cached
-def _delta_of_counts(local_epsilon: float, count: int, epsilon: float) -> float:
-    """The worst delta over all tables of bits, from above: the number of ones is all one sees."""
-    local = math.nextafter(local_epsilon, math.inf)
-    grown, s = math.exp(epsilon) * (1 - 8 * _UNIT), 1 / (1 + math.exp(local))
-    slack = 256 * (count * (1 + local) + 64) * _UNIT
-    found = 0.0
-    for ones in range(count):
-        true, false = np.arange(ones + 1.0), np.arange(float(count - ones))
-        laws = [
-            np.exp(_log_binomial(len(x) - 1, chance, x)[0])
-            for x, chance in ((true, 1 - s), (false, s))
-        ]
-        others = np.convolve(laws[0], laws[1])
-        first, second = np.append(0.0, others), np.append(others, 0.0)
-        p, q = (1 - s) * first + s * second, s * first + (1 - s) * second
-        for one, two in ((p, q), (q, p)):
-            gap = one * (1 + slack) - grown * two * (1 - slack)
-            found = max(found, math.fsum(np.maximum(gap, 0.0)))
-    return min(1.0, found + 1e-290)
-
-
 @cached
 def _delta(local_epsilon: float, count: int, clones: float, epsilon: float) -> float:
     """E over c ~ Bin(count - 1, clones) of the delta given c, from above."""
@@ -194,32 +109,10 @@ def _delta(local_epsilon: float, count: int, clones: float, epsilon: float) -> f
     ends = np.append(firsts[1:], trials + 1)
     total = 0.0
     for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
-        total += _mass(trials, clones, first, end) * _given(local_epsilon, first, epsilon)
+        total += mass_between(trials, clones, first, end) * _given(local_epsilon, first, epsilon)
     left = math.exp(_log_tail(trials, clones, start)) if start > 0 else 0.0
     least = math.nextafter((total + left) * (1 + 1e-12), math.inf)
     return min(1.0, least)
-
-
-def _mass(trials: int, clones: float, first: int, end: int) -> float:
-    """P[first <= c < end], from above."""
-    middle = trials * clones
-    if first > middle:  # the chance of `first` or more, no cancellation of near-ones
-        mass = _at_least(trials, clones, first) - (
-            _at_least(trials, clones, end) if end <= trials else 0.0
-        )
-        size = _at_least(trials, clones, first)
-    else:
-        size = _at_most(trials, clones, end - 1)
-        mass = size - (_at_most(trials, clones, first - 1) if first > 0 else 0.0)
-    return min(1.0, max(0.0, mass) + 1e-11 * size)
-
-
-def _at_most(trials: int, clones: float, k: int) -> float:
-    return 1.0 if k >= trials else float(special.betainc(trials - k, k + 1, 1 - clones))
-
-
-def _at_least(trials: int, clones: float, k: int) -> float:
-    return 1.0 if k <= 0 else float(special.betainc(k, trials - k + 1, clones))
 
 
 def _log_tail(trials: int, clones: float, start: int) -> float:
@@ -247,7 +140,7 @@ def _given(local_epsilon: float, clones: int, epsilon: float) -> float:
     block = max(1, math.floor(spread / _BLOCKS))
     x = np.arange(first, last + 1, block, dtype=np.float64)
     last = min(n, int(x[-1]) + block - 1)
-    log_pmf, error = _log_binomial(n, 0.5, x)
+    log_pmf, error = log_binomial(n, 0.5, x)
     height = 2 * lean * (1 + math.exp(epsilon))
     over = np.maximum(x / n - cut, 0.0) + 8 * _UNIT
     terms = np.exp(log_pmf + error) * _block_sums(n, x, over, block) * height
@@ -273,51 +166,3 @@ def _block_sums(trials: int, x: _Array, over: _Array, block: int) -> _Array:
     first = m * (m - 1) / 2 - drop * (m - 1) * (2 * m - 1) / 6
     sums: _Array = (over * zeroth + first / trials) * (1 + 1e-12)
     return sums
-
-
-def _log_binomial(trials: int, chance: float, x: _Array) -> tuple[_Array, _Array]:
-    """The log of the binomial probabilities and a bound of their error.
-
-    By x log((n p)/x) + (n - x) log(n q/(n - x)) and Stirling's remainders, as Loader 2000: its
-    parts are as small as the answer near the mean.
-    """
-    n = float(trials)
-    if trials == 0:
-        return np.zeros_like(x), np.full_like(x, _UNIT)
-    y = n - x
-    inner = (x > 0) & (y > 0)
-    a, b = np.where(inner, x, n / 2), np.where(inner, y, n / 2)
-    remainders = _stirling(np.array([n]))[0] - _stirling(a) - _stirling(b)
-    parts = -_deviance(a, n * chance) - _deviance(b, n * (1 - chance))
-    value = remainders + parts + 0.5 * np.log(n / (2 * np.pi * a * b))
-    edge = np.where(x > 0, n * math.log(chance), n * math.log1p(-chance))
-    result = np.where(inner, value, edge)
-    # n p and n (1 - p) carry one rounding each, which moves the deviance by |x - n p| of it
-    error = _UNIT * (256 + 64 * np.abs(result) + 32 * np.abs(a - n * chance))
-    return result, error + 1e-13
-
-
-def _deviance(x: _Array, mean: float) -> _Array:
-    """The deviance x log(x/mean) + mean - x."""
-    t = (x - mean) / mean
-    near = np.abs(t) < 0.05
-    small = np.where(near, t, 0.0)
-    # (1 + t) log(1 + t) - t = sum over k >= 2 of (-1)^k t^k / (k (k - 1))
-    series = np.zeros_like(small)
-    for k in range(18, 1, -1):
-        series = series * small + (1.0 if k % 2 == 0 else -1.0) / (k * (k - 1))
-    far = special.xlogy(1 + t, 1 + t) - t
-    value: _Array = mean * np.where(near, series * small**2, far)
-    return value
-
-
-def _stirling(x: _Array) -> _Array:
-    """log(x!) - (x log x - x + log(2 pi x)/2)."""
-    big = np.maximum(x, 16.0)
-    inverse = 1 / big
-    square = inverse**2
-    tail = square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188)))
-    series = inverse * (1 / 12 - square * (1 / 360) + square * tail)
-    exact = special.gammaln(x + 1) - (x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
-    value: _Array = np.where(x < 16, exact, series)
-    return value

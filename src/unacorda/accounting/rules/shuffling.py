@@ -26,7 +26,7 @@ class ShuffledRules(Rules[Shuffled]):
     symmetric = sampled = True
     keeps_size = "shuffling"
     theorem = "shuffled reports: one hides among clones"
-    source = "Feldman, McMillan, Talwar 2021"
+    source = "Feldman, McMillan, Talwar 2022; docs/proofs/amplification.md"
 
     def below(self, event: Shuffled, neighbors: Neighbors) -> Event | None:
         return None

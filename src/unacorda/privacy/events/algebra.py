@@ -235,7 +235,10 @@ class RandomAllocation(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shuffled(Operators):
-    """The event as each of `count` people's local report, released in random order."""
+    """The event as each of `count` people's local report, released in random order.
+
+    All reports are of one randomizer, which is not chosen after seeing some of them.
+    """
 
     event: Event
     count: int

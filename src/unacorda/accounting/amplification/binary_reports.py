@@ -1,0 +1,212 @@
+"""Shuffled binary answers: delta over all datasets of others, by the law of the number of ones.
+
+With m others of one, N = Bin(m, 1 - s) + Bin(n - 1 - m, s), s = 1/(1 + e^{eps0}), of masses f and
+tails F, the best event of the pair N + Bern(1 - s), N + Bern(s) is that of c ones or more, and
+
+    delta = max over c of a f(c - 1) - b F(c),    a = 1 - s - e^eps s, b = e^eps - 1,
+
+which rises while (a + b) f(c) > a f(c - 1): f is log-concave. The other order is that of m turned
+round. Datasets are taken together in ranges: of others in doubt the attacker is shown those answers
+that were not fair coins. docs/proofs/amplification.md, Section 10.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import heapq
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unacorda.accounting.amplification.binomials import at_least, log_binomial
+from unacorda.accounting.amplification.blankets import LARGEST_EPSILON
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf
+
+__all__ = ["delta_of_shuffled_bits"]
+
+_REACH = 14.0
+"""Standard deviations of a binomial law that are kept."""
+_UNLIKELY = 4.5
+"""Standard deviations below the mean at which a number of fair coins is taken."""
+_NEAR = 2e-2
+"""Ranges whose bound exceeds what one dataset attains by less are not cut further."""
+_MOST_RANGES = 400
+_LARGEST_COUNT = 1 << 20
+_UNIT = 2.0**-53
+
+
+def delta_of_shuffled_bits(local_epsilon: Real, *, count: int, epsilon: Real) -> float:
+    r"""Bounds delta, at `epsilon`, of `count` shuffled answers of binary randomized response.
+
+    Statement   the largest of all datasets, as in the module.
+    Bound       upper, rounded up; by ranges of datasets, cut until the largest bound exceeds what
+                one dataset attains by two percent.
+    Edges       epsilon >= local_epsilon -> 0.0; local_epsilon above 30 -> 1.0, not computed; more
+                than 2^20 answers count as 2^20.
+    Source      docs/proofs/amplification.md, Section 10.
+
+    >>> round(delta_of_shuffled_bits(1.0, count=1_000, epsilon=0.15), 7)
+    1e-07
+    """
+    non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
+    local, at = float_up(mpf(local_epsilon)), float_down(mpf(epsilon))
+    return _largest_delta(local, min(whole(count=count), _LARGEST_COUNT), at)
+
+
+@cached
+def _largest_delta(local: float, n: int, epsilon: float) -> float:
+    if epsilon >= local:
+        return 0.0
+    if local > LARGEST_EPSILON:
+        return 1.0
+    other = float_down(1 / (1 + context().exp(mpf(local))))
+    best = _event_of(n - 1, 0, 0, other).delta(epsilon)
+    ranges = [(-_delta_of_range(0, n - 1, n, other, epsilon), 0, n - 1)]
+    for _ in range(_MOST_RANGES):
+        bound, low, high = ranges[0]
+        if low == high or -bound <= best * (1 + _NEAR):
+            break
+        middle = (low + high) // 2
+        heapq.heapreplace(ranges, (-_delta_of_range(low, middle, n, other, epsilon), low, middle))
+        upper = -_delta_of_range(middle + 1, high, n, other, epsilon)
+        heapq.heappush(ranges, (upper, middle + 1, high))
+    return min(1.0, -ranges[0][0])
+
+
+def _delta_of_range(low: int, high: int, n: int, other: float, epsilon: float) -> float:
+    """Delta where from `low` to `high` of the n - 1 others are of one, from above."""
+    doubtful = high - low
+    ones, zeros = low, n - 1 - high
+    if not doubtful:
+        return _event_of(ones, zeros, 0, other).delta(epsilon)
+    blind = 2 * other
+    mean, spread = doubtful * blind, math.sqrt(doubtful * blind * (1 - blind))
+    coins = max(0, math.floor(mean - _UNLIKELY * spread))
+    found = _event_of(ones, zeros, coins, other).delta(epsilon)
+    if coins:
+        fewer = at_least(doubtful, 1 - blind, doubtful - coins + 1) * (1 + 1e-9)
+        found += fewer * _event_of(ones, zeros, 0, other).delta(epsilon)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _event_of(ones: int, zeros: int, coins: int, other: float) -> _Event:
+    """The law of the number of ones among others, as two summands within some deviations."""
+    turned = _Law.binomial(ones, other)
+    first = _Law(
+        ones - turned.start - len(turned.masses) + 1, turned.masses[::-1], turned.error, turned.edge
+    )
+    second = _Law.binomial(zeros, other).plus(_Law.binomial(coins, 0.5))
+    tails = np.append(np.cumsum(second.masses[::-1])[::-1], 0.0)
+    middle = ones, zeros, coins
+    return _Event(first=first, second=second, tails=tails, others=middle, other=other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """Masses of a law of counts, from `start` on, to a relative error.
+
+    edge: how much of a mass may be missing where another count is added: what is left out of each
+    summand lies where its law, which is unimodal, is below the masses at the ends.
+    """
+
+    start: int
+    masses: Array
+    error: float
+    edge: float
+
+    @classmethod
+    def binomial(cls, trials: int, chance: float) -> _Law:
+        mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance))
+        start = max(0, math.floor(mean - _REACH * spread - _REACH))
+        stop = min(trials, math.ceil(mean + _REACH * spread + _REACH))
+        logs, error = log_binomial(trials, chance, np.arange(start, stop + 1.0))
+        masses = np.exp(logs)
+        edge = max(float(masses[0]) * (start > 0), float(masses[-1]) * (stop < trials))
+        return cls(start, masses, 2 * float(np.max(error)), edge)
+
+    def plus(self, other: _Law) -> _Law:
+        masses = np.convolve(self.masses, other.masses)
+        terms = min(len(self.masses), len(other.masses))
+        error = self.error + other.error + 2 * (terms + 4) * _UNIT
+        return _Law(self.start + other.start, masses, error, self.edge + other.edge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """The sum of two laws, and tails of the second; others: ones, zeros, coins of the sum."""
+
+    first: _Law
+    second: _Law
+    tails: Array
+    others: tuple[int, int, int]
+    other: float
+    error: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        terms = len(self.first.masses) + len(self.second.masses) + 8
+        error = self.first.error + self.second.error + 4 * terms * _UNIT
+        object.__setattr__(self, "error", error)
+
+    def delta(self, epsilon: float) -> float:
+        """The largest of a f(c - 1) - b F(c), from above."""
+        grown = math.exp(epsilon)
+        slope = math.expm1(epsilon)
+        gain = 1 - self.other - grown * self.other + 8 * _UNIT * (1 + grown * self.other)
+        if gain <= 0:
+            return 0.0
+        middle, width = round(self._middle(gain, gain + slope)), 4
+        most = sum(self.others) + 1
+        while True:
+            low, high = max(0, middle - width), min(most, middle + width)
+            masses = np.array([self._mass(c) for c in range(low - 1, high + 1)])
+            rising = (gain + slope) * masses[1:] * (1 - self.error) >= gain * masses[:-1] * (
+                1 + self.error
+            )
+            falling = (gain + slope) * masses[1:] * (1 + self.error) <= gain * masses[:-1] * (
+                1 - self.error
+            )
+            # delta rises from c to c + 1, or falls: what is outside is no more than what is inside
+            if (low == 0 or rising[0]) and (high == most or falling[-1]):
+                break
+            width *= 4
+        outside = self.first.edge + self.second.edge
+        found = [
+            gain * (masses[c - low] * (1 + self.error) + outside)
+            - slope * self._tail(c) * (1 - self.error)
+            for c in range(low, high + 1)
+        ]
+        return max(0.0, *map(float, found)) * (1 + 16 * _UNIT) + 1e-300
+
+    def _middle(self, gain: float, both: float) -> float:
+        """About where delta is largest: the mean of the laws that are tilted by (a + b)/a."""
+        tilt = both / gain
+
+        def tilted(chance: float) -> float:
+            return chance * tilt / (1 - chance + chance * tilt)
+
+        ones, zeros, coins = self.others
+        return (
+            ones * tilted(1 - self.other) + zeros * tilted(self.other) + coins * tilted(0.5) + 0.5
+        )
+
+    def _mass(self, c: int) -> float:
+        """P[N = c] within what is kept."""
+        place = c - self.first.start - self.second.start  # of both indices, together
+        one, two = self.first.masses, self.second.masses
+        low, high = max(0, place - len(two) + 1), min(len(one), place + 1)
+        if low >= high:
+            return 0.0
+        return float(one[low:high] @ two[place - high + 1 : place - low + 1][::-1])
+
+    def _tail(self, c: int) -> float:
+        """P[N >= c] within what is kept."""
+        place = c - self.first.start - self.second.start
+        one, tails = self.first.masses, self.tails
+        index = np.clip(place - np.arange(len(one)), 0, len(tails) - 1)
+        return float(one @ tails[index])

@@ -1,0 +1,230 @@
+"""Shuffled local reports, all of one randomizer: the blanket that others' reports are for one.
+
+With a the excess of one law of the report over the other, divided by e^{eps0} - 1, b that of the
+other over the one, and c what is left, the two laws are e^{eps0} a + b + c and a + e^{eps0} b + c.
+Every other report is of a + b + e^{-eps0} c with the mass of that, whatever its sender holds. So
+the attacker sees how many reports are of a, of b and of c: t = t_a + t_b of both, r of c, and given
+these the likelihoods of t_a are 1 +- rho (2 t_a/t - 1) times a fair binomial one,
+
+    rho = tanh(eps0/2) / (1 + (1 - l)/l (g r)/(h t)),    l, g, h: the masses of e^{eps0} a + b in
+                                                         the report, of a + b and of c in others.
+
+Everything here is proved in docs/proofs/amplification.md, Section 9.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from unacorda.accounting.amplification.binomials import log_binomial
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf
+
+__all__ = ["LARGEST_EPSILON", "delta_of_shuffled_reports", "lower_delta_of_three_categories"]
+
+_TRUSTED = 1e-9
+"""Relative error granted to binomial masses, and to tails, which are SciPy's."""
+_REACH = 9.5
+"""Standard deviations around the mean that are looked at run by run."""
+_NEAR, _FAR = 160, 32
+"""Runs of numbers of reports, within these and below them."""
+_CUTS = np.array([-_REACH, -4.5, -3.0, -2.25, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.25, 3.0])
+"""Where numbers of reports of c are cut into runs, in standard deviations."""
+_STEP = 0.01
+"""The first stretch of overlaps, relative."""
+_LARGEST_COUNT = 10**9
+LARGEST_EPSILON = 30.0
+"""Above it nothing is computed here."""
+_SEEN = 10**7
+
+
+def delta_of_shuffled_reports(
+    local_epsilon: Real, *, distance: Real, count: int, epsilon: Real
+) -> float:
+    r"""Bounds delta, at `epsilon`, of `count` shuffled reports of one pure randomizer.
+
+    distance: a bound of the total variation distance of the reports of any two inputs, at most
+    tanh(local_epsilon/2).
+
+    Statement   the largest, over the mass A of a, at most distance/(e^{eps0} - 1), of the delta of
+                the module's pair with l = (e^{eps0} + 1) A, g = 2 A, h = e^{-eps0} (1 - l).
+    Bound       upper, rounded up, under replacement; A is covered by stretches, t and r by runs.
+    Edges       epsilon >= local_epsilon -> 0.0; local_epsilon above 30 -> 1.0, not computed; more
+                than 1e9 reports count as 1e9.
+    Source      docs/proofs/amplification.md, Section 9; Feldman, McMillan, Talwar 2022,
+                arXiv:2208.04591; Wang et al. 2024, arXiv:2304.05007 (pairs with a distance).
+
+    >>> delta_of_shuffled_reports(1.0, distance=0.3, count=1_000, epsilon=0.15) < 1e-6
+    True
+    """
+    non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
+    share(distance=distance)
+    local, at = float_up(mpf(local_epsilon)), float_down(mpf(epsilon))
+    n = min(whole(count=count), _LARGEST_COUNT)
+    return _largest_delta(local, float_up(mpf(distance)), n, at)
+
+
+@cached
+def _largest_delta(local: float, distance: float, n: int, epsilon: float) -> float:
+    if epsilon >= local or distance == 0:
+        return 0.0
+    if local > LARGEST_EPSILON:
+        return 1.0
+    mp = context()
+    grown = mp.exp(mpf(local))
+    most = min(mpf(distance) / (grown - 1), 1 / (grown + 1))
+    bound, passed, step = 0.0, mpf(0.0), mpf(_STEP)
+    lean = float_up(mp.tanh(mpf(local) / 2))
+
+    def blanket(overlap: object, clones: object) -> float:
+        own = (grown + 1) * overlap
+        pair = _Blanket(
+            own=min(1.0, float_up(own)),
+            lean=lean,
+            clones=float_down(clones),
+            common=float_down((1 - own) / grown),
+        )
+        return pair.delta(n - 1, epsilon)
+
+    while passed < mp.log(2 * grown / (grown + 1)):
+        further = 2 * passed + step
+        bound = max(bound, blanket(most * mp.exp(-passed), 2 * most * mp.exp(-further)))
+        passed = further
+    least = most * mp.exp(-passed)
+    return max(bound, blanket(least, (grown + 1) * least / grown))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blanket:
+    """The pair of the module: own and lean of the one report, clones and common of each other."""
+
+    own: float
+    lean: float
+    clones: float
+    common: float
+
+    def delta(self, others: int, epsilon: float) -> float:
+        """Delta from above: it falls in t given rho, and in r, so runs count as their worst."""
+        mean, spread = _moments(others, self.clones)
+        near = max(1.0, math.floor(mean - _REACH * spread))
+        stop = min(others + 1.0, math.ceil(mean + _REACH * spread) + 2)
+        runs = [np.linspace(1.0, near, _FAR), np.linspace(near, stop, _NEAR)]
+        firsts = np.unique(np.floor(np.concatenate(runs)))
+        ends = np.append(firsts[1:], others + 2.0)  # t is at most n
+        one = _between(others, self.clones, firsts - 1, ends - 1)
+        masses = self.own * one + (1 - self.own) * _between(others, self.clones, firsts, ends)
+        last = ends - 1
+        if self.own == 1 or self.common == 0:
+            rho = np.full(len(firsts), self.lean)
+            return self._sum(masses, _given(firsts, rho, epsilon))
+        left = np.maximum(others - last, 0.0)  # reports that may be of c, at least
+        chance = self.common / (1 - self.clones)
+        middle, width = left * chance, np.sqrt(left * chance * (1 - chance))
+        cuts = np.floor(middle[:, None] + width[:, None] * _CUTS).clip(0, left[:, None])
+        cuts = np.concatenate((np.zeros((len(firsts), 1)), cuts), axis=1)
+        over = _at_least(left[:, None], chance, cuts)
+        over[:, 0] = 1.0
+        rarer = np.append(over[:, 1:], np.zeros((len(firsts), 1)), axis=1)
+        shares = np.maximum(over - rarer, 0.0) + _TRUSTED * over
+        odds = (1 - self.own) / self.own * self.clones / self.common * (1 - 1e-14)
+        rho = self.lean / (1 + odds * cuts / last[:, None])
+        given = _given(firsts[:, None], rho, epsilon)
+        return self._sum(masses, np.sum(shares * given, axis=1))
+
+    def _sum(self, masses: Array, given: Array) -> float:
+        total = math.fsum(masses * given) * (1 + _TRUSTED)
+        return min(1.0, total + 1e-300)
+
+
+def lower_delta_of_three_categories(
+    local_epsilon: Real, *, categories: int, count: int, epsilon: Real
+) -> float:
+    r"""Delta that shuffled answers of randomized response with 3 or more categories have at least.
+
+    Statement   one answer is of the first or of the second category, all others of the third; the
+                attacker sees how many answers are of the first, and of the second.
+    Bound       lower, rounded down.
+    Edges       epsilon >= local_epsilon -> 0.0; local_epsilon above 30 or more than 10^7 answers
+                -> 0.0, not computed.
+    Source      the definition of delta, for one pair of datasets; docs/proofs/amplification.md.
+    """
+    non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
+    n, k = whole(count=count), whole(categories=categories)
+    at, local = float_up(mpf(epsilon)), float_down(mpf(local_epsilon))
+    if at >= local or local > LARGEST_EPSILON or n > _SEEN or k < 3:
+        return 0.0
+    each = 1 / (math.exp(local) + k - 1)
+    own = (math.exp(local) + 1) * each
+    mean, spread = _moments(n - 1, 2 * each)
+    first = max(1.0, math.floor(mean - _REACH * spread))
+    t = np.arange(first, min(float(n), mean + _REACH * spread + 2) + 1)
+    less, error = _binomial(n - 1, 2 * each, t - 1)
+    same, other = _binomial(n - 1, 2 * each, t)
+    shown, hidden = own * less, (1 - own) * same
+    masses = shown + hidden
+    rho = (
+        math.tanh(local / 2)
+        * (1 - 1e-13)
+        * np.divide(shown, masses, out=np.zeros_like(masses), where=masses > 0)
+    )
+    rho *= (1 - error) * (1 - other)
+    found = math.fsum(masses * (1 - error - other) * _given(t, rho, at, sign=-1))
+    return max(0.0, found * (1 - _TRUSTED))
+
+
+def _moments(trials: int, chance: float) -> tuple[float, float]:
+    return trials * chance, math.sqrt(trials * chance * (1 - chance))
+
+
+def _binomial(trials: int, chance: float, x: Array) -> tuple[Array, float]:
+    """Probabilities within the trials, else 0, and their relative error."""
+    inside = np.clip(x, 0.0, float(trials))
+    logs, error = log_binomial(trials, chance, inside)
+    found: Array = np.where(x == inside, np.exp(logs), 0.0)
+    return found, 2 * float(np.max(error))
+
+
+def _at_least(trials: Array | float, chance: float, k: Array) -> Array:
+    """P[count >= k]."""
+    inside = (k > 0) & (k <= trials)
+    a, b = np.where(inside, k, 1.0), np.where(inside, trials - k + 1.0, 1.0)
+    found: Array = np.where(inside, special.betainc(a, b, chance), np.where(k <= 0, 1.0, 0.0))
+    return found
+
+
+def _between(trials: int, chance: float, first: Array, end: Array) -> Array:
+    """P[first <= count < end], from above, by the smaller of both tails."""
+    high = first > trials * chance
+    over, later = _at_least(trials, chance, first), _at_least(trials, chance, end)
+    under = _at_least(trials, 1 - chance, trials - end + 1)
+    sooner = _at_least(trials, 1 - chance, trials - first + 1)
+    mass = np.where(high, over - later, under - sooner)
+    found: Array = np.maximum(mass, 0.0) + _TRUSTED * np.where(high, over, under)
+    return found
+
+
+def _given(t: Array, rho: Array, epsilon: float, *, sign: int = 1) -> Array:
+    """Delta given t and rho, from above, or from below with sign -1: of the best event t_a >= x.
+
+    The sum of the fair binomial terms from x on, times 2 t_a/t - 1, is x/t times the first.
+    """
+    cut = math.tanh(epsilon / 2) / np.maximum(rho, 1e-300)
+    x = np.ceil(t * (1 + np.minimum(cut, 2.0)) / 2)
+    inside = x <= t
+    trials, place = np.broadcast_to(t, x.shape)[inside], x[inside]
+    first = np.zeros_like(x)
+    second = np.zeros_like(x)
+    logs, _ = log_binomial(trials, 0.5, place)
+    first[inside] = rho[inside] * (1 + math.exp(epsilon)) * place / trials * np.exp(logs)
+    tail = special.betainc(place, trials - place + 1.0, 0.5)
+    second[inside] = math.expm1(epsilon) * tail
+    gap = first * (1 + sign * _TRUSTED) - second * (1 - sign * _TRUSTED)
+    found: Array = np.maximum(gap, 0.0)
+    return found
