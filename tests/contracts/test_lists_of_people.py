@@ -430,9 +430,8 @@ def test_devices_send_a_report_whatever_they_hold(hostile: str) -> None:
 SOURCE = Path(unacorda.__file__).parent
 READS = {"asarray", "array", "asanyarray", "fromiter", "ascontiguousarray", "atleast_1d"}
 ALLOWED = {
-    "mechanisms/additive/multivariate.py": "a covariance and bounds of moves, public",
-    "mechanisms/arrays.py": "steps that are released",
-    "mechanisms/rounded.py": "floats that the reader has read",
+    "mechanisms/additive/vectors.py": "a covariance and bounds of moves, public",
+    "mechanisms/noise/rounding.py": "steps that are released, and floats that the reader has read",
     "mechanisms/adaptive/checking.py": "losses of made-up records",
     "audit/learned.py": "outputs of the mechanism that is audited",
     "inference/components.py": "scores, which are no release",

@@ -26,7 +26,7 @@ from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import selection_epsilon
 from unacorda.inference.estimates import quantiles
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 

@@ -25,10 +25,10 @@ from unacorda import (
 from unacorda.inference import search as searching
 from unacorda.inference.regression import sparse
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
-from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.additive.vectors import KNorm
+from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import TopK
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.privacy import events
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee

@@ -21,8 +21,7 @@ from tests.tiers import mostly_slow
 from unacorda import accounting
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.gaussian_table import cumulative_bounds
-from unacorda.mechanisms.samplers import discrete_laplace
+from unacorda.mechanisms.noise.discrete import cumulative_bounds, discrete_laplace
 from unacorda.mechanisms.selection.exponential import Exponential
 
 REACH = 400

@@ -9,33 +9,32 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from tests.mechanisms import reference_samplers as reference
 from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
-from unacorda.mechanisms import reference, rounded, samplers
-from unacorda.mechanisms.additive.bounded import BoundedLaplace
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
-from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.additive.staircase import Staircase
-from unacorda.mechanisms.additive.truncated import TruncatedLaplace
-from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
+from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
+from unacorda.mechanisms.noise import discrete, rounding
+from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
 RELEASES: dict[str, Callable[[RandomBits], Any]] = {
-    "discrete laplace": lambda b: samplers.discrete_laplace(scale=7, size=4, bits=b),
-    "large laplace": lambda b: samplers.discrete_laplace(scale=2.0**40, size=4, bits=b),
-    "geometric": lambda b: samplers.geometric(scale=7, size=4, bits=b),
-    "small gaussian": lambda b: samplers.discrete_gaussian(sigma=7, size=4, bits=b),
-    "large gaussian": lambda b: samplers.discrete_gaussian(sigma=1e6, size=4, bits=b),
-    "huge gaussian": lambda b: samplers.discrete_gaussian(sigma=2.0**40, size=3, bits=b),
-    "rounded laplace": lambda b: rounded.rounded_laplace([1, 2, 3], unit_log2=-1, scale=2, bits=b),
-    "rounded gaussian": lambda b: rounded.rounded_gaussian([1, 2, 3], unit_log2=3, sigma=2, bits=b),
+    "discrete laplace": lambda b: discrete.discrete_laplace(scale=7, size=4, bits=b),
+    "large laplace": lambda b: discrete.discrete_laplace(scale=2.0**40, size=4, bits=b),
+    "geometric": lambda b: discrete.geometric(scale=7, size=4, bits=b),
+    "small gaussian": lambda b: discrete.discrete_gaussian(sigma=7, size=4, bits=b),
+    "large gaussian": lambda b: discrete.discrete_gaussian(sigma=1e6, size=4, bits=b),
+    "huge gaussian": lambda b: discrete.discrete_gaussian(sigma=2.0**40, size=3, bits=b),
+    "rounded laplace": lambda b: rounding.rounded_laplace([1, 2, 3], unit_log2=-1, scale=2, bits=b),
+    "rounded gaussian": lambda b: rounding.rounded_gaussian(
+        [1, 2, 3], unit_log2=3, sigma=2, bits=b
+    ),
     "laplace": lambda b: Laplace(scale=0.3, l1_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
     "gaussian": lambda b: Gaussian(sigma=0.3, l2_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
     "staircase": lambda b: Staircase(epsilon=0.3, sensitivity=1).release([1.0, 2.0], bits=b),
@@ -90,13 +89,13 @@ def test_extreme_words_give_finite_noise(release: str, length: int) -> None:
 def test_a_zero_word_is_the_far_tail_and_a_full_one_its_mirror() -> None:
     for word, side in ((0, 1), (2**64 - 1, -1)):
         bits = ScriptedBits([word], then=SeededBits(2))
-        (draw,) = samplers.discrete_laplace(scale=1000, size=1, bits=bits).tolist()
+        (draw,) = discrete.discrete_laplace(scale=1000, size=1, bits=bits).tolist()
         assert side * draw > 43_000
     bits = ScriptedBits([2**63 - 1], then=SeededBits(2))
-    assert samplers.discrete_laplace(scale=1000, size=1, bits=bits).tolist() == [0]
+    assert discrete.discrete_laplace(scale=1000, size=1, bits=bits).tolist() == [0]
 
 
 def test_the_table_answers_beyond_its_last_threshold() -> None:
     bits = ScriptedBits([2**63 - 1, 2**64 - 1, 1], then=SeededBits(3))
-    (draw,) = samplers.discrete_gaussian(sigma=2, size=1, bits=bits).tolist()
+    (draw,) = discrete.discrete_gaussian(sigma=2, size=1, bits=bits).tolist()
     assert draw == 26  # beyond it lies a share of 2^-127 to 2^-128

@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms import certified
+from unacorda.mechanisms.noise import continuous
 
 Floats = NDArray[np.float64]
 ALLOWED = 2.0**-49  # relative; the proofs grant 2^-46, eight times as much
@@ -75,7 +75,7 @@ def test_exp_is_as_exact_as_assumed(count: int) -> None:
 def test_cosine_and_sine_of_a_word(count: int) -> None:
     edges = [0, 2**64 - 1, 2**52, 2**52 - 1, 2**63, 2**62, 2**61, 3 << 61]
     words = np.concatenate([SeededBits(73).words(count), np.array(edges, np.uint64)])
-    cosine, sine = certified.cosine_and_sine(words)
+    cosine, sine = continuous.cosine_and_sine(words)
     with mp.workprec(120):
         for word, c, s in zip(words.tolist(), cosine.tolist(), sine.tolist(), strict=True):
             turn = mpf(word) / 2**63
@@ -90,16 +90,16 @@ def test_the_whole_standard_noise_is_within_its_bound(count: int) -> None:
     words: Any = SeededBits(74).words(count)
     signed = words.view(np.int64)
     logarithm = np.log(np.abs(signed * 2.0**-63))
-    cosine, _ = certified.cosine_and_sine(words[::-1].copy())
+    cosine, _ = continuous.cosine_and_sine(words[::-1].copy())
     normal = np.sqrt(-2 * logarithm) * cosine
     with mp.workprec(120):
         for k, word in enumerate(signed.tolist()):
-            if not certified._TAIL <= logarithm[k] <= certified._HEAD:
+            if not continuous._TAIL <= logarithm[k] <= continuous._HEAD:
                 continue
             exact = -mp.log((mpf(word if word >= 0 else -word - 1) + mpf("0.5")) / 2**63)
-            assert abs(mpf(-logarithm[k]) - exact) < certified._RELATIVE
+            assert abs(mpf(-logarithm[k]) - exact) < continuous._RELATIVE
             wave = mp.cospi(mpf(int(words[-1 - k])) / 2**63)
-            assert abs(mpf(normal[k]) - mp.sqrt(2 * exact) * wave) < certified._RELATIVE
+            assert abs(mpf(normal[k]) - mp.sqrt(2 * exact) * wave) < continuous._RELATIVE
 
 
 def test_the_square_root_is_correctly_rounded() -> None:

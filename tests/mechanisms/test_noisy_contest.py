@@ -15,8 +15,8 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms.selection import contest
-from unacorda.mechanisms.selection.contest import Noise, difference_in_steps, leaders
-from unacorda.mechanisms.selection.scores import one_row
+from unacorda.mechanisms.selection.contest import difference_in_steps, leaders
+from unacorda.mechanisms.selection.scores import Noise, one_row
 
 FACTOR = Fraction(3, 7)
 NOISES: tuple[Noise, ...] = get_args(Noise)

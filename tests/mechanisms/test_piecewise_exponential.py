@@ -16,7 +16,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential, _evenly
+from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential, _evenly
 from unacorda.privacy import events
 
 

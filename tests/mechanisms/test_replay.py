@@ -16,16 +16,21 @@ from tests.mechanisms.laws import as_mpf, signed, standard_laplace
 from tests.tiers import mostly_slow
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
-from unacorda.mechanisms import certified, gaussian_table
-from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
-from unacorda.mechanisms.gaussian_table import cumulative_bounds, table
-from unacorda.mechanisms.refine import (
+from unacorda.mechanisms.noise import continuous, discrete
+from unacorda.mechanisms.noise.continuous import gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.noise.discrete import (
+    cumulative_bounds,
+    discrete_gaussian,
+    discrete_laplace,
+    geometric,
+    table,
+)
+from unacorda.mechanisms.noise.refinement import (
     LazyUniform,
     gaussian_floors_exact,
     laplace_floor_exact,
     magnitude_exact,
 )
-from unacorda.mechanisms.samplers import discrete_gaussian, discrete_laplace, geometric
 
 SCALES = [Fraction(1, 3), Fraction(2, 3), Fraction(7, 3), Fraction(10), Fraction(10**6)]
 RATIOS = [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(10**6, 7)]
@@ -156,7 +161,7 @@ def test_thresholds_are_floors_of_the_distribution_function(sigma: Fraction) -> 
 
 def test_the_guide_and_the_search_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     guided = discrete_gaussian(sigma=150, size=3000, bits=SeededBits(36))
-    monkeypatch.setattr(gaussian_table, "_FEW", 10**9)
+    monkeypatch.setattr(discrete, "_FEW", 10**9)
     assert (guided == discrete_gaussian(sigma=150, size=3000, bits=SeededBits(36))).all()
 
 
@@ -177,7 +182,7 @@ def test_refining_every_draw_changes_none(ratio: Fraction, monkeypatch: pytest.M
         ]
 
     fast = everything(37)
-    monkeypatch.setattr(certified, "_TAIL", math.inf)
+    monkeypatch.setattr(continuous, "_TAIL", math.inf)
     assert everything(37) == fast
 
 

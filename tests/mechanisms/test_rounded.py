@@ -18,7 +18,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.rounded import (
+from unacorda.mechanisms.noise.rounding import (
     default_grid_log2,
     floor_log2,
     grid_ratio,

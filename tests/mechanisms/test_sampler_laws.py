@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.mechanisms import reference_samplers as reference
 from tests.mechanisms.laws import (
     Integers,
     Tail,
@@ -25,14 +26,14 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import reference, samplers
-from unacorda.mechanisms.gaussian_rejection import acceptance_bounds
+from unacorda.mechanisms.noise import discrete
+from unacorda.mechanisms.noise.discrete import acceptance_bounds
 
 SCALES = [Fraction(text) for text in ("1/3", "2/3", "4/3", "7/3", "10", "150", "250", "1000000")]
 LAWS: dict[str, tuple[Callable[..., Integers], str, Callable[[Fraction], Tail]]] = {
-    "laplace": (samplers.discrete_laplace, "scale", discrete_laplace_tail),
-    "geometric": (samplers.geometric, "scale", geometric_tail),
-    "gaussian": (samplers.discrete_gaussian, "sigma", discrete_gaussian_tail),
+    "laplace": (discrete.discrete_laplace, "scale", discrete_laplace_tail),
+    "geometric": (discrete.geometric, "scale", geometric_tail),
+    "gaussian": (discrete.discrete_gaussian, "sigma", discrete_gaussian_tail),
 }
 
 
@@ -97,7 +98,7 @@ def test_the_acceptance_probability_is_the_ratio_of_the_laws(k: int, sigma: Frac
 
 
 def test_rejected_normals_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unacorda.mechanisms import gaussian_rejection
+    from unacorda.mechanisms.noise import discrete
 
     asked: list[int] = []
 
@@ -105,9 +106,9 @@ def test_rejected_normals_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(k)
         return len(asked) > 3
 
-    monkeypatch.setattr(gaussian_rejection, "_keeps", stubborn)
-    monkeypatch.setattr(gaussian_rejection, "_USUAL_REACH", Fraction(0))  # all are suspects
-    draws = samplers.discrete_gaussian(sigma=300, size=10, bits=SeededBits(4))
+    monkeypatch.setattr(discrete, "_keeps", stubborn)
+    monkeypatch.setattr(discrete, "_USUAL_REACH", Fraction(0))  # all are suspects
+    draws = discrete.discrete_gaussian(sigma=300, size=10, bits=SeededBits(4))
     assert len(asked) == 13
     assert draws[3:].tolist() == asked[3:10]
     assert draws[:3].tolist() == asked[10:]
@@ -115,8 +116,8 @@ def test_rejected_normals_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_float_scale_means_its_binary_value() -> None:
     binary, third = 1 / 3, Fraction(1 / 3)
-    one = samplers.discrete_laplace(scale=binary, size=1000, bits=SeededBits(5))
-    assert (one == samplers.discrete_laplace(scale=third, size=1000, bits=SeededBits(5))).all()
+    one = discrete.discrete_laplace(scale=binary, size=1000, bits=SeededBits(5))
+    assert (one == discrete.discrete_laplace(scale=third, size=1000, bits=SeededBits(5))).all()
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -20,9 +20,8 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 

@@ -22,7 +22,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, StreamStopped
-from unacorda.mechanisms.certified import gaussian_chunk
+from unacorda.mechanisms.noise.continuous import gaussian_chunk
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
 
 # ---- the law of what is released

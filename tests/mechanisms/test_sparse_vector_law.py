@@ -17,9 +17,8 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.additive.real import Laplace
-from unacorda.mechanisms.samplers import geometric
-from unacorda.mechanisms.sparse_vector.comparison import Comparison
-from unacorda.mechanisms.sparse_vector.grid import step_of
+from unacorda.mechanisms.noise.discrete import geometric
+from unacorda.mechanisms.sparse_vector.comparison import Comparison, step_of
 from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events

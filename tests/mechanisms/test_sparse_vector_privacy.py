@@ -23,8 +23,7 @@ from tests.mechanisms.sparse_vector_laws import (
 )
 from tests.tiers import mostly_slow
 
-from unacorda.mechanisms.sparse_vector.comparison import Comparison
-from unacorda.mechanisms.sparse_vector.grid import step_of, steps_of
+from unacorda.mechanisms.sparse_vector.comparison import Comparison, step_of, steps_of
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 

@@ -14,23 +14,19 @@ import pytest
 
 from unacorda.bits import SecureBits
 from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
-from unacorda.mechanisms.additive.bounded import BoundedLaplace
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
-from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.additive.staircase import Staircase
-from unacorda.mechanisms.additive.truncated import TruncatedLaplace
+from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
+from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
 from unacorda.mechanisms.correlated.marginals import Marginals
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
-from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
 from unacorda.mechanisms.correlated.tree import BinaryTree
 from unacorda.mechanisms.correlated.workloads import Queries
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
-from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold

@@ -19,8 +19,8 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms import vectors
-from unacorda.mechanisms.vectors import cube_chunk, linear_chunk, sphere_chunk
+from unacorda.mechanisms.noise import vectors
+from unacorda.mechanisms.noise.vectors import cube_chunk, linear_chunk, sphere_chunk
 
 RATIOS = [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 36)]
 Chunk = Callable[..., NDArray[np.float64]]

@@ -34,8 +34,8 @@ from unacorda.inference.inputs import features, how_many
 from unacorda.inference.records import Floats, bounds_of, half_width
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
-from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.additive.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 

@@ -25,33 +25,29 @@ if TYPE_CHECKING:
     )
     from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
-    from unacorda.mechanisms.additive.bounded import BoundedLaplace
     from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-    from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
-    from unacorda.mechanisms.additive.norms import KNorm
     from unacorda.mechanisms.additive.real import Gaussian, Laplace
-    from unacorda.mechanisms.additive.staircase import Staircase
-    from unacorda.mechanisms.additive.truncated import TruncatedLaplace
+    from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
+    from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
     from unacorda.mechanisms.clipping import clip_rows, clip_users, clipping_sensitivity
     from unacorda.mechanisms.correlated.marginals import Marginals
     from unacorda.mechanisms.correlated.matrix import MatrixMechanism
-    from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+    from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
     from unacorda.mechanisms.correlated.tree import BinaryTree
     from unacorda.mechanisms.keys.partitions import PartitionSelection
     from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
-    from unacorda.mechanisms.local.categorical import RandomizedResponse
+    from unacorda.mechanisms.local.categories import (
+        RandomizedResponse,
+        SubsetSelection,
+        UnaryEncoding,
+    )
     from unacorda.mechanisms.local.directions import Directions
-    from unacorda.mechanisms.local.hadamard import HadamardResponse
-    from unacorda.mechanisms.local.hashing import LocalHashing
+    from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
     from unacorda.mechanisms.local.means import Duchi, Hybrid, Piecewise
-    from unacorda.mechanisms.local.subsets import SubsetSelection
-    from unacorda.mechanisms.local.unary import UnaryEncoding
-    from unacorda.mechanisms.retry.absorb import AbsorbFailure
     from unacorda.mechanisms.retry.best import BestOf
-    from unacorda.mechanisms.retry.success import ConditionOnSuccess
-    from unacorda.mechanisms.selection.exponential import Exponential
+    from unacorda.mechanisms.retry.success import AbsorbFailure, ConditionOnSuccess
+    from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
     from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
-    from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
     from unacorda.mechanisms.selection.stable import StableSelection
     from unacorda.mechanisms.selection.tree import TreeSelection
     from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
@@ -116,10 +112,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AbsorbFailure": "retry.absorb",
+    "AbsorbFailure": "retry.success",
     "BestOf": "retry.best",
     "BinaryTree": "correlated.tree",
-    "BoundedLaplace": "additive.bounded",
+    "BoundedLaplace": "additive.shaped",
     "ConditionOnSuccess": "retry.success",
     "Directions": "local.directions",
     "DiscreteGaussian": "additive.integer",
@@ -129,35 +125,35 @@ _HOMES = {
     "FoundClipping": "adaptive.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
-    "HadamardResponse": "local.hadamard",
+    "HadamardResponse": "local.hashing",
     "Hybrid": "local.means",
     "InverseSensitivity": "adaptive.inverse",
-    "KNorm": "additive.norms",
+    "KNorm": "additive.vectors",
     "Laplace": "additive.real",
     "LocalHashing": "local.hashing",
     "Marginals": "correlated.marginals",
     "MatrixMechanism": "correlated.matrix",
-    "MultivariateGaussian": "additive.multivariate",
+    "MultivariateGaussian": "additive.vectors",
     "NumericSparse": "sparse_vector.numeric",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
     "Piecewise": "local.means",
-    "PiecewiseConstantExponential": "selection.piecewise",
+    "PiecewiseConstantExponential": "selection.exponential",
     "ProposeTestRelease": "adaptive.propose_test_release",
-    "RandomizedResponse": "local.categorical",
+    "RandomizedResponse": "local.categories",
     "ShiftedInverse": "adaptive.shifted_inverse",
     "SmoothSensitivity": "adaptive.smooth",
     "SparseVector": "sparse_vector.threshold",
-    "SquareRootToeplitz": "correlated.square_root",
+    "SquareRootToeplitz": "correlated.toeplitz",
     "StableSelection": "selection.stable",
-    "Staircase": "additive.staircase",
-    "SubsetSelection": "local.subsets",
+    "Staircase": "additive.shaped",
+    "SubsetSelection": "local.categories",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
     "TopK": "selection.noisy_max",
     "TreeSelection": "selection.tree",
-    "TruncatedLaplace": "additive.truncated",
-    "UnaryEncoding": "local.unary",
+    "TruncatedLaplace": "additive.shaped",
+    "UnaryEncoding": "local.categories",
     "check_sensitivity": "adaptive.checking",
     "clip_rows": "clipping",
     "clip_users": "clipping",

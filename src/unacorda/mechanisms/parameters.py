@@ -14,7 +14,7 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.additive import Additive
 
 __all__ = [

@@ -18,7 +18,7 @@ data. A guarantee is the first argument and positional; what the data can do (`l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from unacorda.checks import Number
 from unacorda.mechanisms.parameters import readable, root_digits_down, some_of, whole
@@ -30,6 +30,7 @@ __all__ = [
     "ApproxCalibrated",
     "Calibrated",
     "Mechanism",
+    "NonCopyable",
     "PerNumberCalibrated",
     "PureCalibrated",
     "RangeCalibrated",
@@ -138,3 +139,26 @@ class RangeCalibrated(PureCalibrated):
             return super().for_guarantee(guarantee, **parameters)
         make: Callable[..., Self] = cls
         return make(epsilon=root_digits_down(8 * some_of(guarantee, ZCDP).rho), **parameters)
+
+
+class NonCopyable:
+    """A holder of noise that was paid for once: it refuses to be copied and pickled."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> NoReturn:
+        _refuse("copied")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        _refuse("copied")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        _refuse("pickled")
+
+
+def _refuse(what: str) -> NoReturn:
+    msg = (
+        f"A started stream cannot be {what}: two holders of one stream and its noise would give "
+        "more answers than were paid for. Start another where it is needed."
+    )
+    raise TypeError(msg)

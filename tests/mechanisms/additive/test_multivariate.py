@@ -22,8 +22,8 @@ from tests.support.cases import in_subtests
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.additive.vectors import MultivariateGaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 

@@ -15,8 +15,8 @@ from scipy import stats
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.norms import KNorm
 from unacorda.mechanisms.additive.real import Laplace
+from unacorda.mechanisms.additive.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 

@@ -19,7 +19,7 @@ from tests.tiers import mostly_slow
 
 from unacorda import accounting
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
 from unacorda.mechanisms.correlated.tree import BinaryTree
 
 Floats = NDArray[np.float64]

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
 from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
-from unacorda.mechanisms.local.hadamard import HadamardResponse
-from unacorda.mechanisms.local.subsets import SubsetSelection
-from unacorda.mechanisms.local.unary import UnaryEncoding
+from unacorda.mechanisms.local.hashing import HadamardResponse
 
 Law = Mapping[Hashable, Fraction]
 """The probability of every report; reports are integers or tuples of packed bytes."""

@@ -23,13 +23,10 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
+from unacorda.mechanisms.local.chances import Support
 from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
-from unacorda.mechanisms.local.hadamard import HadamardResponse
-from unacorda.mechanisms.local.hashing import LocalHashing
-from unacorda.mechanisms.local.subsets import SubsetSelection
-from unacorda.mechanisms.local.thresholds import Support
-from unacorda.mechanisms.local.unary import UnaryEncoding
+from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 
 CASES = [(2, "1"), (3, "1/10"), (5, "1"), (6, "3"), (7, "6")]
 

@@ -26,12 +26,9 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
 from unacorda.mechanisms.local.frequencies import FrequencyOracle
-from unacorda.mechanisms.local.hadamard import HadamardResponse
-from unacorda.mechanisms.local.hashing import LocalHashing
-from unacorda.mechanisms.local.subsets import SubsetSelection
-from unacorda.mechanisms.local.unary import UnaryEncoding
+from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 from unacorda.privacy import event_codec
 
 SIZE = 60_000

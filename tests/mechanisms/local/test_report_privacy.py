@@ -27,12 +27,9 @@ from tests.mechanisms.local.report_laws import (
 from tests.support.cases import in_subtests
 
 from unacorda import ReplaceOne, accounting, checks
-from unacorda.mechanisms.local.categorical import RandomizedResponse
-from unacorda.mechanisms.local.hadamard import HadamardResponse
-from unacorda.mechanisms.local.hashing import LocalHashing
-from unacorda.mechanisms.local.subsets import SubsetSelection
-from unacorda.mechanisms.local.thresholds import pair_event
-from unacorda.mechanisms.local.unary import UnaryEncoding
+from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
+from unacorda.mechanisms.local.chances import pair_event
+from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "0.1", "1/3", "1", "1.0986122886681098", "3", "8", "20", "40", "1000"]

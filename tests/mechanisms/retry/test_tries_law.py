@@ -15,7 +15,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
-from unacorda.mechanisms.retry.tries import draw_tries
+from unacorda.mechanisms.retry.best import draw_tries
 from unacorda.privacy.events import NegativeBinomialTries, PoissonTries, Pure
 
 ONE = Pure(epsilon=1)

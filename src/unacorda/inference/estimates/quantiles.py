@@ -27,7 +27,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import selection_epsilon, shareable
 from unacorda.inference.records import Floats, column, public_range
-from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 

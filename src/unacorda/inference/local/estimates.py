@@ -23,15 +23,12 @@ from unacorda.inference.local.reports import (
     noise_multiplier,
 )
 from unacorda.inference.records import column, public_range
-from unacorda.mechanisms.local.categorical import RandomizedResponse
+from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
+from unacorda.mechanisms.local.chances import MOST_ANSWERS, MOST_CATEGORIES
 from unacorda.mechanisms.local.directions import Directions
 from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
-from unacorda.mechanisms.local.hadamard import HadamardResponse
-from unacorda.mechanisms.local.hashing import LocalHashing
+from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
-from unacorda.mechanisms.local.subsets import SubsetSelection
-from unacorda.mechanisms.local.thresholds import MOST_ANSWERS, MOST_CATEGORIES
-from unacorda.mechanisms.local.unary import UnaryEncoding
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 

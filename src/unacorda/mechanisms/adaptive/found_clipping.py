@@ -34,7 +34,7 @@ from unacorda.mechanisms.adaptive.records import clamped
 from unacorda.mechanisms.adaptive.removal import people_above
 from unacorda.mechanisms.adaptive.solvers import MOST_PEOPLE, Ascending
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
-from unacorda.mechanisms.intervals import confident
+from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields

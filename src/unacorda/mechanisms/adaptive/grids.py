@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 
 __all__ = ["Grid", "geometric_grid", "rising"]
 

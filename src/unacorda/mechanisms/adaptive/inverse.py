@@ -47,12 +47,11 @@ from unacorda.mechanisms.adaptive.losses.families import (
 from unacorda.mechanisms.adaptive.losses.grid import Grid
 from unacorda.mechanisms.adaptive.losses.runs import Runs
 from unacorda.mechanisms.adaptive.statistics import Category, Mode, Sum
-from unacorda.mechanisms.intervals import confident
+from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.parameters import some_of
 from unacorda.mechanisms.protocol import RangeCalibrated
 from unacorda.mechanisms.selection.contest import leaders
-from unacorda.mechanisms.selection.exponential import choose
-from unacorda.mechanisms.selection.piecewise import pieces_of_steps
+from unacorda.mechanisms.selection.exponential import choose, pieces_of_steps
 from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP

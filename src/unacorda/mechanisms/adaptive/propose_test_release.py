@@ -29,7 +29,6 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, rounded
 from unacorda.mechanisms.adaptive.numbers import exact_number
 from unacorda.mechanisms.adaptive.sensitivities_of_ranks import rank_distance
 from unacorda.mechanisms.adaptive.standard_noise import StandardLaplace, rounded_sum
@@ -37,8 +36,9 @@ from unacorda.mechanisms.adaptive.statistics import (
     Quantile,
     RankStatistic,
 )
-from unacorda.mechanisms.coins import coin
 from unacorda.mechanisms.keys.partitions import rising_chances, table_length
+from unacorda.mechanisms.noise import rounding
+from unacorda.mechanisms.noise.refinement import coin
 from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.privacy import events
@@ -224,7 +224,7 @@ class ProposeTestRelease(ApproxCalibrated):
             scale=checks.exact("noise_scale", self.noise_scale),
             grid_log2=self.grid_log2,
         )
-        released = float(arrays.float_multiples([step], self.grid_log2)[0])
+        released = float(rounding.float_multiples([step], self.grid_log2)[0])
         return released if told else None
 
     def _distance(self, statistic: Tested, values: ArrayLike) -> float:
@@ -247,7 +247,7 @@ class ProposeTestRelease(ApproxCalibrated):
     def _grid(self) -> int:
         scale = checks.exact("noise_scale", self.noise_scale)
         if cast("int | None", self.grid_log2) is None:
-            return max(rounded.floor_log2(scale) - _GRID_BITS, -_GRID_REACH)
+            return max(rounding.floor_log2(scale) - _GRID_BITS, -_GRID_REACH)
         return whole("grid_log2", self.grid_log2, least=-_GRID_REACH, most=_GRID_REACH)
 
 

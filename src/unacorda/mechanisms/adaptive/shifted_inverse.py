@@ -39,7 +39,7 @@ from unacorda.mechanisms.adaptive.solvers import (
 )
 from unacorda.mechanisms.adaptive.tolerant import TolerantSearch, halves_of
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.intervals import confident
+from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, rounded
 from unacorda.mechanisms.adaptive.numbers import exact_number
 from unacorda.mechanisms.adaptive.sensitivities import smooth_sensitivity
 from unacorda.mechanisms.adaptive.smooth_scales import Noise, default_smoothness, least_scale
@@ -42,6 +41,7 @@ from unacorda.mechanisms.adaptive.statistics import (
     Sum,
     Variance,
 )
+from unacorda.mechanisms.noise import rounding
 from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
@@ -214,7 +214,7 @@ class SmoothSensitivity(PureCalibrated):
             scale=checks.exact("scale", self.noise_scale) * bound,
             grid_log2=self.grid_log2,
         )
-        return float(arrays.float_multiples([step], self.grid_log2)[0])
+        return float(rounding.float_multiples([step], self.grid_log2)[0])
 
     def _check_statistic(self) -> None:
         statistic = self.statistic
@@ -309,7 +309,7 @@ def public_grid(statistic: Numeric | None, grid_log2: int | None) -> int:
         length = checks.exact("upper", statistic.upper) - checks.exact("lower", statistic.lower)
         if isinstance(statistic, Variance):
             length *= length
-        return max(min(rounded.floor_log2(length) - _GRID_BITS, _GRID_REACH), -_GRID_REACH)
+        return max(min(rounding.floor_log2(length) - _GRID_BITS, _GRID_REACH), -_GRID_REACH)
     return whole("grid_log2", grid_log2, least=-_GRID_REACH, most=_GRID_REACH)
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.sparse_vector.search import first_above
+from unacorda.mechanisms.sparse_vector.streams import first_above
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 from mpmath.libmp import from_man_exp, ln2_fixed, mpf_exp, mpf_log, to_fixed
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.refine import (
+from unacorda.mechanisms.noise.refinement import (
     LazyUniform,
     signed_uniform,
     turned_bounds,

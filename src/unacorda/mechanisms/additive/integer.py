@@ -16,7 +16,7 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, intervals, samplers
+from unacorda.mechanisms.noise import discrete, error_bounds, rounding
 from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
@@ -56,7 +56,7 @@ class DiscreteLaplace:
 
     def __post_init__(self) -> None:
         scale = positive("scale", self.scale)
-        samplers.within_range("scale", checks.exact("scale", scale))
+        discrete.within_range("scale", checks.exact("scale", scale))
         keep(self, scale=scale, l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound is not None:
@@ -91,14 +91,14 @@ class DiscreteLaplace:
     @property
     def standard_deviation(self) -> float:
         """Standard deviation of the noise on each number, before it is clamped to the bounds."""
-        return intervals.discrete_laplace_deviation(checks.exact("scale", self.scale))
+        return error_bounds.discrete_laplace_deviation(checks.exact("scale", self.scale))
 
     def error_bound(self, confidence: Number) -> int:
         """The least integer q with P(|released - x| <= q) >= confidence, for one number.
 
         Bounds only help, where x keeps them.
         """
-        return intervals.discrete_laplace_half_width(
+        return error_bounds.discrete_laplace_half_width(
             checks.exact("scale", self.scale), confidence=confidence
         )
 
@@ -110,8 +110,8 @@ class DiscreteLaplace:
         what is no number counts as 0. Raises InvalidParameter for a dtype that is not integer.
         """
         scale, source = checks.exact("scale", self.scale), bits or _SECURE
-        noisy = arrays.add_integers(
-            x, lambda size: samplers.discrete_laplace(scale=scale, size=size, bits=source)
+        noisy = rounding.add_integers(
+            x, lambda size: discrete.discrete_laplace(scale=scale, size=size, bits=source)
         )
         if not isinstance(noisy, np.ndarray):
             return self._clamped(noisy)
@@ -124,7 +124,7 @@ class DiscreteLaplace:
         """Noisy values of exact integers of any size; other elements count as in `release`."""
         scale = checks.exact("scale", self.scale)
         exact = elements.wholes(values)
-        noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
+        noise = discrete.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
         return list(map(self._clamped, map(operator.add, exact, noise.tolist())))
 
     def _clamped(self, noisy: int) -> int:
@@ -150,7 +150,7 @@ class DiscreteGaussian:
 
     def __post_init__(self) -> None:
         sigma = positive("sigma", self.sigma)
-        samplers.within_range("sigma", checks.exact("sigma", sigma))
+        discrete.within_range("sigma", checks.exact("sigma", sigma))
         keep(self, sigma=sigma, l2_sensitivity=positive("l2_sensitivity", self.l2_sensitivity))
 
     @staticmethod
@@ -175,24 +175,24 @@ class DiscreteGaussian:
     @property
     def standard_deviation(self) -> float:
         """Standard deviation of each released number, at most sigma."""
-        return intervals.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
+        return error_bounds.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
 
     def error_bound(self, confidence: Number) -> int:
         """An integer q with P(|released - x| <= q) >= confidence, the least up to sigma = 200."""
-        return intervals.discrete_gaussian_half_width(
+        return error_bounds.discrete_gaussian_half_width(
             checks.exact("sigma", self.sigma), confidence=confidence
         )
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The noisy integer or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
         sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
-        return arrays.add_integers(
-            x, lambda size: samplers.discrete_gaussian(sigma=sigma, size=size, bits=source)
+        return rounding.add_integers(
+            x, lambda size: discrete.discrete_gaussian(sigma=sigma, size=size, bits=source)
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
         """Noisy values of exact integers of any size; other elements count as in `release`."""
         sigma = checks.exact("sigma", self.sigma)
         exact = elements.wholes(values)
-        noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
+        noise = discrete.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
         return list(map(operator.add, exact, noise.tolist()))

@@ -17,8 +17,8 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, intervals, rounded
-from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.noise import error_bounds, rounding
+from unacorda.mechanisms.noise.continuous import gaussian_chunk, laplace_chunk
 from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
@@ -54,7 +54,7 @@ class Laplace:
 
     def __post_init__(self) -> None:
         scale = positive("scale", self.scale)
-        grid, _ = rounded.grid_ratio("scale", checks.exact("scale", scale), self.grid_log2)
+        grid, _ = rounding.grid_ratio("scale", checks.exact("scale", scale), self.grid_log2)
         sensitivity = positive("l1_sensitivity", self.l1_sensitivity)
         keep(self, scale=scale, l1_sensitivity=sensitivity, grid_log2=grid)
 
@@ -78,7 +78,7 @@ class Laplace:
     def standard_deviation(self) -> float:
         """Standard deviation of each released number, rounding included."""
         ideal = math.sqrt(2) * float(self.scale)
-        return intervals.rounded_deviation(ideal, grid_log2=self.grid_log2)
+        return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
 
     def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
@@ -88,7 +88,7 @@ class Laplace:
         >>> round(Laplace(scale=1, l1_sensitivity=1).error_bound(0.95), 5)
         2.99573
         """
-        return intervals.laplace_half_width(
+        return error_bounds.laplace_half_width(
             checks.exact("scale", self.scale),
             confidence=confidence,
             grid_log2=self.grid_log2,
@@ -102,8 +102,12 @@ class Laplace:
         finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
         nor a float of at most 64 bits.
         """
-        grid, ratio = rounded.grid_ratio("scale", checks.exact("scale", self.scale), self.grid_log2)
-        return rounded.released(x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=laplace_chunk)
+        grid, ratio = rounding.grid_ratio(
+            "scale", checks.exact("scale", self.scale), self.grid_log2
+        )
+        return rounding.released(
+            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=laplace_chunk
+        )
 
     def release_exact(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
@@ -114,17 +118,17 @@ class Laplace:
         [Fraction(5, 1)]
         """
         steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return arrays.fraction_multiples(steps, self.grid_log2)
+        return rounding.fraction_multiples(steps, self.grid_log2)
 
     def release_doubles(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
     ) -> NDArray[np.float64]:
         """What `release_exact` gives, each number rounded once to the nearest float64."""
         steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return arrays.float_multiples(steps, self.grid_log2)
+        return rounding.float_multiples(steps, self.grid_log2)
 
     def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
-        return rounded.rounded_laplace(
+        return rounding.rounded_laplace(
             values,
             unit_log2=unit_log2,
             scale=checks.exact("scale", self.scale),
@@ -151,7 +155,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         sigma = positive("sigma", self.sigma)
-        grid, _ = rounded.grid_ratio("sigma", checks.exact("sigma", sigma), self.grid_log2)
+        grid, _ = rounding.grid_ratio("sigma", checks.exact("sigma", sigma), self.grid_log2)
         sensitivity = positive("l2_sensitivity", self.l2_sensitivity)
         keep(self, sigma=sigma, l2_sensitivity=sensitivity, grid_log2=grid)
 
@@ -178,7 +182,7 @@ class Gaussian:
     @property
     def standard_deviation(self) -> float:
         """Standard deviation of each released number, rounding included."""
-        return intervals.rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
+        return error_bounds.rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
 
     def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
@@ -188,7 +192,7 @@ class Gaussian:
         >>> round(Gaussian(sigma=1, l2_sensitivity=1).error_bound(0.95), 5)
         1.95996
         """
-        return intervals.gaussian_half_width(
+        return error_bounds.gaussian_half_width(
             checks.exact("sigma", self.sigma),
             confidence=confidence,
             grid_log2=self.grid_log2,
@@ -197,8 +201,10 @@ class Gaussian:
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
-        grid, ratio = rounded.grid_ratio("sigma", checks.exact("sigma", self.sigma), self.grid_log2)
-        return rounded.released(
+        grid, ratio = rounding.grid_ratio(
+            "sigma", checks.exact("sigma", self.sigma), self.grid_log2
+        )
+        return rounding.released(
             x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=gaussian_chunk
         )
 
@@ -207,17 +213,17 @@ class Gaussian:
     ) -> list[Fraction]:
         """Noisy values of exact integers of any size, each meaning value 2^unit_log2."""
         steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return arrays.fraction_multiples(steps, self.grid_log2)
+        return rounding.fraction_multiples(steps, self.grid_log2)
 
     def release_doubles(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
     ) -> NDArray[np.float64]:
         """What `release_exact` gives, each number rounded once to the nearest float64."""
         steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return arrays.float_multiples(steps, self.grid_log2)
+        return rounding.float_multiples(steps, self.grid_log2)
 
     def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
-        return rounded.rounded_gaussian(
+        return rounding.rounded_gaussian(
             values,
             unit_log2=unit_log2,
             sigma=checks.exact("sigma", self.sigma),

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import intervals
-from unacorda.mechanisms.certified import CHUNK, gaussian_chunk
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise import error_bounds
+from unacorda.mechanisms.noise.continuous import CHUNK, gaussian_chunk
+from unacorda.mechanisms.noise.rounding import floor_log2
 
 __all__ = ["END", "HALF_BITS", "LARGEST_ROW", "Grid", "grid_for", "halves", "numbers_of"]
 
@@ -66,7 +66,7 @@ class Grid:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise on one released combination, rounding included."""
-        return intervals.rounded_deviation(float(self.sigma), grid_log2=self.release_log2)
+        return error_bounds.rounded_deviation(float(self.sigma), grid_log2=self.release_log2)
 
     def steps(self, values: NDArray[Any]) -> Integers:
         """Each value on the grid, floor(value / g + 1/2); NaN counts as 0, values end at 2^56 g.

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter, StreamStopped
-from unacorda.mechanisms.alone import Alone
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, numbers_of
 from unacorda.mechanisms.parameters import Real, keep, positive, whole
+from unacorda.mechanisms.protocol import NonCopyable
 from unacorda.privacy import events
 
 __all__ = ["Counter", "PrefixStream", "PrefixSums"]
@@ -144,7 +144,7 @@ class Counter(Protocol):
 
 
 @final
-class PrefixStream(Alone):
+class PrefixStream(NonCopyable):
     """Says the noisy sum of all values so far, after each of them.
 
     Made by the `start` of `BinaryTree` and `SquareRootToeplitz`; safe to use from several threads.

@@ -12,26 +12,39 @@ neighbouring probabilities alone, so the promise is kept exactly by the rounded 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.certified import CHUNK
-from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.mechanisms.noise.continuous import CHUNK
+from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.mechanisms.parameters import Real, keep, positive, whole
 from unacorda.mechanisms.protocol import ApproxCalibrated
-from unacorda.mechanisms.refine import exp_bounds
 from unacorda.privacy import events
 
-__all__ = ["PartitionSelection", "rising_chances", "table_length", "thresholds"]
+__all__ = [
+    "Key",
+    "PartitionSelection",
+    "counted",
+    "in_order",
+    "rising_chances",
+    "table_length",
+    "thresholds",
+    "unzipped",
+]
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+_END = 1 << 53  # counts above it count as it: one unit still moves them by no more than before
 
 _SECURE = SecureBits()
 _BITS: Final = 128
@@ -39,6 +52,37 @@ _ONE: Final = 1 << _BITS
 _PLACES: Final = 256
 _LONGEST: Final = 1 << 20
 _LEAST_DELTA: Final = Fraction(1, 1 << 80)
+
+
+def counted(counts: ArrayLike) -> NDArray[np.int64]:
+    """The counts as int64, from 0 to 2^53; a count below 0 is that of an absent key, 0.
+
+    Raises InvalidParameter for a dtype that is not integer.
+    """
+    whole = np.minimum(elements.integers("counts", counts), _END)
+    return np.maximum(whole, 0)
+
+
+def unzipped(counts: Mapping[Key, int]) -> tuple[list[Key], NDArray[np.int64]]:
+    """The keys and their counts, each read as an element of a list; of any size."""
+    if not isinstance(counts, Mapping):
+        kind: Any = type(counts).__name__
+        raise InvalidParameter(
+            "counts", kind, expected="a mapping from key to count; for arrays use release_array"
+        )
+    return list(counts), counted(list(counts.values()))
+
+
+def in_order(keys: Iterable[Key]) -> list[Key]:
+    """The keys, sorted: the order in which they stood in the table says something about it.
+
+    Only keys that are released come here, so what does not compare may fall back on its text.
+    """
+    kept = list(keys)
+    try:
+        return sorted(kept)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(kept, key=lambda key: (type(key).__name__, repr(key)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
-from unacorda.mechanisms import rounded, samplers
-from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.mechanisms.keys.partitions import Key, counted, in_order, unzipped
+from unacorda.mechanisms.noise import discrete, rounding
 from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
@@ -73,7 +73,7 @@ class ThresholdedLaplace:
 
     def __post_init__(self) -> None:
         scale = positive("scale", self.scale)
-        samplers.within_range("scale", checks.exact("scale", scale))
+        discrete.within_range("scale", checks.exact("scale", scale))
         keep(self, scale=scale, **_whole_fields(self))
 
     @staticmethod
@@ -149,7 +149,7 @@ class ThresholdedLaplace:
         the array stay private. Raises InvalidParameter for a dtype that is not integer.
         """
         values = counted(counts)
-        noise = samplers.discrete_laplace(
+        noise = discrete.discrete_laplace(
             scale=checks.exact("scale", self.scale), size=values.size, bits=bits or _SECURE
         )
         return _above(values, noise.reshape(values.shape), self.threshold)
@@ -180,7 +180,7 @@ class ThresholdedGaussian:
 
     def __post_init__(self) -> None:
         sigma = positive("sigma", self.sigma)
-        rounded.grid_ratio("sigma", checks.exact("sigma", sigma), 0)
+        rounding.grid_ratio("sigma", checks.exact("sigma", sigma), 0)
         epsilon = None if self.epsilon is None else positive("epsilon", self.epsilon)
         keep(self, sigma=sigma, epsilon=epsilon, **_whole_fields(self))
 
@@ -261,7 +261,7 @@ class ThresholdedGaussian:
     ) -> tuple[NDArray[np.bool_], Integers]:
         """Which counts are released, and the noisy counts; see `ThresholdedLaplace`."""
         values, sigma = counted(counts), checks.exact("sigma", self.sigma)
-        noise = rounded.rounded_gaussian_floats(
+        noise = rounding.rounded_gaussian_floats(
             np.zeros(values.shape), sigma=sigma, grid_log2=0, bits=bits or _SECURE
         )
         return _above(values, noise.astype(np.int64), self.threshold)

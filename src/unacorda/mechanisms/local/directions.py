@@ -22,11 +22,10 @@ from scipy import special
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import samplers
-from unacorda.mechanisms.gaussian_table import LARGEST_SIGMA
 from unacorda.mechanisms.local import arguments
-from unacorda.mechanisms.local.draws import below
-from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.local.chances import WHOLE, below, exp_down, pair_event, weak
+from unacorda.mechanisms.noise import discrete
+from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
@@ -238,7 +237,7 @@ def _nodes() -> tuple[Floats, Floats]:
 
 def _drawn(count: int, size: int, bits: RandomBits) -> Floats:
     """Uniform directions: normals on a grid of 1/200, seen from their origin."""
-    drawn = samplers.discrete_gaussian(sigma=LARGEST_SIGMA, size=count * size, bits=bits)
+    drawn = discrete.discrete_gaussian(sigma=LARGEST_SIGMA, size=count * size, bits=bits)
     rows = drawn.reshape(count, size).astype(np.float64)
     rows[:, 0] += rows.any(axis=1) == 0  # of no length
     rows /= np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]

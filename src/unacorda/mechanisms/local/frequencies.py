@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import shaped
 from unacorda.mechanisms.local import arguments
-from unacorda.mechanisms.local.thresholds import MOST_CATEGORIES, Support
+from unacorda.mechanisms.local.chances import MOST_CATEGORIES, Support
+from unacorda.mechanisms.noise.rounding import shaped
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate

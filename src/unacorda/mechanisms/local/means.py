@@ -21,10 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms.arrays import shaped
 from unacorda.mechanisms.local import arguments
-from unacorda.mechanisms.local.draws import below, chunks, halves
-from unacorda.mechanisms.local.thresholds import WHOLE, exp_down, pair_event, weak
+from unacorda.mechanisms.local.chances import (
+    WHOLE,
+    below,
+    chunks,
+    exp_down,
+    halves,
+    pair_event,
+    weak,
+)
+from unacorda.mechanisms.noise.rounding import shaped
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate

@@ -4,6 +4,12 @@ It is how hyper-parameters are tuned privately: a run draws one candidate settin
 and scores the result, all of it under differential privacy. Running it K times and keeping the
 best costs little more than one run, however large K may be, as long as K is random, drawn apart
 from the data, and never shown: of a known K the cost would grow with K.
+
+K is drawn exactly. The ratios of neighbouring probabilities are rational, (p + q j) / (r + s j), j
+= 0, 1, ...; K is the least k with U total < 1 + r_0 + r_0 r_1 + ... + r_0 ... r_{k-1}, U a uniform
+number. Both sides are bracketed between integers in fixed point; where the brackets overlap, 64
+more bits of U are read and as many places added. So the law is exact, its tail included. Under a
+cap the total is the sum itself, and the place is looked up in a table of the sums.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,21 +17,181 @@ from the data, and never shown: of a known K the cost would grow with K.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final, TypeAlias, TypeVar
 
+from mpmath.libmp import from_rational, mpf_exp, mpf_log, mpf_mul, to_fixed
+
+from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.noise.refinement import LazyUniform
 from unacorda.mechanisms.retry.runs import Number, Run, is_nan, number_of
-from unacorda.mechanisms.retry.tries import draw_tries
 from unacorda.privacy import events
+from unacorda.privacy.events import NegativeBinomialTries, PoissonTries
 
-__all__ = ["BestOf"]
+__all__ = ["BestOf", "draw_tries"]
+
+
+Ratios: TypeAlias = tuple[int, int, int, int]
+"""p, q, r, s of the ratios (p + q j) / (r + s j)."""
+
+Bounds: TypeAlias = tuple[int, int]
+"""A number between two integers, in fixed point."""
+
+_GUARD: Final = 64
+_PIECE: Final = 32  # of a Poisson mean, so that e^mean stays small
 
 Candidate = TypeVar("Candidate")
 
 _SECURE = SecureBits()
 _MOST: Final = 1 << 20
+
+
+def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits) -> int:
+    """One draw of K, of exactly the law that the event names.
+
+    Without a cap it takes a time in proportion to what it draws, with one it does not.
+
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.privacy.events import Pure
+    >>> draw_tries(
+    ...     NegativeBinomialTries(event=Pure(epsilon=1), shape=0, stop=1), bits=SeededBits(1)
+    ... )
+    1
+    """
+    if isinstance(event, PoissonTries):
+        mean = checks.exact("mean", event.mean)
+        if event.most is not None:
+            return _capped(_poisson(mean), event.most + 1, bits)
+        pieces = -(-mean // _PIECE)
+        part = mean / pieces
+        return sum(
+            _unbounded(_poisson(part), lambda places: _exp_bounds(part, places), bits)
+            for _ in range(pieces)
+        )
+    shape, stop = checks.exact("shape", event.shape), checks.exact("stop", event.stop)
+    if stop == 1:
+        return 1
+    if event.most is not None:
+        return 1 + _capped(_negative_binomial(shape, stop), event.most, bits)
+    return 1 + _unbounded(
+        _negative_binomial(shape, stop),
+        lambda places: _negative_binomial_total(shape, stop, places),
+        bits,
+    )
+
+
+def _poisson(mean: Fraction) -> Ratios:
+    """The ratios mean / (j + 1)."""
+    return mean.numerator, 0, mean.denominator, mean.denominator
+
+
+def _negative_binomial(shape: Fraction, stop: Fraction) -> Ratios:
+    """The ratios (1 - stop) (j + 1 + shape) / (j + 2), from K = 1 on."""
+    stay, over = 1 - stop, shape.denominator
+    return (
+        stay.numerator * (over + shape.numerator),
+        stay.numerator * over,
+        2 * stay.denominator * over,
+        stay.denominator * over,
+    )
+
+
+def _unbounded(ratios: Ratios, total: Callable[[int], Bounds], bits: RandomBits) -> int:
+    """The place K at which the sum of terms passes U times its total."""
+    uniform = LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
+    while (found := _passing(ratios, total(uniform.places), uniform)) is None:
+        uniform.extend()
+    return found
+
+
+def _passing(ratios: Ratios, total: Bounds, uniform: LazyUniform) -> int | None:
+    """The same, or None where the bits that were read do not decide it."""
+    bottom, top = _goal(total, uniform)
+    numerator, rise, denominator, fall = ratios
+    low = high = sum_low = sum_high = 1 << uniform.places
+    place = 0
+    while sum_high <= bottom:  # surely not passed
+        low = low * numerator // denominator
+        high = -(-high * numerator // denominator)
+        sum_low, sum_high = sum_low + low, sum_high + high
+        numerator, denominator = numerator + rise, denominator + fall
+        place += 1
+    return place if sum_low >= top else None
+
+
+def _capped(ratios: Ratios, count: int, bits: RandomBits) -> int:
+    """The same place among the first `count` terms, of which the total is the sum."""
+    uniform = LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
+    while True:
+        lows, highs = _sums(ratios, count, uniform.places)
+        bottom, top = _goal((lows[-1], highs[-1]), uniform)
+        place = bisect_right(highs, bottom)  # the first that may pass
+        if place == count - 1 or lows[place] >= top:
+            return place
+        uniform.extend()
+
+
+@lru_cache(maxsize=16)
+def _sums(ratios: Ratios, count: int, places: int) -> tuple[list[int], list[int]]:
+    """The partial sums of the first `count` terms, from below and above; the largest term is 1."""
+    numerator, rise, denominator, fall = ratios
+    steps = [(numerator + rise * j, denominator + fall * j) for j in range(count - 1)]
+    # The ratios fall below 1 at one place at most: the terms rise to it and fall from it on.
+    peak = next((j for j, (over, under) in enumerate(steps) if over < under), count - 1)
+    low, high = [1 << places] * count, [1 << places] * count
+    for j in range(peak, count - 1):
+        over, under = steps[j]
+        low[j + 1], high[j + 1] = low[j] * over // under, -(-high[j] * over // under)
+    for j in range(peak - 1, -1, -1):
+        over, under = steps[j]
+        low[j], high[j] = low[j + 1] * under // over, -(-high[j + 1] * under // over)
+    return list(accumulate(low)), list(accumulate(high))
+
+
+def _goal(total: Bounds, uniform: LazyUniform) -> Bounds:
+    """U times the total."""
+    low, high = total
+    return uniform.value * low >> uniform.length, -(-(uniform.value + 1) * high >> uniform.length)
+
+
+def _negative_binomial_total(shape: Fraction, stop: Fraction, places: int) -> Bounds:
+    """(stop^-shape - 1) / (shape (1 - stop)), or -ln(stop) / (1 - stop) for a shape of 0."""
+    stay = 1 - stop
+    # Binary digits that the logarithm, the power and the division can cost.
+    growth = _size(1 / stop) + _size(1 / stay)
+    if shape:
+        growth += _size(1 / abs(shape)) + max(0, math.ceil(shape * _size(1 / stop)))
+    precision = places + _GUARD + growth
+    minus_log = mpf_mul(from_rational(-1, 1, precision), mpf_log(_mpf(stop, precision), precision))
+    if shape == 0:
+        value, over = to_fixed(minus_log, precision), stay
+    else:
+        power = mpf_exp(mpf_mul(_mpf(shape, precision), minus_log), precision)
+        value, over = to_fixed(power, precision) - (1 << precision), shape * stay
+    middle = int(value) * over.denominator // over.numerator >> precision - places
+    return middle - 1, middle + 2
+
+
+def _exp_bounds(exponent: Fraction, places: int) -> Bounds:
+    precision = places + _GUARD + 2 * _PIECE
+    middle = int(to_fixed(mpf_exp(_mpf(exponent, precision), precision), places))
+    return middle - 1, middle + 2
+
+
+def _mpf(value: Fraction, precision: int) -> Any:
+    return from_rational(value.numerator, value.denominator, precision)
+
+
+def _size(value: Fraction) -> int:
+    """A whole number, 0 or above, that is not below the binary logarithm of a number above 0."""
+    return max(0, value.numerator.bit_length() - value.denominator.bit_length() + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

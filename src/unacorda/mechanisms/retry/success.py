@@ -1,9 +1,11 @@
-r"""Never fail by trying again: run until a private test accepts the loss.
+r"""Mechanisms that never fail: by falling back, or by trying again.
 
-The test accepts a run whose loss is at most the limit, and one that is j sensitivities above it
-with a probability a(j) that falls to 0 by steps of e^-epsilon, as fast as (epsilon, delta)-DP of
-an accepted run allows. What is known is to add truncated Laplace noise to the loss; its tail lies
-on both sides, so it accepts losses twice as far above the limit.
+Falling back, a mechanism runs once, and where the loss is too high does without privacy. Trying
+again, it runs until a private test accepts the loss. The test accepts a run whose loss is at most
+the limit, and one that is j sensitivities above it with a probability a(j) that falls to 0 by steps
+of e^-epsilon, as fast as (epsilon, delta)-DP of an accepted run allows. What is known is to add
+truncated Laplace noise to the loss; its tail lies on both sides, so it accepts losses twice as far
+above the limit.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,21 +22,22 @@ from typing import Any, Final, TypeVar
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.parameters import (
-    Real,
-    decimal_up,
-    keep,
-    positive,
-    readable,
-    whole,
+from unacorda.mechanisms.noise.refinement import exp_bounds
+from unacorda.mechanisms.parameters import Real, decimal_up, keep, positive, readable, whole
+from unacorda.mechanisms.retry.runs import (
+    Number,
+    Run,
+    guarantee_of_run,
+    number_of,
+    probability,
+    too_high,
 )
-from unacorda.mechanisms.refine import exp_bounds
-from unacorda.mechanisms.retry.runs import Number, Run, guarantee_of_run, number_of, probability
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 
-__all__ = ["ConditionOnSuccess", "acceptance"]
+__all__ = ["AbsorbFailure", "ConditionOnSuccess", "acceptance"]
+
 
 Output = TypeVar("Output")
 
@@ -44,6 +47,73 @@ _ONE: Final = 1 << _BITS
 _PLACES: Final = 256
 _LONGEST: Final = 1 << 14
 _LEAST_DELTA: Final = Fraction(1, 1 << 80)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsorbFailure:
+    r"""Run a mechanism once; where its loss exceeds the limit, answer without privacy.
+
+    guarantee: of one run, epsilon and delta; limit: the largest loss that is accepted; failure: a
+    proved upper bound of the probability that the loss of one run exceeds the limit, **on every
+    input**. It is yours to prove, from the mechanism's own tail, for the worst data set: the
+    share of failures seen on this one is no such bound, and without one there is no privacy.
+    The release is (epsilon, delta + (1 + e^epsilon) failure)-DP, and no smaller delta will do,
+    since which outputs are good depends on the data; the loss itself may be anything.
+    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org
+    (with delta + failure, which is too small); proof in docs/proofs/retry.md, section 1.
+
+    >>> AbsorbFailure(guarantee=PureDP(1), limit=100, failure=1e-9).event
+    Approximate(epsilon=1, delta=3.71828182845905e-09)
+    """
+
+    guarantee: PureDP | ApproxDP
+    limit: Real
+    failure: Real
+
+    def __post_init__(self) -> None:
+        guarantee_of_run(self.guarantee)
+        keep(
+            self,
+            limit=readable(checks.exact("limit", self.limit)),
+            failure=probability("failure", self.failure),
+        )
+        if self._delta() >= 1:
+            raise InvalidParameter(
+                "failure", self.failure, expected="delta + (1 + e^epsilon) failure below 1"
+            )
+
+    @property
+    def event(self) -> events.Approximate:
+        """What one release costs."""
+        epsilon, _ = guarantee_of_run(self.guarantee)
+        return events.Approximate(epsilon=readable(epsilon), delta=self._delta())
+
+    def _delta(self) -> Real:
+        epsilon, delta = guarantee_of_run(self.guarantee)
+        failure = checks.exact("failure", self.failure)
+        if failure == 0:
+            return readable(delta)
+        mp = context()
+        return decimal_up(mpf(delta) + (1 + mp.exp(mpf(epsilon))) * mpf(failure))
+
+    def release(
+        self,
+        run: Run[Output],
+        *,
+        loss: Callable[[Output], Number],
+        fallback: Callable[[], Output],
+        bits: RandomBits | None = None,
+    ) -> Output:
+        """The run's output, or where its loss is above the limit what the fallback returns.
+
+        run: called once, with ``bits=``; ``functools.partial(mechanism.release, data)`` is one.
+        loss: of an output, on the data; nothing of it leaves. NaN is above every limit. fallback:
+        called only where it is needed; it may look at the data as it likes.
+        The time may show that it was needed: the delta covers this too. What the three callables
+        raise is raised, and the guarantee covers it only where they raise on no input.
+        """
+        output = run(bits=bits or _SECURE)
+        return fallback() if too_high(loss(output), checks.exact("limit", self.limit)) else output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,20 +16,19 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from mpmath.libmp import from_man_exp, from_rational, mpf_log, to_fixed
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.certified import CHUNK
-from unacorda.mechanisms.refine import exp_bounds, minus_log_bounds, signed_uniform
-from unacorda.mechanisms.selection.scores import Floats, exact_score, exponents
+from unacorda.mechanisms.noise.continuous import CHUNK
+from unacorda.mechanisms.noise.refinement import exp_bounds, minus_log_bounds, signed_uniform
+from unacorda.mechanisms.selection.scores import Floats, Noise, exact_score, exponents
 
-__all__ = ["Entrant", "Noise", "difference_in_steps", "leaders"]
+__all__ = ["Entrant", "difference_in_steps", "leaders"]
 
-Noise: TypeAlias = Literal["gumbel", "exponential"]
 
 _SLACK: Final = 2.0**-24  # bound on the error of a value near 0, see the proof
 _RELATIVE: Final = 2.0**-45  # and on what it grows by with the value

@@ -63,12 +63,17 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.noise.rounding import float_multiples, grid_ratio
 from unacorda.mechanisms.protocol import PureCalibrated, RangeCalibrated
-from unacorda.mechanisms.rounded import grid_ratio
-from unacorda.mechanisms.selection.contest import Noise, difference_in_steps, leaders
-from unacorda.mechanisms.selection.losses import noisy_max_loss
-from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
+from unacorda.mechanisms.selection.contest import difference_in_steps, leaders
+from unacorda.mechanisms.selection.scores import (
+    Noise,
+    Real,
+    check_selection,
+    factor_of,
+    noisy_max_loss,
+    one_row,
+)
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, PureDP
 

@@ -46,11 +46,9 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.arrays import float_multiples
-from unacorda.mechanisms.certified import gaussian_chunk
-from unacorda.mechanisms.rounded import grid_ratio
-from unacorda.mechanisms.selection.losses import walk_loss
-from unacorda.mechanisms.selection.scores import Real, exact_score, one_row
+from unacorda.mechanisms.noise.continuous import gaussian_chunk
+from unacorda.mechanisms.noise.rounding import float_multiples, grid_ratio
+from unacorda.mechanisms.selection.scores import Real, exact_score, one_row, walk_loss
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
@@ -226,7 +224,7 @@ class TreeSelection:
             / (self.branching * Fraction(2) ** grid)
             for line in signs[1:]
         ]
-        # floor(x + Z + 1/2): the rounded ideal sum, see `rounded`.
+        # floor(x + Z + 1/2): the rounded ideal sum, see `noise.rounding`.
         wholes = [floor(x + Fraction(1, 2)) for x in scaled]
         offsets = [x + Fraction(1, 2) - n for x, n in zip(scaled, wholes, strict=True)]
         noise = gaussian_chunk(

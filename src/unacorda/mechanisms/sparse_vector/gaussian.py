@@ -42,11 +42,11 @@ import numpy as np
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import intervals
-from unacorda.mechanisms.certified import gaussian_chunk
+from unacorda.mechanisms.noise import error_bounds
+from unacorda.mechanisms.noise.continuous import gaussian_chunk
 from unacorda.mechanisms.parameters import inverse_root_up
 from unacorda.mechanisms.protocol import ApproxCalibrated
-from unacorda.mechanisms.sparse_vector.grid import (
+from unacorda.mechanisms.sparse_vector.comparison import (
     Integers,
     check_noise,
     grid_for,
@@ -94,11 +94,11 @@ class NormalComparison:
 
     def half_width(self, confidence: checks.Number, *, queries: int) -> float:
         """How far from the threshold all of `queries` questions are told rightly, rounded up."""
-        miss = 1 - intervals.confident(confidence)
+        miss = 1 - error_bounds.confident(confidence)
         asked = checks.positive_integer(queries=queries)
         # Each question errs to one side only, with a normal noise of both variances.
         both = inverse_root_up(1 / (self.threshold_sigma**2 + self.query_sigma**2))
-        reach = intervals.gaussian_half_width(
+        reach = error_bounds.gaussian_half_width(
             both, confidence=1 - min(2 * miss / asked, _HALF), grid_log2=0, on_grid=False
         )
         # The reach counts half a step; the floor of a value, the ceiling of the threshold and the

@@ -26,8 +26,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.protocol import PureCalibrated
-from unacorda.mechanisms.sparse_vector.comparison import share_ratio
-from unacorda.mechanisms.sparse_vector.grid import questions
+from unacorda.mechanisms.sparse_vector.comparison import questions, share_ratio
 from unacorda.mechanisms.sparse_vector.streams import NumericStream
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events

@@ -10,23 +10,122 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.errors import StreamStopped
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.alone import Alone
-from unacorda.mechanisms.arrays import float_multiples
-from unacorda.mechanisms.sparse_vector.grid import Question, question, step_of
-from unacorda.mechanisms.sparse_vector.search import LEVELS_AHEAD, NoisyComparison
+from unacorda.mechanisms.noise.continuous import CHUNK
+from unacorda.mechanisms.noise.rounding import float_multiples
+from unacorda.mechanisms.protocol import NonCopyable
+from unacorda.mechanisms.sparse_vector.comparison import (
+    Integers,
+    Question,
+    question,
+    step_of,
+    steps_of,
+)
 
-__all__ = ["NumericStream", "ThresholdStream"]
+__all__ = [
+    "LEVELS_AHEAD",
+    "NoisyComparison",
+    "NumericStream",
+    "ThresholdStream",
+    "first_above",
+    "search",
+]
+
+
+LEVELS_AHEAD: Final = 64
+"""Threshold noises drawn at once where they are drawn afresh."""
 
 _AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever they are
 
 
+class NoisyComparison(Protocol):
+    """A question is above where its step and fresh noise reach the level with its own noise."""
+
+    @property
+    def grid_log2(self) -> int:
+        """Values count as multiples of 2^grid_log2."""
+        ...
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in one comparison, in the unit of the questions."""
+        ...
+
+    def draw_levels(self, count: int, bits: RandomBits) -> list[int]:
+        """The level with noise, `count` times, in steps."""
+        ...
+
+    def draw_noise(self, count: int, bits: RandomBits) -> Integers:
+        """Query noise for `count` questions, in steps."""
+        ...
+
+
+def search(
+    comparison: NoisyComparison,
+    values: NDArray[Any],
+    *,
+    count: int,
+    refresh: bool,
+    bits: RandomBits,
+) -> tuple[Integers, Integers]:
+    """The indices of the first `count` questions found above, and their gaps in steps.
+
+    refresh: a new level is drawn after each. No question after the last found is looked at beyond
+    its chunk, so the time taken says no more than the indices do.
+    """
+    levels = comparison.draw_levels(1, bits)
+    found: list[int] = []
+    gaps: list[int] = []
+    for start in range(0, values.size, CHUNK):
+        part = values[start : start + CHUNK]
+        noisy = comparison.draw_noise(part.size, bits)
+        noisy += steps_of(part, grid_log2=comparison.grid_log2)
+        begin = 0
+        while begin < part.size and len(found) < count:
+            above = np.flatnonzero(noisy[begin:] >= levels[-1])[: count - len(found)]
+            above = above[:1] if refresh else above
+            found += (above + (start + begin)).tolist()
+            gaps += (noisy[above + begin] - levels[-1]).tolist()
+            if not refresh or above.size == 0:
+                break
+            # The noise behind the answer has met no level yet whose outcome was told.
+            begin += int(above[0]) + 1
+            levels.pop()
+            if not levels:
+                levels = comparison.draw_levels(LEVELS_AHEAD, bits)
+        if len(found) == count:
+            break
+    return np.array(found, dtype=np.int64), np.array(gaps, dtype=np.int64)
+
+
+def first_above(comparison: NoisyComparison, values: NDArray[Any], *, bits: RandomBits) -> Integers:
+    """Of many streams, one a row, each heard until one question is above: its index, or -1.
+
+    Every row has a level of its own and fresh noise, as in `search` with a count of 1.
+    """
+    rows, asked = values.shape
+    found = np.full(rows, -1, dtype=np.int64)
+    many = max(1, CHUNK // max(asked, 1))
+    for start in range(0, rows, many):
+        part = values[start : start + many]
+        levels = np.array(comparison.draw_levels(len(part), bits), dtype=np.int64)
+        noisy = comparison.draw_noise(part.size, bits).reshape(part.shape)
+        noisy += steps_of(part, grid_log2=comparison.grid_log2)
+        above = noisy >= levels[:, None]
+        some = np.flatnonzero(above.any(axis=1))
+        found[start + some] = above[some].argmax(axis=1)
+    return found
+
+
 @final
-class ThresholdStream(Alone):
+class ThresholdStream(NonCopyable):
     """Says of one question after the other whether it is above the threshold.
 
     Made by the `start` of `SparseVector` and `GaussianAboveThreshold`; safe to use from several
@@ -122,7 +221,7 @@ class ThresholdStream(Alone):
 
 
 @final
-class NumericStream(Alone):
+class NumericStream(NonCopyable):
     """Answers those questions of a stream with a number that are above the threshold.
 
     Made by `NumericSparse.start`; safe to use from several threads.

@@ -44,12 +44,10 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.noise.rounding import float_multiples
 from unacorda.mechanisms.protocol import PureCalibrated
-from unacorda.mechanisms.sparse_vector.comparison import Comparison, comparison_for
-from unacorda.mechanisms.sparse_vector.grid import questions
-from unacorda.mechanisms.sparse_vector.search import NoisyComparison, search
-from unacorda.mechanisms.sparse_vector.streams import ThresholdStream
+from unacorda.mechanisms.sparse_vector.comparison import Comparison, comparison_for, questions
+from unacorda.mechanisms.sparse_vector.streams import NoisyComparison, ThresholdStream, search
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
 

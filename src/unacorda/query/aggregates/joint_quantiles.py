@@ -68,7 +68,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.refine import LazyUniform
+from unacorda.mechanisms.noise.refinement import LazyUniform
 from unacorda.privacy import events
 from unacorda.query.aggregates.grid import GridCounts, PlaceBins, is_below
 from unacorda.query.aggregates.quantile_tree import PLACES_LOG2, QuantileDraws, row_weight, spread

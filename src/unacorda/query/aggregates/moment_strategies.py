@@ -66,7 +66,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.base import (
     TABLE_ROWS,

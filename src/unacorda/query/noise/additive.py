@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy import events
 from unacorda.privacy.conversions.gaussian import bounded_range_from_gdp
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP

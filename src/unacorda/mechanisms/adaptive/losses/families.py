@@ -30,7 +30,7 @@ from unacorda.mechanisms.adaptive.statistics import (
     Sum,
     Variance,
 )
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 
 __all__ = ["Grid"]
 

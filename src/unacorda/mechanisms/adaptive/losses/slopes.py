@@ -32,7 +32,7 @@ from unacorda.mechanisms.adaptive.losses.grid import Grid
 from unacorda.mechanisms.adaptive.losses.runs import Runs, Steps, from_reach
 from unacorda.mechanisms.adaptive.losses.sums import total_of
 from unacorda.mechanisms.adaptive.slope import Slope, pairs_of
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 
 __all__ = ["grid_of_slopes", "slope"]
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from unacorda.mechanisms.adaptive.losses.grid import Grid
 from unacorda.mechanisms.adaptive.losses.runs import Runs, Steps, from_reach
-from unacorda.mechanisms.rounded import floor_log2
+from unacorda.mechanisms.noise.rounding import floor_log2
 
 __all__ = ["MOST", "values_of", "variance"]
 

@@ -30,7 +30,7 @@ from mpmath.libmp import (
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.gaussian_table import LARGEST_SIGMA, cumulative_bounds
+from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA, cumulative_bounds
 from unacorda.privacy.rounding import float_above
 
 __all__ = [

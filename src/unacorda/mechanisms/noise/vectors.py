@@ -20,8 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.certified import cosine_and_sine
-from unacorda.mechanisms.refine import LazyUniform, minus_log_bounds, normal_bounds, signed_uniform
+from unacorda.mechanisms.noise.continuous import cosine_and_sine
+from unacorda.mechanisms.noise.refinement import (
+    LazyUniform,
+    minus_log_bounds,
+    normal_bounds,
+    signed_uniform,
+)
 
 __all__ = ["cube_chunk", "linear_chunk", "sphere_chunk"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.samplers import exact_scale
+from unacorda.mechanisms.noise.discrete import exact_scale
 
 __all__ = ["bernoulli", "bernoulli_exp", "discrete_gaussian", "discrete_laplace", "geometric"]
 

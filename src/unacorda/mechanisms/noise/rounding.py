@@ -1,4 +1,4 @@
-"""Real noise on a public grid: the exact value plus ideal noise, rounded once.
+"""Noise on arrays of numbers: the exact value plus ideal noise, rounded to a public grid.
 
 The output is 2^k floor((x + Z) / 2^k + 1/2) for the ideal continuous Laplace or normal Z, exactly
 in law. Rounding is post-processing of the ideal mechanism, so its privacy is that of the ideal
@@ -6,43 +6,61 @@ one, in any dimension, with no correction, and the set of possible outputs is th
 data. The grid is public: it follows from the noise scale alone or is given by the caller.
 
 Values come either as Python integers of any size in units of 2^unit_log2, or as float64 arrays;
-both mean the exact number.
+both mean the exact number. Refusals depend on shape and dtype alone, never on a value, so a release
+cannot fail because of the data.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, SupportsIndex
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
 from unacorda.bits import RandomBits
+from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays
-from unacorda.mechanisms.certified import CHUNK, LARGEST_RATIO, gaussian_chunk, laplace_chunk
-from unacorda.mechanisms.samplers import exact_scale
+from unacorda.mechanisms.noise.continuous import CHUNK, LARGEST_RATIO, gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.noise.discrete import exact_scale
 
 __all__ = [
     "LARGEST_VALUE_LOG2",
     "Chunk",
+    "add_integers",
     "add_to_floats",
     "add_to_integers",
     "default_grid_log2",
+    "exact_steps",
+    "float_multiples",
     "floor_log2",
+    "fraction_multiples",
     "grid_ratio",
     "released",
     "rounded_gaussian",
     "rounded_gaussian_floats",
     "rounded_laplace",
     "rounded_laplace_floats",
+    "shaped",
+    "summands",
 ]
+
+
+Shape: TypeAlias = tuple[int, ...] | None
+"""The shape of an array, or None for a bare number."""
+
+_END = 1 << 62  # where int64 values end, which leaves room for the noise
+_INTEGERS_END = 1 << 53  # float64 holds every integer up to here
+_READABLE = "integers or floats of at most 64 bits; for integers beyond int64 use release_exact"
+
+_WHOLE = 1 << 53  # all whole numbers up to it are float64
 
 Floats = NDArray[np.float64]
 Chunk = Callable[..., Floats]
@@ -54,6 +72,80 @@ LARGEST_VALUE_LOG2: Final = 1000
 _GRID_BITS = 20  # the default grid divides the noise scale about a million times
 _GRID_REACH = 900  # beyond it multiples of the grid pass the range of float64
 _HALF = Fraction(1, 2)
+
+
+def summands(x: object) -> tuple[list[Exact], NDArray[np.float64] | None, Shape]:
+    """Either exact numbers or float64 values, flat, and the shape.
+
+    Integers that float64 holds exactly become float64, which makes the same noise, only faster;
+    larger ones stay what they are, since their conversion would move neighboring values apart.
+    Raises InvalidParameter for dtypes other than integers and floats of at most 64 bits.
+    """
+    array = elements.numbers("x", x, expected=_READABLE)
+    shape = None if elements.is_bare(x) else array.shape
+    flat = array.reshape(-1)
+    exact = flat.dtype.kind == "O" or (
+        flat.dtype.kind in "iu"
+        and flat.dtype.itemsize == 8
+        and (flat.min(initial=0) < -_INTEGERS_END or flat.max(initial=0) > _INTEGERS_END)
+    )
+    return (flat.tolist(), None, shape) if exact else ([], flat.astype(np.float64), shape)
+
+
+def exact_steps(value: Exact, step: Fraction, *, end: int) -> Fraction:
+    """The value in such steps, exactly; 0 for NaN, and at most `end` of them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return Fraction(0 if math.isnan(value) else end if value > 0 else -end)
+    return max(Fraction(-end), min(Fraction(value) / step, Fraction(end)))
+
+
+def add_integers(x: object, draw: Callable[[int], NDArray[np.int64]]) -> Any:
+    """X plus as many integer draws, of the shape of x; array values end at +-2^62.
+
+    Raises InvalidParameter for a dtype that is not integer.
+    """
+    if elements.is_bare(x):
+        return elements.whole(elements.number(x)) + int(draw(1)[0])
+    array = elements.integers(
+        "x", x, expected="integers of at most 64 bits; for larger ones use release_exact"
+    )
+    values = array.reshape(-1).copy()
+    noise = draw(values.size)
+    for part, end in ((values, _END), (noise, _END - 1)):
+        np.maximum(part, -_END, out=part)
+        np.minimum(part, end, out=part)
+    noise += values
+    return shaped(noise, array.shape)
+
+
+def shaped(flat: NDArray[Any], shape: Shape) -> Any:
+    """The flat array in its shape, or the bare Python number."""
+    return flat[0].item() if shape is None else flat.reshape(shape)
+
+
+def float_multiples(steps: Sequence[int], exponent: int) -> NDArray[np.float64]:
+    """Each step 2^exponent as float64, rounded once; beyond the range its end."""
+    if -1000 <= exponent <= 500 and all(-_WHOLE < step < _WHOLE for step in steps):
+        return np.ldexp(np.array(steps, dtype=np.float64), exponent)  # exact
+    return np.array([_float(step, exponent) for step in steps], dtype=np.float64)
+
+
+def fraction_multiples(steps: Sequence[int], exponent: int) -> list[Fraction]:
+    """Each step 2^exponent exactly."""
+    if exponent >= 0:
+        return [Fraction(step << exponent) for step in steps]
+    denominator = 1 << -exponent
+    return [Fraction(step, denominator) for step in steps]
+
+
+def _float(step: int, exponent: int) -> float:
+    try:
+        if exponent >= 0:
+            return float(step << exponent)
+        return step / (1 << -exponent)  # correctly rounded, subnormals too
+    except OverflowError:
+        largest = float(np.finfo(np.float64).max)
+        return largest if step > 0 else -largest
 
 
 def floor_log2(value: Fraction) -> int:
@@ -183,15 +275,15 @@ def released(
 
     together: how many neighbouring numbers are given noise as one vector.
     """
-    exact, floats, shape = arrays.summands(x)
+    exact, floats, shape = summands(x)
     chunk = together * max(CHUNK // together, 64)
     if floats is not None:
         noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
-        return arrays.shaped(noisy, shape)
+        return shaped(noisy, shape)
     end, step = 1 << (LARGEST_VALUE_LOG2 - max(grid, 0)), _power(grid)
-    scaled = [arrays.exact_steps(value, step, end=end) for value in exact]
+    scaled = [exact_steps(value, step, end=end) for value in exact]
     steps = add_to_steps(scaled, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
-    return arrays.shaped(arrays.float_multiples(steps, grid), shape)
+    return shaped(float_multiples(steps, grid), shape)
 
 
 def add_to_integers(

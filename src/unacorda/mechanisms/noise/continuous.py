@@ -1,10 +1,11 @@
-"""The hot path of the noise: float64 with a proved error bound, a chunk at a time.
+"""Continuous laws, drawn as floors of an offset plus noise, a chunk at a time.
 
 Each function evaluates in float64 the number whose floor is wanted. Where no integer lies within
 the error bound of it, the floor of the float is the floor of the truth and stands; elsewhere, and
-in the far tail, `refine` decides in exact arithmetic from the same bits and 64 more at a time.
+in the far tail, `refinement` decides in exact arithmetic from the same bits and 64 more at a time.
 The output so has exactly the ideal law. Every bound is derived, operation by operation, in
-docs/proofs/noise.md, section 2.
+docs/proofs/noise.md, sections 2 (Laplace and normal noise) and 9 (truncated Laplace noise and the
+staircase).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -22,9 +23,14 @@ from mpmath.libmp import from_man_exp, mpf_cos_sin_pi, to_float
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.refine import (
+from unacorda.mechanisms.noise.refinement import (
+    Coin,
+    coin,
+    cut_laplace_floor_exact,
+    exp_bounds,
     gaussian_floors_exact,
     laplace_floor_exact,
+    linear_floor_exact,
     log_ratio_bounds,
     magnitude_exact,
     signed_uniform,
@@ -34,11 +40,15 @@ __all__ = [
     "CHUNK",
     "LARGEST_RATIO",
     "cosine_and_sine",
+    "cut_laplace_chunk",
     "gaussian_chunk",
     "laplace_chunk",
     "laplace_shift",
+    "low_part",
     "magnitude_chunk",
+    "staircase_chunk",
 ]
+
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +65,8 @@ _HEAD = -(2.0**-20)  # for normals also -ln U below this: the root would blow up
 
 _TABLE_BITS = 12
 _REST_BITS = 64 - _TABLE_BITS
+_STEPS = 2.0**-48  # of a staircase's value in units of its step
+_CUT_TAIL = 13.0
 
 
 @cache
@@ -219,3 +231,111 @@ def _doubtful(value: Floats, floors: Floats, *, slack: float) -> NDArray[np.int6
     if value.max(initial=0.0) <= bound:
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(~(value <= bound)).astype(np.int64, copy=False)
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # ln 0 is refined
+def cut_laplace_chunk(
+    offsets: Floats,
+    exact: Callable[[int], Fraction],
+    *,
+    ratio: Fraction,
+    bits: RandomBits,
+    reach: Fraction,
+) -> Floats:
+    """floor(offset + ratio Z), Z standard Laplace given that it lies in [-reach, reach].
+
+    An exponential number is taken modulo the reach, which gives it the cut law without rejection:
+    the density at each x of [0, reach) is that of x, x + reach, x + 2 reach, ..., all like e^-x.
+    """
+    words = bits.words(offsets.size).view(np.int64)
+    signed = np.multiply(words, 2.0**-63)
+    value = np.abs(signed)
+    np.log(value, out=value)
+    np.negative(value, out=value)
+    far = value > _CUT_TAIL
+    factor, length = float(ratio), float(reach)
+    turns = np.divide(value, length)
+    whole = np.floor(turns)
+    # Near a whole number of turns the float may stand on the wrong side.
+    turns -= whole
+    turns -= 0.5
+    np.abs(turns, out=turns)
+    certain = turns <= 0.5 - _RELATIVE / length
+    whole *= length
+    value -= whole
+    value *= factor
+    np.copysign(value, signed, out=value)
+    value += offsets
+    floors = np.floor(value)
+    certain &= _clear(value, floors, slack=factor * _RELATIVE + _ABSOLUTE)
+    certain &= ~far
+    for index in np.flatnonzero(~certain).tolist():
+        floors[index] = cut_laplace_floor_exact(
+            int(words[index]), ratio=ratio, offset=exact(index), reach=reach, bits=bits
+        )
+    return floors
+
+
+def staircase_chunk(
+    offsets: Floats,
+    exact: Callable[[int], Fraction],
+    *,
+    ratio: Fraction,
+    bits: RandomBits,
+    epsilon: Fraction,
+    split: Fraction,
+) -> Floats:
+    """floor(offset + ratio Z), Z of the staircase law with steps of length 1.
+
+    |Z| = G + split U on the high part of a step and G + split + (1 - split) U on its low part, G
+    geometric and U uniform.
+    """
+    count = offsets.size
+    steps, signed = magnitude_chunk(count, scale=1 / epsilon, shift=None, bits=bits)
+    low = low_part(epsilon, split).toss(count, bits)
+    words = bits.words(count)
+    factor, high = float(ratio), float(split)
+    value = np.multiply(words, 2.0**-64)
+    value *= np.where(low, float(1 - split), high)
+    value += np.where(low, high, 0.0)
+    value += steps
+    value *= factor
+    np.copysign(value, signed, out=value)
+    value += offsets
+    floors = np.floor(value)
+    slack = (steps + 1) * (factor * _STEPS) + _ABSOLUTE
+    for index in np.flatnonzero(~_clear(value, floors, slack=slack)).tolist():
+        start, length = (split, 1 - split) if low[index] else (Fraction(0), split)
+        signed_ratio = -ratio if np.signbit(signed[index]) else ratio
+        floors[index] = linear_floor_exact(
+            int(words[index]),
+            slope=signed_ratio * length,
+            offset=exact(index) + signed_ratio * (int(steps[index]) + start),
+            bits=bits,
+        )
+    return floors
+
+
+@lru_cache(maxsize=256)
+def low_part(epsilon: Fraction, split: Fraction) -> Coin:
+    """The coin that shows heads on the low part of a step: (1 - s) b / (s + (1 - s) b), b = e^-eps.
+
+    It rises with b, so brackets of b bracket it.
+    """
+
+    def bounds(places: int) -> tuple[int, int]:
+        work = places + 64
+        ends = [(1 - split) * Fraction(end, 1 << work) for end in exp_bounds(-epsilon, work)]
+        low, high = (end / (split + end) if split + end else Fraction(1) for end in ends)
+        return math.floor(low * (1 << places)), math.ceil(high * (1 << places))
+
+    return coin(bounds)
+
+
+def _clear(value: Floats, floors: Floats, *, slack: float | Floats) -> NDArray[np.bool_]:
+    """Where no integer lies within ``slack`` of the value; the value array is used up."""
+    value -= floors
+    value -= 0.5
+    np.abs(value, out=value)
+    clear: NDArray[np.bool_] = value <= 0.5 - slack
+    return clear

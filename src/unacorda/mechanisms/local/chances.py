@@ -1,4 +1,4 @@
-"""Integer thresholds in place of probabilities: exact laws, and never above e^epsilon.
+"""Chances of 2^-64, and draws of reports by them.
 
 Every probability is a whole number of chances in 2^64. Truths are rounded down and lies up, so
 the ratio of the two stays at or below e^epsilon whatever the rounding; docs/proofs/local.md,
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -21,21 +22,27 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.refine import exp_bounds
+from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import Real
 
 __all__ = [
+    "CHUNK",
     "MOST_ANSWERS",
     "MOST_CATEGORIES",
     "WHOLE",
     "Kary",
     "Support",
+    "below",
+    "biased_bytes",
+    "chunks",
     "exp_down",
+    "halves",
     "kary",
     "pair_event",
     "weak",
 ]
+
 
 WHOLE: Final = 1 << 64
 """The chances in one random word."""
@@ -47,6 +54,13 @@ MOST_ANSWERS: Final = 1 << 24
 _LARGEST_EXPONENT: Final = 64  # lies of fewer than one chance in 2^64 cannot be told apart
 _PLACES: Final = 192
 _CLAIMED_CATEGORIES: Final = 10**15
+
+CHUNK: Final = 1 << 15
+"""Values handled at once: what a few arrays of them need fits in the cache."""
+
+_TOGETHER: Final = 6  # bits compared in all lanes before the decided words are set aside
+_FEW: Final = 512  # words that are compared to the last bit, so that time tells nothing
+_LOW_HALF: Final = np.uint64((1 << 32) - 1)
 
 
 class Support(NamedTuple):
@@ -152,3 +166,75 @@ def pair_event(epsilon: Real, *, weight: Fraction) -> events.RandomizedResponse 
 
 def _shown(epsilon: Fraction) -> Fraction | float:
     return float(epsilon) if epsilon > Fraction(1, 10**300) else epsilon
+
+
+def chunks(size: int, step: int = CHUNK) -> Iterator[slice]:
+    """The parts of `size` values, of `step` values each, that are handled one after another."""
+    return (slice(start, start + step) for start in range(0, size, step))
+
+
+def halves(size: int, bits: RandomBits) -> NDArray[np.uint32]:
+    """As many numbers of 32 fair bits."""
+    return bits.words(-(-size // 2)).view(np.uint32)[:size]
+
+
+def below(bound: int, *, size: int, bits: RandomBits) -> NDArray[np.int64]:
+    """As many integers, exactly uniform on {0, ..., bound - 1}; bound is 1 to 2^32.
+
+    Source: Lemire 2019, arXiv:1805.10941, Lemma 4.1: of the products u bound, u of 32 bits, those
+    are kept whose lower half is at least 2^32 mod bound; each upper half is then left
+    floor(2^32 / bound) times.
+    """
+    drawn = np.empty(size, dtype=np.int64)
+    least = np.uint64((1 << 32) % bound)
+    for start in range(0, size, CHUNK):
+        part = drawn[start : start + CHUNK]
+        open_ = None
+        while open_ is None or open_.size:
+            fresh = part.size if open_ is None else open_.size
+            products = halves(fresh, bits).astype(np.uint64)
+            np.multiply(products, np.uint64(bound), out=products)
+            refused = np.flatnonzero((products & _LOW_HALF) < least)
+            products >>= np.uint64(32)
+            if open_ is None:
+                part[:] = products
+                open_ = refused
+            else:
+                part[open_] = products
+                open_ = open_[refused]
+    return drawn
+
+
+def biased_bytes(threshold: int, *, size: int, bits: RandomBits) -> NDArray[np.uint8]:
+    """As many bytes, each bit of which is 1 with `threshold` chances in 2^64, 0 <= it < 2^64.
+
+    Every lane compares 64 fair bits with the threshold, from the highest; a lane whose bit
+    differs is decided. Words whose lanes are all decided take no further bits, where there are
+    many of them; few words take as long whatever their bits become.
+    """
+    drawn = np.empty(-(-size // 8), dtype=np.uint64)
+    for start in range(0, drawn.size, CHUNK):
+        part = drawn[start : start + CHUNK]
+        part[:] = 0
+        left = None  # indices of the words with open lanes, once some have none
+        lanes = np.full(part.size, -1, dtype=np.int64).view(np.uint64)
+        for place in range(63, -1, -1):
+            if threshold & ((2 << place) - 1) == 0:
+                break  # open lanes are not below the threshold: they stay 0
+            coins = bits.words(lanes.size)
+            if threshold >> place & 1:
+                found = lanes & ~coins  # a 0 under a 1 is below
+                if left is None:
+                    part |= found
+                else:
+                    part[left] |= found
+                lanes &= coins
+            else:
+                lanes &= ~coins  # a 1 over a 0 is above
+            if 63 - place >= _TOGETHER and part.size > _FEW:
+                still = np.flatnonzero(lanes)
+                left = still if left is None else left[still]
+                lanes = lanes[still]
+                if not lanes.size:
+                    break
+    return drawn.view(np.uint8)[:size]

@@ -1,4 +1,8 @@
-"""Correlated normal noise: any covariance, priced by the moves it has to hide."""
+"""Noise on whole vectors: K-norm mechanisms and correlated normal noise.
+
+K-norm noise follows the norm of the sensitivity; normal noise of any covariance is priced by the
+moves that a unit can make.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -18,24 +22,136 @@ from scipy.linalg import solve_triangular
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import intervals, rounded
 from unacorda.mechanisms.additive.real import mu_squared
-from unacorda.mechanisms.parameters import Real, inverse_root_up, keep, positive, readable
-from unacorda.mechanisms.vectors import linear_chunk
+from unacorda.mechanisms.noise import error_bounds, rounding
+from unacorda.mechanisms.noise.continuous import laplace_chunk
+from unacorda.mechanisms.noise.vectors import cube_chunk, linear_chunk, sphere_chunk
+from unacorda.mechanisms.parameters import (
+    Real,
+    inverse_root_up,
+    keep,
+    positive,
+    quotient,
+    readable,
+    whole,
+)
+from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_down
 
-__all__ = ["MultivariateGaussian"]
+__all__ = ["KNorm", "MultivariateGaussian"]
+
+
+_SECURE = SecureBits()
+_MOST_DIMENSIONS: Final = 1 << 14
 
 Floats = NDArray[np.float64]
 Rows = tuple[tuple[Real, ...], ...]
-
-_SECURE = SecureBits()
-_MOST_DIMENSIONS: Final = 1024
+_MOST_CORRELATED: Final = 1024
 _MOST_CORNERS: Final = 16  # dimensions of a box whose corners are all looked at
 _UNIT: Final = 2.0**-53
 _OUTWARD: Final = 1 + 2.0**-40  # above the rounding of any norm here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KNorm(PureCalibrated):
+    r"""Release vectors x + Z, the density of Z proportional to e^(-epsilon |z| / sensitivity).
+
+    norm: 1, 2 or inf, the norm |z|; epsilon: what one release costs, above 0; sensitivity: by how
+    much x can move in that norm, above 0; dimension: of the vectors, up to 16384; grid_log2:
+    outputs are multiples of 2^grid_log2, by default about a millionth of the noise on one number.
+    Norm 1 is Laplace noise. Where one unit moves every number of a long vector, norm inf has a
+    sixth of the variance of Laplace noise at the same epsilon; where it moves the vector within an
+    l2 ball, norm 2 has half. The rounding is of the ideal sum, so it costs nothing.
+    Source: Hardt and Talwar 2010, arXiv:0907.3754, Theorem 4.1 (the mechanism), Remark 4.2 (how to
+    draw from it: a radius of the gamma law, a point of the unit ball).
+
+    >>> mechanism = KNorm(norm=float("inf"), epsilon=1, sensitivity=1, dimension=4)
+    >>> mechanism.event, round(mechanism.standard_deviation, 3)
+    (Pure(epsilon=1), 3.162)
+    >>> round(KNorm(norm=1, epsilon=1, sensitivity=4, dimension=4).standard_deviation, 3)
+    5.657
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> KNorm.for_guarantee(PureDP(0.5), norm=2, sensitivity=3, dimension=10).scale
+    6
+    """
+
+    norm: float
+    epsilon: Real
+    sensitivity: Real
+    dimension: int
+    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
+
+    def __post_init__(self) -> None:
+        if self.norm not in (1, 2, math.inf) or isinstance(self.norm, bool):
+            raise InvalidParameter("norm", self.norm, expected="1, 2 or float('inf')")
+        dimension = whole("dimension", self.dimension, least=1, most=_MOST_DIMENSIONS)
+        keep(
+            self,
+            epsilon=positive("epsilon", self.epsilon),
+            sensitivity=positive("sensitivity", self.sensitivity),
+            dimension=dimension,
+        )
+        wanted = cast("int | None", self.grid_log2)
+        scale = checks.exact("scale", self.scale)
+        if wanted is None:
+            wanted = rounding.default_grid_log2(scale * max(math.isqrt(int(self._spread())), 1))
+        grid, _ = rounding.grid_ratio("sensitivity / epsilon", scale, wanted)
+        keep(self, grid_log2=grid)
+
+    @property
+    def scale(self) -> Real:
+        """The scale of the noise, sensitivity / epsilon."""
+        return quotient(self.sensitivity, self.epsilon)
+
+    @property
+    def event(self) -> events.Event:
+        """What one release costs, of the whole vector together."""
+        if self._is_laplace():
+            return events.Laplace(noise_multiplier=quotient(1, self.epsilon))
+        return events.Pure(epsilon=self.epsilon)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number, rounding included."""
+        ideal = math.sqrt(self._spread()) * float(self.scale)
+        return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy vectors as a float64 array of the shape of x.
+
+        x: of shape (dimension,), or (..., dimension) for several vectors with noise of their own;
+        `event` is the price where one unit moves one of them. Values are read as by
+        `Laplace.release`. Raises InvalidParameter for another shape or dtype.
+        """
+        array = elements.numbers("x", x, width=self.dimension)
+        shape = array.shape
+        if not shape or shape[-1] != self.dimension:
+            raise InvalidParameter("x", shape, expected=f"vectors of length {self.dimension}")
+        if self._is_laplace():
+            draw: rounding.Chunk = laplace_chunk
+        elif self.norm == 2:
+            draw = functools.partial(sphere_chunk, dimension=self.dimension)
+        else:
+            draw = functools.partial(cube_chunk, dimension=self.dimension)
+        grid, ratio = rounding.grid_ratio(
+            "scale", checks.exact("scale", self.scale), self.grid_log2
+        )
+        return rounding.released(
+            array, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=draw, together=self.dimension
+        )
+
+    def _is_laplace(self) -> bool:
+        return self.norm == 1 or self.dimension == 1
+
+    def _spread(self) -> Fraction:
+        """The variance of each number, in units of the scale squared."""
+        size = self.dimension
+        if self._is_laplace():
+            return Fraction(2)
+        # E R^2 for a radius of the gamma law, times the mean square of a point's coordinate.
+        return Fraction(size + 1) if self.norm == 2 else Fraction((size + 1) * (size + 2), 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +248,7 @@ class MultivariateGaussian:
     def standard_deviations(self) -> tuple[float, ...]:
         """The standard deviation of each released number, rounding included."""
         return tuple(
-            intervals.rounded_deviation(deviation, grid_log2=self.grid_log2)
+            error_bounds.rounded_deviation(deviation, grid_log2=self.grid_log2)
             for deviation in np.sqrt((self.factor**2).sum(axis=1)).tolist()
         )
 
@@ -148,7 +264,7 @@ class MultivariateGaussian:
         shape = array.shape
         if not shape or shape[-1] != size:
             raise InvalidParameter("x", shape, expected=f"vectors of length {size}")
-        return rounded.released(
+        return rounding.released(
             array,
             grid=self.grid_log2,
             ratio=1 / Fraction(2) ** self.grid_log2,
@@ -160,13 +276,13 @@ class MultivariateGaussian:
 
 def _factor(covariance: ArrayLike) -> Floats:
     """The lower triangular matrix that noise is made with, near the root of the covariance."""
-    expected = f"a symmetric positive definite matrix of 1 to {_MOST_DIMENSIONS} rows"
+    expected = f"a symmetric positive definite matrix of 1 to {_MOST_CORRELATED} rows"
     try:
         matrix = np.array(covariance, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("covariance", covariance, expected=expected) from None
     shape = matrix.shape
-    fine = len(shape) == 2 and shape[0] == shape[1] and 1 <= shape[0] <= _MOST_DIMENSIONS
+    fine = len(shape) == 2 and shape[0] == shape[1] and 1 <= shape[0] <= _MOST_CORRELATED
     if not fine or not np.isfinite(matrix).all() or (matrix != matrix.T).any():
         raise InvalidParameter("covariance", shape, expected=expected)
     diagonal = np.diagonal(matrix)
@@ -209,14 +325,12 @@ def _grid(factor: Floats, wanted: int | None) -> int:
     """The grid's exponent, checked against the least and the greatest standard deviation."""
     deviations = np.linalg.norm(factor, axis=1)
     least, greatest = float(deviations.min()), float(deviations.max())
-    grid = rounded.default_grid_log2(least) if wanted is None else wanted
-    rounded.grid_ratio("covariance", greatest, grid)
+    grid = rounding.default_grid_log2(least) if wanted is None else wanted
+    rounding.grid_ratio("covariance", greatest, grid)
     return int(grid)
 
 
 # ---- the largest move in units of the noise; every bound is on the safe side
-
-
 def _is_diagonal(factor: Floats) -> bool:
     return not np.count_nonzero(factor - np.diag(np.diagonal(factor)))
 

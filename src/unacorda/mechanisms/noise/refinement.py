@@ -1,10 +1,14 @@
-"""Exact arithmetic for the few draws that float64 cannot decide.
+"""Exact decisions about the few draws that float64 leaves open, and coins.
 
 A uniform number is an infinite string of bits of which a prefix has been read. Each function here
 brackets the value that follows from the prefix between two integers in fixed point, and reads 64
 more bits as long as the two ends round differently. What it returns is therefore the exact
 floor, with probability one after finitely many bits. The bounds are derived in
 docs/proofs/noise.md, section 3.
+
+A coin has any real number as its probability, exactly, and is tossed many times at once: 64 bits of
+a uniform number are compared with the first 64 of the probability; where they are equal, one time
+in 2^64, more bits of both decide.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -12,23 +16,22 @@ docs/proofs/noise.md, section 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
-from mpmath.libmp import (
-    from_man_exp,
-    from_rational,
-    mpf_cos_sin_pi,
-    mpf_exp,
-    mpf_log,
-    to_fixed,
-)
+import numpy as np
+from mpmath.libmp import from_man_exp, from_rational, mpf_cos_sin_pi, mpf_exp, mpf_log, to_fixed
+from numpy.typing import NDArray
 
 from unacorda import numerics
 from unacorda.bits import RandomBits
 
 __all__ = [
+    "Coin",
     "LazyUniform",
+    "coin",
     "exp_bounds",
     "gaussian_floors_exact",
     "laplace_floor_exact",
@@ -40,10 +43,14 @@ __all__ = [
     "turned_bounds",
 ]
 
+
 _GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
 _SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
 
 numerics.lengthen_constants()
+
+Bounds: TypeAlias = Callable[[int], tuple[int, int]]
+"""For a number of places integers with low <= probability 2^places <= high."""
 
 
 class LazyUniform:
@@ -241,3 +248,43 @@ def linear_floor_exact(word: int, *, slope: Fraction, offset: Fraction, bits: Ra
         if ends[0] == ends[1]:
             return ends[0]
         uniform.extend()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coin:
+    """A coin that shows heads with one probability, which `coin` makes from brackets of it.
+
+    first: the first 64 bits of the probability, 2^64 where it is 1.
+    """
+
+    first: int
+    bounds: Bounds
+
+    def toss(self, count: int, bits: RandomBits) -> NDArray[np.bool_]:
+        """``count`` independent tosses, True for heads; each takes one word."""
+        words = bits.words(count)
+        if self.first >> 64:
+            return np.ones(count, dtype=np.bool_)
+        heads: NDArray[np.bool_] = words < np.uint64(self.first)
+        for place in np.flatnonzero(words == np.uint64(self.first)).tolist():
+            heads[place] = self._decide(LazyUniform(self.first, length=64, bits=bits))
+        return heads
+
+    def _decide(self, uniform: LazyUniform) -> bool:
+        while True:
+            low, high = self.bounds(uniform.length)
+            if uniform.value + 1 <= low:
+                return True
+            if uniform.value >= high:
+                return False
+            uniform.extend()
+
+
+def coin(bounds: Bounds) -> Coin:
+    """The coin of a probability in [0, 1] that can be bracketed as closely as is asked."""
+    places = 128
+    while True:
+        low, high = (end >> places - 64 for end in bounds(places))
+        if low == high:
+            return Coin(first=low, bounds=bounds)
+        places *= 2
