@@ -42,7 +42,7 @@ from peers.adaptive_protocol import measured
 from tools import CACHE, Tool, environment
 from unacorda import mechanisms
 from unacorda.mechanisms import geometric_grid
-from unacorda.mechanisms.adaptive import Maximum, Median, Sum
+from unacorda.mechanisms.data_dependent import Maximum, Median, Sum
 
 HERE = Path(__file__).parent
 TASKS = ("total", "median", "largest")

@@ -18,7 +18,7 @@ from itertools import combinations_with_replacement
 
 from unacorda import ReplaceOne
 from unacorda.mechanisms import local_sensitivity, smooth_sensitivity
-from unacorda.mechanisms.adaptive import Median
+from unacorda.mechanisms.data_dependent import Median
 
 LOWEST, HIGHEST = 0, 4  # what people may tell
 MEDIAN = Median(lower=LOWEST, upper=HIGHEST)

@@ -17,7 +17,7 @@ from importlib import resources
 from unacorda import ZCDP, PureDP
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.mechanisms import InverseSensitivity
-from unacorda.mechanisms.adaptive import Median
+from unacorda.mechanisms.data_dependent import Median
 
 BILLION = 10**9
 BUDGETS = (PureDP(0.1), PureDP(1), ZCDP(0.005), ZCDP(0.5))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.mechanisms import FoundClipping, ShiftedInverse, geometric_grid
-from unacorda.mechanisms.adaptive import Sum
+from unacorda.mechanisms.data_dependent import Sum
 
 PEOPLE = 20_000
 LARGEST = 10**9  # where the public grids end: nobody believes in so many visits in all

@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unacorda import ApproxDP, PureDP, accounting, mechanisms
-from unacorda.mechanisms.adaptive import Median
+from unacorda.mechanisms.data_dependent import Median
 
 HERE = Path(__file__).parent
 STYLE = {
@@ -294,7 +294,7 @@ def tries(left: Axes, right: Axes) -> None:
     right.legend()
 
 
-def adaptive(left: Axes, right: Axes) -> None:
+def data_dependent(left: Axes, right: Axes) -> None:
     """How far a private median is off, by the budget and by the range that is allowed for."""
     count = 1000
     shares = (np.arange(count) + 0.5) / count
@@ -369,7 +369,7 @@ PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "streams": streams,
     "totals": totals,
     "tries": tries,
-    "adaptive": adaptive,
+    "data_dependent": data_dependent,
 }
 
 

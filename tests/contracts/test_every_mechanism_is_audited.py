@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.contracts.test_every_adaptive_mechanism_is_covered import MADE, VALUES
-from tests.contracts.test_every_adaptive_mechanism_is_covered import make as adaptive
+from tests.contracts.test_every_data_dependent_mechanism_is_covered import MADE, VALUES
+from tests.contracts.test_every_data_dependent_mechanism_is_covered import make as adaptive
 from tests.mechanisms.every_mechanism import EVERY, make
 
 from unacorda import SeededBits, accounting

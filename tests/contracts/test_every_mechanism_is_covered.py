@@ -26,11 +26,12 @@ from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.event_codec import from_json, to_json
 
-# Those of unacorda.mechanisms.adaptive have a contract of their own beside this one.
+# Those of unacorda.mechanisms.data_dependent have a contract of their own beside this one.
 CLASSES = {
     name
     for name in mechanisms.__all__
-    if inspect.isclass(value := getattr(mechanisms, name)) and ".adaptive" not in value.__module__
+    if inspect.isclass(value := getattr(mechanisms, name))
+    and ".data_dependent" not in value.__module__
 }
 
 NAMES = sorted(EVERY | OF_RUNS)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from tests.contracts.test_every_adaptive_mechanism_is_covered import MADE, MEDIAN
+from tests.contracts.test_every_data_dependent_mechanism_is_covered import MADE, MEDIAN
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS
 from tests.support.cases import in_subtests
 

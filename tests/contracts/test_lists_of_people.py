@@ -21,7 +21,7 @@ import numpy as np
 import pandas
 import pytest
 from tests.contracts.audited_fits import FITS, numbers_of
-from tests.contracts.test_every_adaptive_mechanism_is_covered import make as make_adaptive
+from tests.contracts.test_every_data_dependent_mechanism_is_covered import make as make_adaptive
 from tests.contracts.test_every_mechanism_is_covered import leaves
 from tests.hostile_elements import FEW, HOSTILE
 from tests.mechanisms.every_mechanism import EVERY, make
@@ -29,7 +29,7 @@ from tests.mechanisms.every_mechanism import EVERY, make
 import unacorda
 from unacorda import attacks, audit, elements, inference, mechanisms
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.adaptive import Median
+from unacorda.mechanisms.data_dependent import Median
 
 ROOMS = {"mechanisms": mechanisms, "inference": inference, "audit": audit, "attacks": attacks}
 ARRAYS = ("ArrayLike", "NDArray", "Floats", "Question")
@@ -432,15 +432,15 @@ READS = {"asarray", "array", "asanyarray", "fromiter", "ascontiguousarray", "atl
 ALLOWED = {
     "mechanisms/additive/vectors.py": "a covariance and bounds of moves, public",
     "mechanisms/noise/rounding.py": "steps that are released, and floats that the reader has read",
-    "mechanisms/adaptive/checking.py": "losses of made-up records",
+    "mechanisms/data_dependent/checking.py": "losses of made-up records",
     "audit/learned.py": "outputs of the mechanism that is audited",
     "inference/components.py": "scores, which are no release",
     "inference/regression/results.py": "public labels of classes",
     "inference/hypothesis_tests/binomial.py": "a statistic that was released",
     "inference/regression/sparse.py": "public labels of classes",
     "inference/wrappers.py": "public labels of classes",
-    "mechanisms/adaptive/losses/runs.py": "places that were counted",
-    "mechanisms/adaptive/losses/variance.py": "conditions on numbers that were read",
+    "mechanisms/data_dependent/statistics/base.py": "places that were counted",
+    "mechanisms/data_dependent/statistics/variances.py": "conditions on numbers that were read",
     "audit/canary.py": "labels of the auditor, an array by its dtype",
 }
 

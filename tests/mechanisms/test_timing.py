@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from unacorda.bits import SecureBits
-from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
@@ -23,6 +22,7 @@ from unacorda.mechanisms.correlated.matrix import MatrixMechanism
 from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
 from unacorda.mechanisms.correlated.tree import BinaryTree
 from unacorda.mechanisms.correlated.workloads import Queries
+from unacorda.mechanisms.data_dependent.smooth import SmoothSensitivity
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
 from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential

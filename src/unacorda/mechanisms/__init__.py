@@ -12,19 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unacorda.mechanisms.adaptive.checking import check_sensitivity
-    from unacorda.mechanisms.adaptive.found_clipping import FoundClipping
-    from unacorda.mechanisms.adaptive.grids import geometric_grid
-    from unacorda.mechanisms.adaptive.inverse import InverseSensitivity
-    from unacorda.mechanisms.adaptive.item_sets import item_set_losses
-    from unacorda.mechanisms.adaptive.propose_test_release import ProposeTestRelease
-    from unacorda.mechanisms.adaptive.sensitivities import (
-        down_sensitivity,
-        local_sensitivity,
-        smooth_sensitivity,
-    )
-    from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
-    from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
     from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
     from unacorda.mechanisms.additive.real import Gaussian, Laplace
     from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
@@ -34,6 +21,19 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.correlated.matrix import MatrixMechanism
     from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
     from unacorda.mechanisms.correlated.tree import BinaryTree
+    from unacorda.mechanisms.data_dependent.checking import check_sensitivity
+    from unacorda.mechanisms.data_dependent.found_clipping import FoundClipping
+    from unacorda.mechanisms.data_dependent.grids import geometric_grid
+    from unacorda.mechanisms.data_dependent.inverse import InverseSensitivity
+    from unacorda.mechanisms.data_dependent.item_sets import item_set_losses
+    from unacorda.mechanisms.data_dependent.propose_test_release import ProposeTestRelease
+    from unacorda.mechanisms.data_dependent.sensitivities import (
+        down_sensitivity,
+        local_sensitivity,
+        smooth_sensitivity,
+    )
+    from unacorda.mechanisms.data_dependent.shifted_inverse import ShiftedInverse
+    from unacorda.mechanisms.data_dependent.smooth import SmoothSensitivity
     from unacorda.mechanisms.keys.partitions import PartitionSelection
     from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
     from unacorda.mechanisms.local.categories import (
@@ -122,12 +122,12 @@ _HOMES = {
     "DiscreteLaplace": "additive.integer",
     "Duchi": "local.means",
     "Exponential": "selection.exponential",
-    "FoundClipping": "adaptive.found_clipping",
+    "FoundClipping": "data_dependent.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "HadamardResponse": "local.hashing",
     "Hybrid": "local.means",
-    "InverseSensitivity": "adaptive.inverse",
+    "InverseSensitivity": "data_dependent.inverse",
     "KNorm": "additive.vectors",
     "Laplace": "additive.real",
     "LocalHashing": "local.hashing",
@@ -139,10 +139,10 @@ _HOMES = {
     "PermuteAndFlip": "selection.noisy_max",
     "Piecewise": "local.means",
     "PiecewiseConstantExponential": "selection.exponential",
-    "ProposeTestRelease": "adaptive.propose_test_release",
+    "ProposeTestRelease": "data_dependent.propose_test_release",
     "RandomizedResponse": "local.categories",
-    "ShiftedInverse": "adaptive.shifted_inverse",
-    "SmoothSensitivity": "adaptive.smooth",
+    "ShiftedInverse": "data_dependent.shifted_inverse",
+    "SmoothSensitivity": "data_dependent.smooth",
     "SparseVector": "sparse_vector.threshold",
     "SquareRootToeplitz": "correlated.toeplitz",
     "StableSelection": "selection.stable",
@@ -154,17 +154,17 @@ _HOMES = {
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.shaped",
     "UnaryEncoding": "local.categories",
-    "check_sensitivity": "adaptive.checking",
+    "check_sensitivity": "data_dependent.checking",
     "clip_rows": "clipping",
     "clip_users": "clipping",
     "clipping_sensitivity": "clipping",
-    "down_sensitivity": "adaptive.sensitivities",
+    "down_sensitivity": "data_dependent.sensitivities",
     "fixed_point_sensitivity": "sums",
     "fixed_point_sum": "sums",
-    "geometric_grid": "adaptive.grids",
-    "item_set_losses": "adaptive.item_sets",
-    "local_sensitivity": "adaptive.sensitivities",
-    "smooth_sensitivity": "adaptive.sensitivities",
+    "geometric_grid": "data_dependent.grids",
+    "item_set_losses": "data_dependent.item_sets",
+    "local_sensitivity": "data_dependent.sensitivities",
+    "smooth_sensitivity": "data_dependent.sensitivities",
 }
 
 

@@ -18,11 +18,10 @@ The one with the largest rate is taken; where two are level, the first, as more 
 **The first rung of a ladder that only few people pass.** Rungs are asked about from below: do at
 most `allowed` people pass this one? One person changes each of these counts by at most 1, and all
 of them in one direction, also where their number is replaced by another: who has more passes every
-rung that the other passes. So it is the search of the shifted inverse,
-`mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds the first rung
-without paying for those before it. Cells are parts of the people's rows: a person is in at most
-`hits` of them, and only their searches can tell anything of them; the price is that of `hits`
-searches.
+rung that the other passes. So it is the search of the shifted inverse, `Ascending` of
+`mechanisms.data_dependent.solvers`, whose losses these counts are: it finds the first rung without
+paying for those before it. Cells are parts of the people's rows: a person is in at most `hits` of
+them, and only their searches can tell anything of them; the price is that of `hits` searches.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -38,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.adaptive.solvers import Ascending, least_whole
+from unacorda.mechanisms.data_dependent.solvers import Ascending, least_whole
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP

@@ -1,0 +1,204 @@
+r"""Sums of totals without a bound, clipped at a level that is found privately.
+
+An ascending AboveThreshold finds the first public level that few people's totals are above: their
+number is the removal loss of the maximum, so it moves by at most 1, all of it one way. Then every
+total is cut off at this level C and the sum gets noise of scale C / epsilon_2. The second step
+costs epsilon_2 whatever level was found, so both compose.
+
+A total is a whole number of 2^-20 of the level that it is clipped at, by a rule of its own, so that
+the sum is exact in integers and moves by at most 2^20 where a person is added, removed or
+replaced.
+Source: Dwork and Roth 2014, Algorithm 1 (search); docs/proofs/adaptive_shifted_inverse.md.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.integer import DiscreteLaplace
+from unacorda.mechanisms.data_dependent.grids import Grid, rising
+from unacorda.mechanisms.data_dependent.removal import people_above
+from unacorda.mechanisms.data_dependent.solvers import MOST_PEOPLE, Ascending
+from unacorda.mechanisms.data_dependent.statistics.records import clamped
+from unacorda.mechanisms.noise.error_bounds import confident
+from unacorda.mechanisms.protocol import PureCalibrated
+from unacorda.privacy import events
+from unacorda.privacy.events import fields
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["STEPS", "ClippedSum", "FoundClipping", "steps_at"]
+
+Real: TypeAlias = float | Fraction
+
+_SECURE = SecureBits()
+_MOST_NOISE: Final = 1 << 40  # in steps
+STEPS: Final = 1 << 20
+"""A level is so many of the units in which the totals clipped at it are added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedSum:
+    """A noisy sum of totals that were cut off at a level, and the level. All of it is public.
+
+    standard_deviation: of the noise alone, which has mean 0. What clipping takes away is not in it:
+    the sum is low by design, by what totals have above the level; reached: whether a level below
+    the last one was found, else many people may be above it.
+    """
+
+    value: float
+    level: float
+    reached: bool
+    standard_deviation: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.value:g} with noise of standard deviation {self.standard_deviation:.3g}, "
+            f"an underestimate by design: totals were cut off at {self.level:g}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundClipping(PureCalibrated):
+    """The sum of non-negative totals, clipped at a level that few people are above.
+
+    epsilon: of everything, under pure privacy; levels: public, rising, 0 or more, up to beyond all
+    that is plausible (`geometric_grid` with a ratio of 1.2); neighbors: AddRemove or ReplaceOne;
+    share: of epsilon that goes to the search, above 0 and below 1; target: how many people above
+    the level are aimed at, by default 3 / (share epsilon), rounded up, which leaves a level above
+    all totals a probability of about 1/8 of the noise. Floats mean the decimals they print as.
+    Source: docs/proofs/adaptive_shifted_inverse.md, section 6.
+
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.mechanisms.data_dependent.grids import geometric_grid
+    >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
+    >>> total.target, total.event
+    (6, Composed(parts=(Pure(epsilon=Fraction(1, 2)), DiscreteLaplace(scale=2097152, sensitivity=1048576))))
+    >>> released = total.release(range(2000), bits=SeededBits(1))
+    >>> 0.98 < released.value / sum(range(2000)) < 1.02
+    True
+    """  # noqa: E501  # what a doctest prints is one line
+
+    epsilon: Real
+    levels: Sequence[Number]
+    neighbors: Neighbors = AddRemove
+    share: Number = Fraction(1, 2)
+    target: int = cast("int", None)  # an int once it is made; None asks for the default
+
+    def __post_init__(self) -> None:
+        if self.neighbors not in (AddRemove, ReplaceOne):
+            raise InvalidParameter(
+                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
+            )
+        share = checks.exact("share", self.share)
+        if not 0 < share < 1:
+            raise InvalidParameter("share", self.share, expected="a number between 0 and 1")
+        fields.keep(
+            self,
+            epsilon=fields.positive("epsilon", self.epsilon),
+            levels=_levels(self.levels),
+            share=share,
+        )
+        _check_part(self.epsilon, min(share, 1 - share))
+        aims = self.target
+        if aims is None:
+            aims = math.ceil(3 / self._searched)
+        fields.keep(self, target=fields.whole("target", aims, least=0))
+        if self.target > MOST_PEOPLE:
+            raise InvalidParameter("target", aims, expected="at most 2^40 people")
+
+    @property
+    def event(self) -> events.Event:
+        """What one release costs: the search and the noisy sum."""
+        return events.compose([self._search.event, self._noise.event])
+
+    def people(self, confidence: Number) -> int:
+        """How many people at most are above the level found, with this confidence or more.
+
+        It does not hold where the last level was taken (`reached` is False).
+        """
+        miss = float(1 - confident(confidence)) * (1 - 2.0**-40)
+        return self._search.people(self.target, miss=miss)
+
+    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> ClippedSum:
+        """The noisy sum.
+
+        values: one total a person, one dimension; negative ones and NaN count as 0, infinities as
+        the largest float. Raises InvalidParameter for another shape or dtype.
+        """
+        totals, source = clamped(values, lower=0.0, upper=None), bits or _SECURE
+        above = people_above(totals, self._points)
+        index = self._search.choose(above, target=self.target, bits=source)
+        level, noise = self._points[index], self._noise
+        steps = steps_at(totals, float(level))
+        noisy = noise.release_exact([steps], bits=source)[0]
+        unit = level / STEPS
+        return ClippedSum(
+            value=float(noisy * unit),
+            level=float(level),
+            reached=index < len(self._points) - 1,
+            standard_deviation=noise.standard_deviation * float(unit),
+        )
+
+    @property
+    def _points(self) -> Grid:
+        return cast("Grid", self.levels)
+
+    @property
+    def _searched(self) -> Fraction:
+        return checks.exact("epsilon", self.epsilon) * checks.exact("share", self.share)
+
+    @property
+    def _search(self) -> Ascending:
+        # Counts above a level move one way under both relations.
+        return Ascending(epsilon=self._searched, points=len(self._points), monotone=True)
+
+    @property
+    def _noise(self) -> DiscreteLaplace:
+        left = checks.exact("epsilon", self.epsilon) - self._searched
+        return DiscreteLaplace(scale=STEPS / left, l1_sensitivity=STEPS)
+
+
+def steps_at(totals: NDArray[np.float64], level: float) -> int:
+    """The sum of totals, each cut off at a level and rounded to its 2^-20. NOT private.
+
+    >>> steps_at(np.array([0.5, 3.0]), 1.0)
+    1572864
+    """
+    if level == 0:
+        return 0
+    with np.errstate(over="ignore", under="ignore"):
+        shares = totals / level
+    np.minimum(shares, 1.0, out=shares)
+    shares *= STEPS
+    return int(np.rint(shares, out=shares).astype(np.int64).sum())
+
+
+def _check_part(epsilon: Real, part: Fraction) -> None:
+    """Refuse an epsilon whose part gets more noise than the samplers offer."""
+    least = STEPS / part / _MOST_NOISE
+    if checks.exact("epsilon", epsilon) < least:
+        told = f"{float(least):.3g} or more" if least < 2**1000 else "a larger one, or larger parts"
+        raise InvalidParameter("epsilon", epsilon, expected=told)
+
+
+def _levels(levels: Sequence[Number]) -> Grid:
+    """Levels that floats tell apart, from 0 or more."""
+    points = rising(levels, least=Fraction(0), argument="levels")
+    floats = [float(point) for point in points]
+    if any(one >= two for one, two in itertools.pairwise(floats)) or floats[1] < 1e-290:
+        raise InvalidParameter("levels", levels, expected="levels that are rising as floats")
+    return points

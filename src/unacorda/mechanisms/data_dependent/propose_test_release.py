@@ -1,0 +1,239 @@
+r"""Propose, test, release: noise at a guess of the local sensitivity, where the guess is safe.
+
+The caller proposes a bound on how far the answer moves. How many records the data are away from
+data whose answer could move further is a number that one record changes by at most 1, so it can be
+tested privately. Far enough away the answer is released with noise for the proposed bound; else the
+release is None, which is an answer too: it is charged, and it is shown.
+
+The test is no noisy threshold, but a chance p(distance) that rises as fast as the promise allows,
+from 0 at distance 0 to exactly 1 (docs/proofs/adaptive_propose_test_release.md). A distance by
+which the answer leaves the neighbourhood **of where it is now** will not do: it can jump from 2 to
+501 when one record changes.
+
+Source: Dwork and Lei 2009 (propose-test-release); Desfontaines, Voss, Gipson, Mandayam 2022,
+arXiv:2006.03684, Theorem 1 (the recursion, there for counts of people).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, TypeAlias, cast
+
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.data_dependent.standard_noise import (
+    StandardLaplace,
+    exact_number,
+    rounded_sum,
+)
+from unacorda.mechanisms.data_dependent.statistics.ranks import InterquartileRange, RankStatistic
+from unacorda.mechanisms.keys.partitions import rising_chances, table_length
+from unacorda.mechanisms.noise import rounding
+from unacorda.mechanisms.noise.refinement import coin
+from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.protocol import ApproxCalibrated
+from unacorda.privacy import events
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["ProposeTestRelease"]
+
+_SECURE = SecureBits()
+_BITS: Final = 128
+_GRID_BITS: Final = 20
+_GRID_REACH: Final = 1000
+_LARGEST: Final = Fraction(2) ** 1000
+_LEAST_DELTA: Final = Fraction(1, 1 << 80)
+_LEAST_EPSILON: Final = Fraction(1, 1 << 20)
+_LONGEST: Final = 1 << 20
+
+
+Tested: TypeAlias = RankStatistic | InterquartileRange
+"""Statistics whose distance from sensitive data is known here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeTestRelease(ApproxCalibrated):
+    r"""Release f(x) + Laplace noise for the proposed sensitivity, or None where that is not safe.
+
+    statistic: a rank statistic or InterquartileRange, or None where only `release_at` is used;
+    proposed: a bound on the local sensitivity, above 0, in the unit of the answer, chosen without a
+    look at the data; epsilon, delta: of the whole, above 0, delta from 2^-80 to 1;
+    test_epsilon: the part of epsilon that goes into the test, by default half of it; neighbors:
+    AddRemove or ReplaceOne; grid_log2: outputs are multiples of 2^grid_log2, by default
+    floor(log2 noise_scale) - 20.
+    Source: Dwork and Lei 2009; docs/proofs/adaptive_propose_test_release.md, Theorem 1.
+
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.mechanisms.data_dependent import Median
+    >>> ages = ProposeTestRelease(
+    ...     statistic=Median(lower=0, upper=120), proposed=1, epsilon=1, delta=1e-6
+    ... )
+    >>> ages.event, ages.sure_from
+    (Approximate(epsilon=1, delta=1e-06), 40)
+    >>> round(ages.release([30 + k % 40 for k in range(5000)], bits=SeededBits(1)), 2)
+    55.93
+    >>> ages.release([20, 70], bits=SeededBits(1)) is None
+    True
+    """
+
+    statistic: Tested | None = None
+    proposed: Real
+    epsilon: Real
+    delta: Real
+    # Both are numbers once it is made; None asks for the default.
+    test_epsilon: Real = cast("Real", None)  # noqa: RUF009 - Real is immutable
+    neighbors: Neighbors = AddRemove
+    grid_log2: int = cast("int", None)
+
+    def __post_init__(self) -> None:
+        if self.statistic is not None and not isinstance(self.statistic, Tested):
+            raise InvalidParameter(
+                "statistic", self.statistic, expected="a rank statistic or InterquartileRange"
+            )
+        if self.neighbors not in (AddRemove, ReplaceOne):
+            raise InvalidParameter(
+                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
+            )
+        proposed, epsilon = positive("proposed", self.proposed), positive("epsilon", self.epsilon)
+        if not 1 / _LARGEST <= checks.exact("proposed", proposed) <= _LARGEST:
+            raise InvalidParameter("proposed", self.proposed, expected="from 2^-1000 to 2^1000")
+        keep(self, proposed=proposed, epsilon=epsilon, delta=positive("delta", self.delta))
+        if self.delta >= 1:
+            raise InvalidParameter("delta", self.delta, expected="a number between 0 and 1")
+        given = cast("Real | None", self.test_epsilon)
+        half = checks.exact("epsilon", epsilon) / 2
+        spent = (
+            half if given is None else checks.exact("test_epsilon", positive("test_epsilon", given))
+        )
+        if spent >= 2 * half:
+            raise InvalidParameter("test_epsilon", given, expected=f"a number below {epsilon}")
+        keep(self, test_epsilon=readable(spent))
+        if checks.exact("delta", self.delta) < _LEAST_DELTA:
+            raise InvalidParameter("delta", self.delta, expected="at least 2^-80, below 1")
+        if spent < _LEAST_EPSILON or table_length(spent, float(self.delta)) > _LONGEST:
+            raise InvalidParameter(
+                "test_epsilon" if given is not None else "epsilon",
+                given if given is not None else self.epsilon,
+                expected="a larger one: at this one no answer is certain up to a distance of 2^20",
+            )
+        keep(self, grid_log2=self._grid())
+
+    @property
+    def event(self) -> events.Approximate:
+        """What one release costs, None too."""
+        return events.Approximate(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def noise_scale(self) -> Real:
+        """The scale of the Laplace noise, proposed / (epsilon - test_epsilon); public.
+
+        >>> ProposeTestRelease(proposed=2, epsilon=1, delta=1e-6).noise_scale
+        4
+        """
+        epsilon, spent = self._epsilons()
+        return readable(checks.exact("proposed", self.proposed) / (epsilon - spent))
+
+    @property
+    def sure_from(self) -> int:
+        """The least distance from which on an answer is certain."""
+        return len(self._chances())
+
+    def probability(self, distance: int) -> Fraction:
+        """The chance of an answer, not None, of data at this distance from sensitive data.
+
+        >>> test = ProposeTestRelease(proposed=1, epsilon=2, delta=1e-6)
+        >>> [round(float(test.probability(d)), 6) for d in (0, 1, 10, 15, 20)]
+        [0.0, 1e-06, 0.012818, 0.959384, 0.999998]
+        """
+        chances, place = self._chances(), whole("distance", distance, least=0, most=1 << 62)
+        return Fraction(chances[place], 1 << _BITS) if place < len(chances) else Fraction(1)
+
+    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> float | None:
+        """The noisy answer or None.
+
+        values: of one dimension, a record each, as the statistic reads them. Raises
+        InvalidParameter for another shape or dtype, and where there is no statistic.
+        """
+        if self.statistic is None:
+            raise InvalidParameter("statistic", None, expected="one, or the use of release_at")
+        distance = self._distance(self.statistic, values)
+        return self.release_at(self.statistic.value(values), distance=distance, bits=bits)
+
+    def release_at(
+        self, value: float | Fraction, *, distance: float, bits: RandomBits | None = None
+    ) -> float | None:
+        """The noisy answer or None, where the exact answer and the distance are known.
+
+        value: NaN counts as 0, what is beyond +-2^1000 as these ends. distance: how many records
+        away the nearest data set is whose answer moves by more than `proposed` to some neighbour
+        of it, or anything smaller that still moves by at most 1 between neighbours; inf where
+        there is none; rounded down to a whole number, NaN counts as 0. Both are yours to prove
+        (`check_sensitivity` looks for a counter-example of a distance); neither is ever told.
+        What is no number counts as NaN does.
+        """
+        answer = exact_number(value, nan=Fraction(0))
+        away = exact_number(distance, nan=Fraction(0))
+        chances, source = self._chances(), bits or _SECURE
+        place = max(math.floor(min(away, Fraction(len(chances)))), 0)
+        chance = chances[place] if place < len(chances) else 1 << _BITS
+        # All bits are drawn, and the sum is made, also where nothing is told.
+        told = coin(lambda places: _scaled(chance, places)).toss(1, source)[0]
+        step = rounded_sum(
+            max(-_LARGEST, min(answer, _LARGEST)),
+            StandardLaplace(bits=source),
+            scale=checks.exact("noise_scale", self.noise_scale),
+            grid_log2=self.grid_log2,
+        )
+        released = float(rounding.float_multiples([step], self.grid_log2)[0])
+        return released if told else None
+
+    def _distance(self, statistic: Tested, values: ArrayLike) -> float:
+        bound = checks.exact("proposed", self.proposed)
+        if not isinstance(statistic, InterquartileRange):
+            return _away(statistic, values, bound, self.neighbors)
+        if self.neighbors is AddRemove:
+            bound /= 2  # the quartiles may part; where a record is replaced both move one way
+        return min(_away(part, values, bound, self.neighbors) for part in statistic.quartiles)
+
+    def _epsilons(self) -> tuple[Fraction, Fraction]:
+        return checks.exact("epsilon", self.epsilon), checks.exact("test", self.test_epsilon)
+
+    def _chances(self) -> tuple[int, ...]:
+        epsilon, spent = self._epsilons()
+        delta = checks.exact("delta", self.delta)
+        found: tuple[int, ...] = rising_chances(spent, delta, refusal=epsilon)
+        return found
+
+    def _grid(self) -> int:
+        scale = checks.exact("noise_scale", self.noise_scale)
+        if cast("int | None", self.grid_log2) is None:
+            return max(rounding.floor_log2(scale) - _GRID_BITS, -_GRID_REACH)
+        return whole("grid_log2", self.grid_log2, least=-_GRID_REACH, most=_GRID_REACH)
+
+
+def _away(
+    statistic: RankStatistic,
+    values: ArrayLike,
+    bound: Fraction,
+    neighbors: Neighbors,
+) -> float:
+    # A bound that is rounded down makes data sensitive sooner: the distance stays one.
+    nearest = float(bound)
+    below = nearest if Fraction(nearest) <= bound else math.nextafter(nearest, 0.0)
+    distance = statistic.distance(values, bound=below, neighbors=neighbors)
+    return math.inf if distance is None else distance
+
+
+def _scaled(chance: int, places: int) -> tuple[int, int]:
+    """Integers around chance / 2^128 times 2^places."""
+    shift = places - _BITS
+    if shift >= 0:
+        return chance << shift, chance << shift
+    return chance >> -shift, -(-chance >> -shift)

@@ -1,0 +1,142 @@
+r"""Local, down and smooth sensitivities: how far a statistic moves near the data at hand.
+
+**None of these numbers is private.** They are functions of the data, and so is noise whose scale
+is one of them: releasing either tells what the data is. They are there to be looked at by those
+who may see the data, and to be used inside mechanisms that have a proof.
+
+Source: Nissim, Raskhodnikova, Smith 2007, Definitions 2.1 and 2.2; Asi and Duchi 2020 (distance k);
+Fang, Dong, Yi 2022 (down). Proofs: docs/proofs/adaptive_sensitivities.md.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+from typing import Final
+
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.data_dependent.statistics.base import Statistic
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["down_sensitivity", "local_sensitivity", "smooth_sensitivity"]
+
+_FLOATS_END: Final = Fraction(sys.float_info.max)
+_LEAST_SMOOTHNESS: Final = Fraction(1, 2**16)
+_LARGEST_SMOOTHNESS: Final = Fraction(2**10)  # beyond, only the local sensitivity is left
+
+
+def local_sensitivity(
+    statistic: Statistic,
+    values: ArrayLike,
+    *,
+    distance: int = 1,
+    neighbors: Neighbors = AddRemove,
+) -> float:
+    r"""How far the statistic moves where up to `distance` records change. NOT PRIVATE.
+
+    The supremum of |f(x) - f(x')| over all x' within that distance of the values x; a record may
+    be any number between the bounds, any category or none, any distinct value.
+    It is exact: the least float at or above it. For `Mode` it is 1 where the mode can change, else
+    0. For a `Sum` without an upper bound it is inf. In the units of the statistic.
+    values: as for the statistic; distance: 1 or above; neighbors: AddRemove or ReplaceOne.
+    Raises InvalidParameter for another argument, shape or dtype.
+    Never release it, nor noise scaled to it: see examples/local_sensitivity.py.
+
+    Source: Asi and Duchi 2020, section 2 (local modulus of continuity).
+
+    >>> from unacorda.mechanisms.data_dependent import Median
+    >>> local_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], distance=4)
+    48.0
+    """
+    _check_statistic(statistic)
+    steps = checks.positive_integer(distance=distance)
+    _check_neighbors(neighbors)
+    return _up(statistic.local(values, distance=steps, neighbors=neighbors))
+
+
+def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int = 1) -> float:
+    r"""How far the statistic moves where up to `distance` records are removed. NOT PRIVATE.
+
+    The supremum of |f(x) - f(x')| over all x' that are x without at most so many records; what
+    records might come has no part in it, so it is finite for sums without an upper bound.
+    Exact, in the units of the statistic, and what is raised: as for `local_sensitivity`.
+    Never release it, nor noise scaled to it.
+
+    Source: Fang, Dong, Yi 2022, section 3 (down neighbourhoods).
+
+    >>> from unacorda.mechanisms.data_dependent import Sum
+    >>> down_sensitivity(Sum(lower=0, upper=None), [3, 1, 4, 1, 5], distance=2)
+    9.0
+    """
+    _check_statistic(statistic)
+    steps = checks.positive_integer(distance=distance)
+    return _up(statistic.down(values, distance=steps))
+
+
+def smooth_sensitivity(
+    statistic: Statistic,
+    values: ArrayLike,
+    *,
+    smoothness: Number,
+    neighbors: Neighbors = AddRemove,
+) -> float:
+    r"""The smooth sensitivity: local sensitivities far away, discounted. NOT PRIVATE.
+
+    S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
+    LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
+    included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbours x and x'. It is at
+    least S(x), and, with t = 2^-36 + 2^-41 / smoothness, at most 1 + t / 4 times what S is with a
+    smoothness less by t (for a rank or the mode no less than 2^-900 of the range, if not 0).
+    In the units of the statistic; for a `Sum` without an upper bound it is inf.
+    smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic,
+    whose bounds are to be at least 2^-100 apart.
+    Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
+    Never release it; noise scaled to it is private only with a proof, as `SmoothSensitivity` has.
+
+    Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2 and section 3.1.
+
+    >>> from unacorda.mechanisms.data_dependent import Median
+    >>> round(smooth_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], smoothness=1), 4)
+    2.4396
+    """
+    _check_statistic(statistic)
+    given = checks.exact("smoothness", smoothness)
+    if given < _LEAST_SMOOTHNESS:
+        raise InvalidParameter("smoothness", smoothness, expected="at least 2^-16, about 1.6e-5")
+    _check_neighbors(neighbors)
+    # A little of the smoothness is kept for roundings, which differ between neighbours.
+    slack = Fraction(1, 2**37) + Fraction(1, 2**42) / given
+    rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
+    found = statistic.smooth(values, smoothness=rate, neighbors=neighbors)
+    return found * (1.0 + float(slack) / 4)
+
+
+def _up(number: Fraction | int | None) -> float:
+    """The least float at or above a number that is not negative; None is infinite."""
+    if number is None or number > _FLOATS_END:
+        return math.inf
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def _check_statistic(value: object) -> None:
+    if not isinstance(value, Statistic):
+        raise InvalidParameter(
+            "statistic",
+            value,
+            expected="one of unacorda.mechanisms.data_dependent, as Median(lower=0, ...)",
+        )
+
+
+def _check_neighbors(value: object) -> None:
+    if value is not AddRemove and value is not ReplaceOne:
+        raise InvalidParameter(
+            "neighbors", value, expected="unacorda.AddRemove or unacorda.ReplaceOne"
+        )
