@@ -54,7 +54,7 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
 from unacorda.mechanisms.data_dependent.statistics.records import exact_sum, exact_sum_of_squares
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Mean", "Rows", "Sum", "from_both_bounds", "rows_of", "running_sums", "total_of"]
+__all__ = ["Mean", "SortedValues", "Sum", "from_both_bounds", "rows_of", "running_sums", "total_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Steps: TypeAlias = NDArray[np.int64]
@@ -247,7 +247,7 @@ class Sum(Statistic, Invertible):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SortedValues:
     """The sorted values, and what is exact: the bounds, and sums of how far values are above."""
 
     numbers: Floats
@@ -285,11 +285,11 @@ class Rows:
         return self.total / self.count if self.count else self.width / 2
 
 
-def rows_of(statistic: Between, values: ArrayLike) -> Rows:
+def rows_of(statistic: Between, values: ArrayLike) -> SortedValues:
     """The sorted values and what is exact about them."""
     lower = Fraction(float(statistic.lower))
     upper = lower if statistic.upper is None else Fraction(float(statistic.upper))
-    return Rows(np.sort(clamped_values(statistic, values)), lower, upper - lower)
+    return SortedValues(np.sort(clamped_values(statistic, values)), lower, upper - lower)
 
 
 def from_both_bounds(statistic: BetweenBounds, numbers: Floats) -> tuple[Floats, Floats]:

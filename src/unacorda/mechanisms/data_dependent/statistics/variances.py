@@ -48,7 +48,7 @@ from unacorda.mechanisms.data_dependent.statistics.records import (
     exact_sum_of_squares,
 )
 from unacorda.mechanisms.data_dependent.statistics.sums import (
-    Rows,
+    SortedValues,
     from_both_bounds,
     rows_of,
     running_sums,
@@ -146,7 +146,7 @@ class Variance(BetweenBounds):
 # ---- local and down sensitivities
 
 
-def _farther_variance(rows: Rows, ways: set[tuple[int, int]]) -> Fraction:
+def _farther_variance(rows: SortedValues, ways: set[tuple[int, int]]) -> Fraction:
     """How far the variance moves where so many records are removed, and so many added."""
     count, both = rows.count, (rows.total, rows.squares(0, rows.count))
     spread = (count * both[1] - both[0] ** 2) / max(count, 1) ** 2
@@ -162,7 +162,7 @@ def _farther_variance(rows: Rows, ways: set[tuple[int, int]]) -> Fraction:
 
 
 def _least_variance(
-    rows: Rows, both: tuple[Fraction, Fraction], removed: int, added: int
+    rows: SortedValues, both: tuple[Fraction, Fraction], removed: int, added: int
 ) -> Fraction:
     """A stretch of the sorted records stays, and what is added stands at its mean."""
     kept = rows.count - removed
@@ -180,7 +180,7 @@ def _least_variance(
 
 
 def _most_variance(
-    rows: Rows, both: tuple[Fraction, Fraction], removed: int, added: int
+    rows: SortedValues, both: tuple[Fraction, Fraction], removed: int, added: int
 ) -> Fraction:
     """A stretch of the sorted records goes, and what is added stands at the bounds."""
     kept = rows.count - removed
