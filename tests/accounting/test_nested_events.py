@@ -19,12 +19,14 @@ from unacorda.accounting.accountant import (
     epsilon_interval,
     priced,
 )
+from unacorda.accounting.contour.laws import of_laplace
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.grid import law_above
 from unacorda.accounting.pld.parts import curve_of_any
 from unacorda.accounting.pld.tables import by_divergences, laid_below, laid_down
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import gaussian, laplace, nothing
+from unacorda.accounting.profiles.curves import gaussian, nothing
+from unacorda.accounting.profiles.noises import edged
 from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
@@ -170,7 +172,7 @@ def test_random_allocations_compose() -> None:
 
 
 def test_laws_from_functions_lie_on_their_side() -> None:
-    exact = laplace(Fraction(1))
+    exact = edged(of_laplace(Fraction(1)))
     above = laid_down(
         lambda x: exact(x).upper, lambda x: exact(x).upper, attained=nothing(), places=[1.0]
     )

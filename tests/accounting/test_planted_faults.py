@@ -145,7 +145,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "discrete_gaussians",
         _in(curves.discrete_gaussian, 1, lambda shift: shift - 1),
     ),
-    "Laplace noise is larger": ("one_sampled_laplace", _in(curves.laplace, 0, _less)),
+    "Laplace noise is larger": ("one_sampled_laplace", _in(laws.of_laplace, 0, _less)),
     "the end of noise is not seen": (
         "truncated_noise",
         _out(

@@ -173,8 +173,7 @@ def of_staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
 
 def of_laplace(edge: Fraction) -> Edged:
     """Laplace noise under a shift by `edge` scales."""
-    half = context().mpf(1) / 2
-    return Edged(edge=edge, atom=half, inner=half, infinite=context().mpf(0))
+    return Edged(edge=edge, atom=0.5, inner=0.5, infinite=0.0)  # exactly
 
 
 def of_bounded_range(edge: Fraction) -> Edged | Finite:

@@ -24,11 +24,9 @@ from unacorda.privacy.rounding import root_down, root_up
 __all__ = [
     "Curve",
     "approximate",
-    "bounded_range",
     "discrete_gaussian",
     "discrete_laplace",
     "gaussian",
-    "laplace",
     "nothing",
     "randomized_response",
     "zero_concentrated",
@@ -88,22 +86,6 @@ def gaussian(mu_squared: Fraction) -> Curve:
     return Curve(evaluate=lambda epsilon: gaussian_profile(epsilon, mu))
 
 
-def laplace(pure: Fraction) -> Curve:
-    """Laplace noise of scale 1/pure under a shift of 1.
-
-    Statement   1 - e^{(epsilon - pure)/2} for |epsilon| <= pure.
-    Bound       both sides.
-    Source      Balle, Barthe, Gaboardi 2018, Theorem 3.
-    """
-    top = box(pure)
-
-    def evaluate(epsilon: Box) -> Box:
-        inside = -((epsilon - top) * 0.5).expm1()
-        return inside.at_least(-epsilon.expm1()).at_least(0.0)
-
-    return Curve(evaluate=evaluate, spacing=pure, peak=Fraction(1, 2))
-
-
 def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
     """The worst (pure, delta)-DP pair: infinite loss with probability delta, else +-pure.
 
@@ -138,32 +120,6 @@ def randomized_response(pure: Fraction, categories: int) -> Curve:
 
     mass = Fraction(float(truth.lower))
     return Curve(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
-
-
-def bounded_range(length: Fraction) -> Curve:
-    """The largest profile of pairs whose loss lies in one interval of this length.
-
-    Statement   (1 - e^{(epsilon - length)/2})^2 / (1 - e^{-length}) for |epsilon| <= length:
-                the maximum over the pairs of coins with odds ratio e^length. It is itself the
-                profile of a pair, which no exponential mechanism need reach under composition.
-    Bound       both sides, of that maximum.
-    Source      Dong, Durfee, Rogers 2020, Section 3; worked out in docs/proofs/pld.md.
-    """
-    if length == 0:
-        return nothing()
-    top = box(length)
-    scale = -(-top).expm1()
-
-    def evaluate(epsilon: Box) -> Box:
-        root = (-((epsilon - top) * 0.5).expm1()).at_least(0.0)
-        inside = root * root / scale
-        outside = -epsilon.expm1()
-        lower = np.where(epsilon.lower >= -top.lower, inside.lower, outside.lower)
-        upper = np.where(epsilon.upper < -top.upper, outside.upper, inside.upper)
-        return Box(lower, upper).at_least(0.0)
-
-    # two candidates whose odds go from e^{-length/2} to e^{length/2}
-    return Curve(evaluate=evaluate, attained=randomized_response(length / 2, 2))
 
 
 def discrete_laplace(scale: Fraction, shift: int) -> Curve:

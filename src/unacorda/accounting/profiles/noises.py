@@ -12,17 +12,36 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.amplification import sampling
-from unacorda.accounting.contour.laws import Edged, Finite
+from unacorda.accounting.contour.laws import Edged, Finite, Law, MixedNormal, Normal
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.curves import Curve, gaussian, nothing
 from unacorda.accounting.profiles.normal import gaussian_profile
 from unacorda.privacy.enclosure import context, mpf
 
-__all__ = ["boxed", "edged", "finite", "gaussian_mixture", "replaced_response"]
+__all__ = ["boxed", "edged", "finite", "gaussian_mixture", "of_law", "replaced_response"]
 
 _HALVINGS = 64
 _STEPS = 14
 _FAR = 5e3
+
+
+def of_law(law: Law, *, remove: bool = True) -> Curve:
+    """The profile of a pair whose loss has this law.
+
+    remove: of a mixture, the direction in which the unit leaves.
+
+    Bound       both sides.
+    Source      those of gaussian, finite, edged and gaussian_mixture.
+    """
+    match law:
+        case Normal(square=square):
+            return gaussian(square)
+        case Finite():
+            return finite(law)
+        case Edged():
+            return edged(law)
+        case MixedNormal():
+            return gaussian_mixture(law, remove=remove)
 
 
 def finite(law: Finite) -> Curve:
@@ -70,12 +89,14 @@ def replaced_response(pure: Fraction, rate: Fraction) -> Curve:
 
 
 def edged(law: Edged) -> Curve:
-    """The profile of a law between two edges: truncated Laplace noise.
+    """The profile of a law between two edges: Laplace noise, cut or not, and bounded ranges.
 
     Statement   d + (1 - d) (1 - w) (A (1 + w) + B (1 - w)), w = e^((epsilon - edge)/2), for
                 |epsilon| <= edge; d above it, and d + (1 - d) (1 - e^epsilon) below.
     Bound       both sides.
-    Source      Geng, Ding, Guo, Kumar 2020; docs/proofs/contour.md, section 11.
+    Source      Balle, Barthe, Gaboardi 2018, Theorem 3 (Laplace); Geng, Ding, Guo, Kumar
+                2020 (cut); Dong, Durfee, Rogers 2020, Section 3 (ranges: the maximum over pairs of
+                coins with these odds); docs/proofs/contour.md, section 11; docs/proofs/pld.md.
     """
     top, atom, inner = box(law.edge), boxed(law.atom), boxed(law.inner)
     failed, rest = boxed(law.infinite), boxed(1 - law.infinite)
@@ -100,9 +121,7 @@ def edged(law: Edged) -> Curve:
     )
 
 
-def gaussian_mixture(
-    shifts: Sequence[Fraction], weights: Sequence[Fraction], *, noise: Fraction, remove: bool
-) -> Curve:
+def gaussian_mixture(law: MixedNormal, *, remove: bool) -> Curve:
     r"""The sum of w_i N(s_i, 1) against N(0, 1), or that pair turned round; s in units of noise.
 
     Statement   the likelihood ratio f(x), the sum of w_i e^{e_i}, e_i = s_i x - s_i^2/2, rises, so
@@ -114,10 +133,13 @@ def gaussian_mixture(
     Source      docs/proofs/contour.md, section 16.
     """
     shares: dict[Fraction, Fraction] = {}
-    for shift, weight in zip(shifts, weights, strict=True):
+    for shift, weight in zip(law.shifts, law.weights, strict=True):
         if weight:
-            shares[shift / noise] = shares.get(shift / noise, Fraction(0)) + weight
+            place = shift / law.noise
+            shares[place] = shares.get(place, Fraction(0)) + weight
     still = shares.pop(Fraction(0), Fraction(0))
+    if not shares:
+        return nothing()
     pairs = [(box(place), box(share)) for place, share in sorted(shares.items())]
     several = [*shares.items(), *([(Fraction(0), still)] if still else [])]
     terms = (

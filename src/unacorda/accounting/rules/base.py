@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 from unacorda.accounting.contour.laws import Law, ThreePoints
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.noises import of_law
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
@@ -238,7 +239,12 @@ class Rules(Generic[_E]):
         return None if pure is None else FiniteLoss(pure, Fraction(0), self.attains_pure)
 
     def curve(self, event: _E, asked: Profile) -> Curve:
-        """The profile delta(epsilon), from both sides."""
+        """The profile delta(epsilon), from both sides: that of the law, where there is one."""
+        law = self.law(event, reach=0, replaced=0)
+        return self.no_curve(event, asked) if law is None else of_law(law, remove=asked.remove)
+
+    def no_curve(self, event: _E, asked: Profile) -> Curve:
+        """The profile that the caller knows of what has no closed one; UnsupportedEvent if none."""
         if asked.inside is not None:
             return asked.inside(event, asked.direction, asked.neighbors)
         raise UnsupportedEvent(

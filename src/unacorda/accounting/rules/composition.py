@@ -117,7 +117,7 @@ class CompositionRules(Rules[Composition]):
 
     def curve(self, event: Composition, asked: Profile) -> Curve:
         square = squared_mu(event)
-        return super().curve(event, asked) if square is None else curves.gaussian(square)
+        return self.no_curve(event, asked) if square is None else curves.gaussian(square)
 
     def law(self, event: Composition, *, reach: int, replaced: int) -> Law | None:
         found = (law_of(part, reach=reach, replaced=replaced) for part in self.inside(event))

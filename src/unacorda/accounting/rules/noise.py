@@ -18,7 +18,7 @@ from unacorda.accounting.contour.laws import (
 )
 from unacorda.accounting.divergences import noises as divergences
 from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
-from unacorda.accounting.profiles import curves, noises
+from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Profile, Rules, known, renyi_of_event, rules_for
@@ -76,9 +76,6 @@ class GaussianRules(Rules[Gaussian]):
     def renyi_price(self, event: Gaussian, order: Fraction) -> RenyiDP:
         return known(renyi_of(self.zcdp(event), alpha=order))
 
-    def curve(self, event: Gaussian, asked: Profile) -> Curve:
-        return curves.gaussian(1 / noise_of(event) ** 2)
-
     def law(self, event: Gaussian, *, reach: int, replaced: int) -> Law:
         return Normal(square=(steps(replaced) / noise_of(event)) ** 2)
 
@@ -100,9 +97,6 @@ class LaplaceRules(Rules[Laplace]):
     def renyi_price(self, event: Laplace, order: Fraction) -> RenyiDP:
         found = conversions.renyi_from_laplace(self.pure(event), alpha=order)
         return RenyiDP(order, grid_up(found))
-
-    def curve(self, event: Laplace, asked: Profile) -> Curve:
-        return curves.laplace(self.pure(event))
 
     def law(self, event: Laplace, *, reach: int, replaced: int) -> Law:
         return laws.of_laplace(steps(replaced) * self.pure(event))
@@ -218,9 +212,6 @@ class StaircaseRules(Rules[Staircase]):
     def renyi_price(self, event: Staircase, order: Fraction) -> RenyiDP:
         return RenyiDP(order, grid_up(divergences.renyi_of_staircase(event, alpha=order)))
 
-    def curve(self, event: Staircase, asked: Profile) -> Curve:
-        return noises.finite(self.law(event, reach=0, replaced=0))
-
     def law(self, event: Staircase, *, reach: int, replaced: int) -> Finite:
         return laws.of_staircase(self.pure(event), exact("split", event.split), steps(replaced))
 
@@ -253,9 +244,6 @@ class TruncatedLaplaceRules(Rules[TruncatedLaplace]):
     def without_mass(self, event: TruncatedLaplace, neighbors: Neighbors) -> tuple[Fraction, Event]:
         epsilon, mass = self.approximate(event)
         return mass, Pure(epsilon=epsilon)
-
-    def curve(self, event: TruncatedLaplace, asked: Profile) -> Curve:
-        return noises.edged(self.law(event, reach=0, replaced=0))
 
     def law(self, event: TruncatedLaplace, *, reach: int, replaced: int) -> Edged:
         times = steps(replaced)
@@ -316,10 +304,7 @@ class GaussianMixtureRules(Rules[GaussianMixture]):
     def curve(self, event: GaussianMixture, asked: Profile) -> Curve:
         if asked.neighbors is ReplaceOne:
             return asked.of(self.replaced(event, 1))
-        if divergences.moved_by(event) == 0:
-            return curves.nothing()
-        shifts, weights = _shares(event)
-        return noises.gaussian_mixture(shifts, weights, noise=noise_of(event), remove=asked.remove)
+        return super().curve(event, asked)
 
     def law(self, event: GaussianMixture, *, reach: int, replaced: int) -> Law | None:
         if replaced:

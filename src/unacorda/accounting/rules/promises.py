@@ -203,7 +203,10 @@ class ExponentialRules(Rules[Exponential]):
         return min(known(renyi_of(PureDP(epsilon_of(event)), alpha=order)), by_range)
 
     def curve(self, event: Exponential, asked: Profile) -> Curve:
-        return curves.bounded_range(epsilon_of(event))
+        """No exponential mechanism need reach the maximum over all pairs under composition."""
+        # two candidates whose odds go from e^{-epsilon/2} to e^{epsilon/2}
+        pair = curves.randomized_response(epsilon_of(event) / 2, 2)
+        return replace(super().curve(event, asked), attained=pair)
 
     def law(self, event: Exponential, *, reach: int, replaced: int) -> Law:
         return laws.of_bounded_range(epsilon_of(event) * steps(replaced))
