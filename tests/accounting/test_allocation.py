@@ -31,15 +31,14 @@ from unacorda.accounting.divergences.allocated import (
     renyi_removed,
     whole_moments,
 )
-from unacorda.accounting.divergences.events import renyi, rho
-from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import price
+from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import allocated as profiles
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
-from unacorda.accounting.profiles.bounds import profile_bounds
 from unacorda.accounting.rules.base import plain, without_mass
+from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

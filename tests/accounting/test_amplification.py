@@ -25,7 +25,6 @@ from unacorda.accounting.amplification import (
     binomials,
     blankets,
     events,
-    relations,
     responses,
     sampling,
     shuffling,
@@ -36,9 +35,6 @@ from unacorda.accounting.amplification.events import (
     shuffled_parts,
     without_shuffling,
 )
-from unacorda.accounting.amplification.relations import (
-    check_relation,
-)
 from unacorda.accounting.amplification.responses import delta_of_shuffled_response
 from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
@@ -48,7 +44,10 @@ from unacorda.accounting.amplification.sampling import (
     sampling_worth,
 )
 from unacorda.accounting.amplification.shuffling import approx_dp_of_shuffled, delta_of_shuffled
-from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.arguments import (
+    check_relation,
+)
+from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import under_replacement, without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -372,7 +371,7 @@ def test_relations_and_schemes() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [binary_reports, binomials, blankets, events, relations, responses, sampling, shuffling],
+    [binary_reports, binomials, blankets, events, responses, sampling, shuffling],
 )
 def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
     for name in module.__all__:

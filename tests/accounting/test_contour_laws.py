@@ -16,7 +16,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from unacorda.accounting.contour.laws import Edged, Finite
+from unacorda.accounting.laws import Edged, Finite
 from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (

@@ -20,7 +20,6 @@ from tests.support.cases import in_subtests
 
 from unacorda.accounting import encoders, matrices, trees
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
-from unacorda.accounting.divergences.events import renyi, rho
 from unacorda.accounting.encoders import group_columns, squared_columns
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.matrices import (
@@ -28,8 +27,9 @@ from unacorda.accounting.matrices import (
     squared_toeplitz_sensitivity,
 )
 from unacorda.accounting.prices import price
-from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.prices.additive import renyi, rho
 from unacorda.accounting.rules.base import dominated, plain
+from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.accounting.trees import squared_tree_sensitivity
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent

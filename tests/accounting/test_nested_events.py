@@ -19,7 +19,7 @@ from unacorda.accounting.accountant import (
     epsilon_interval,
     priced,
 )
-from unacorda.accounting.contour.laws import of_laplace
+from unacorda.accounting.laws import of_laplace
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.grid import law_above
 from unacorda.accounting.pld.parts import curve_of_any

@@ -17,7 +17,6 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
 from unacorda.accounting.amplification.sampling import draws
-from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import (
     approx_dp_price,
@@ -26,8 +25,9 @@ from unacorda.accounting.prices import (
     renyi_price,
     zcdp_price,
 )
-from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.accounting.rules.base import Direction
+from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

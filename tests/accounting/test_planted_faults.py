@@ -15,10 +15,10 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import encoders, engines, matrices, parallel, trees, tries
+from unacorda.accounting import encoders, engines, laws, matrices, parallel, trees, tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.contour import infinite, laws, sampled_gaussian
+from unacorda.accounting.contour import infinite, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive

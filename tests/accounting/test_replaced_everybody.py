@@ -20,7 +20,7 @@ from unacorda.accounting import (
     tradeoff,
 )
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.privacy.events import (
     Approximate,
     Event,

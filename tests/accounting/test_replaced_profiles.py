@@ -19,11 +19,11 @@ from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_inte
 from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.divergences.closed import renyi_of_replaced_pure
-from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair
-from unacorda.accounting.profiles.bounds import curve_of
+from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.accounting.profiles.replaced import two_steps
+from unacorda.accounting.rules.profiles import curve_of
 from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from unacorda.accounting import delta_interval, epsilon_interval
-from unacorda.accounting.contour.laws import Finite
+from unacorda.accounting.laws import Finite
 from unacorda.accounting.rules.base import RULES, law_of, rules_of
 from unacorda.privacy.events import Composed, Event, Gaussian, Pure, Repeated, Staircase
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne

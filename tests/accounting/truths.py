@@ -21,9 +21,9 @@ from tests.accounting.finite_pairs import Pair, largest_delta, response
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting import delta_interval, epsilon_interval, parallel, renyi, rho
-from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.filters import Filter
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,

@@ -15,16 +15,13 @@ from fractions import Fraction
 
 from unacorda.accounting import prices
 from unacorda.accounting.amplification.events import pure_selections
-from unacorda.accounting.amplification.relations import check_relation
 from unacorda.accounting.arguments import (
     Events,
     delta_argument,
     epsilon_argument,
-    joined,
+    together,
     tolerance_argument,
 )
-from unacorda.accounting.divergences.events import renyi, rho
-from unacorda.accounting.divergences.pure import pure_epsilon
 from unacorda.accounting.engines import Measure
 from unacorda.accounting.findings import (
     TOLERANCE,
@@ -33,6 +30,7 @@ from unacorda.accounting.findings import (
     delta_findings,
     epsilon_findings,
 )
+from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.rules.base import dominated, dominating
 from unacorda.accounting.tradeoffs import check_points, sampled_curve
@@ -41,7 +39,6 @@ from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Event,
-    Pure,
     Shuffled,
 )
 from unacorda.privacy.guarantees import PureDP
@@ -60,7 +57,6 @@ __all__ = [
     "quick_epsilon",
     "renyi",
     "rho",
-    "together",
     "tradeoff",
 ]
 
@@ -312,20 +308,6 @@ def _met(
             try_instead="Ask with another neighbors=, or price its parts as Approximate events.",
         )
     return Interval(meeting.low, meeting.high)
-
-
-def together(events: Events, neighbors: Neighbors) -> Event | None:
-    """All events as one, None for none; it speaks of the relation.
-
-    Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
-    relation.
-
-    Bound       none: it only composes.
-    Source      the event.
-    """
-    event = joined(events)
-    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
-    return event
 
 
 def _mu_squared(event: Event | None) -> Fraction:

@@ -8,18 +8,22 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, get_args
 
+from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event, Pure, compose
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_neighbors
 
 __all__ = [
     "Events",
     "alpha_argument",
+    "check_relation",
     "delta_argument",
     "epsilon_argument",
     "joined",
     "priceable",
     "spendable_delta",
+    "together",
     "tolerance_argument",
 ]
 
@@ -61,6 +65,20 @@ def joined(events: Events) -> Event | None:
         raise InvalidParameter("events", events, expected=expected) from None
     _check_numbers(several)
     return compose(several) if several else None
+
+
+def together(events: Events, neighbors: Neighbors) -> Event | None:
+    """The composition of all events, None for none, of a relation that they speak of.
+
+    Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
+    relation.
+
+    Bound       none: it only composes.
+    Source      the event.
+    """
+    event = joined(events)
+    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
+    return event
 
 
 def priceable(events: Events) -> Event:
@@ -168,3 +186,26 @@ def tolerance_argument(value: Number) -> float:
     if not 0 <= number <= 1:
         raise InvalidParameter("tolerance", value, expected="a number from 0 to 1, such as 1e-4")
     return float(number)
+
+
+def check_relation(event: Event, neighbors: Neighbors) -> None:
+    """Refuse a scheme that says nothing about this relation; InvalidParameter has the hint.
+
+    Poisson samples are priced under every relation (replacement as removing and adding). A fixed
+    size and shuffling keep the number of units: they speak of ReplaceOne and ZeroOut only.
+
+    Bound       none: it only refuses.
+    Source      Balle, Barthe, Gaboardi 2018, Table 1.
+    """
+    check_neighbors(neighbors)
+    rules = rules_of(event)
+    if rules.keeps_size and neighbors is AddRemove:
+        raise InvalidParameter(
+            "neighbors",
+            neighbors,
+            expected="neighbors=unacorda.ReplaceOne",
+            hint=f"{rules.keeps_size} keeps the number of units, so it says nothing about adding "
+            "or removing one; or use poisson_sampled(rate=...)",
+        )
+    for part in rules.inside(event):
+        check_relation(part, neighbors)

@@ -8,8 +8,8 @@ import itertools
 import math
 from fractions import Fraction
 
-from unacorda.accounting.accountant import delta_interval, together, tradeoff
-from unacorda.accounting.arguments import Events
+from unacorda.accounting.accountant import delta_interval, tradeoff
+from unacorda.accounting.arguments import Events, together
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact

@@ -23,10 +23,10 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
-from unacorda.accounting.profiles.bounds import curve_of
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.rules.base import Direction
+from unacorda.accounting.rules.profiles import curve_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Composed, Event, Repeated, ReplacementSampled

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from unacorda.accounting.accountant import Finding, epsilon, findings
-from unacorda.accounting.amplification.relations import check_relation
 from unacorda.accounting.amplification.sampling import sampling_worth
-from unacorda.accounting.arguments import Events, joined
-from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.arguments import Events, together
 from unacorda.accounting.prices import gdp_price
+from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -25,7 +24,6 @@ from unacorda.privacy.events import (
     FixedSizeSampled,
     Gaussian,
     PoissonSampled,
-    Pure,
     Repeated,
     compose,
 )
@@ -123,8 +121,7 @@ def explain(
         Laplace noise, by its exact loss [Dwork, McSherry, Nissim, Smith 2006]
     Pure epsilon of the whole: 1.5
     """
-    event = joined(events)
-    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
+    event = together(events, neighbors)
     lines = []
     for one, count in _parts(event):
         theorem, source = rules_of(one).cite(one, neighbors)

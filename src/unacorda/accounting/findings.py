@@ -16,7 +16,6 @@ import numpy as np
 from unacorda.accounting import prices
 from unacorda.accounting.amplification import events as rewritten
 from unacorda.accounting.derived import Intervals, derived_bounds
-from unacorda.accounting.divergences import approximate as by_renyi
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.engines import (
     Engine,
@@ -24,6 +23,7 @@ from unacorda.accounting.engines import (
     by_loss_grids,
     engines_of,
 )
+from unacorda.accounting.moments import delta_from_renyi, epsilon_from_renyi
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import dominated, dominating, finite_loss, rules_of
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
@@ -196,7 +196,7 @@ def epsilon_findings(
         return
     yield from _asked(
         "Renyi divergences",
-        lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
+        lambda: Interval(0.0, epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
         _MOMENTS,
     )
 
@@ -245,7 +245,7 @@ def delta_findings(
     yield from asking.numerical(meet, engines_of(plain, neighbors))
 
     def by_moments() -> Interval:
-        return Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
+        return Interval(0.0, delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
 
     early = meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
     if early:

@@ -182,7 +182,7 @@ def account(
 
 def check_neighbors(event: Event, relation: Neighbors) -> None:
     """Refuse a scheme that says nothing about the relation, with the option that names another."""
-    from unacorda.accounting.amplification.relations import check_relation
+    from unacorda.accounting.arguments import check_relation
 
     try:
         check_relation(event, relation)
@@ -322,7 +322,7 @@ def _proved(
     """The fields of an answer; UnsupportedEvent where no theorem gives one."""
     from unacorda.accounting.accountant import priced
     from unacorda.accounting.detection import true_positive_rate
-    from unacorda.accounting.divergences.events import renyi
+    from unacorda.accounting.prices.additive import renyi
 
     match measure:
         case "Renyi divergence":
@@ -355,8 +355,8 @@ def _proved(
 
 
 def _rho(event: Event, neighbors: Neighbors) -> dict[str, Any]:
-    from unacorda.accounting.divergences.events import rho
     from unacorda.accounting.prices import zcdp_price
+    from unacorda.accounting.prices.additive import rho
 
     source = "Bun and Steinke 2016; Canonne, Kamath, Steinke 2020"
     said = {"engine": "sum of rho", "source": source}
@@ -368,8 +368,8 @@ def _rho(event: Event, neighbors: Neighbors) -> dict[str, Any]:
 
 
 def _mu(event: Event, neighbors: Neighbors) -> dict[str, Any]:
-    from unacorda.accounting.divergences.pure import pure_epsilon
     from unacorda.accounting.prices import gdp_price
+    from unacorda.accounting.prices.additive import pure_epsilon
     from unacorda.privacy.conversions import gdp_from_pure
     from unacorda.privacy.rounding import root_up
 

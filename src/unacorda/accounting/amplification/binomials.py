@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array
 
@@ -35,7 +35,7 @@ def mass_between(trials: int, chance: float, first: int, end: int) -> float:
 
 
 def at_most(trials: int, chance: float, k: int) -> float:
-    return 1.0 if k >= trials else float(special.betainc(trials - k, k + 1, 1 - chance))
+    return 1.0 if k >= trials else float(scipy.special.betainc(trials - k, k + 1, 1 - chance))
 
 
 def at_least(trials: int, chance: float, k: int) -> float:
@@ -44,7 +44,7 @@ def at_least(trials: int, chance: float, k: int) -> float:
     Bound       none: SciPy's error is the caller's to add.
     Source      the incomplete beta function.
     """
-    return 1.0 if k <= 0 else float(special.betainc(k, trials - k + 1, chance))
+    return 1.0 if k <= 0 else float(scipy.special.betainc(k, trials - k + 1, chance))
 
 
 def log_binomial(trials: int | Array, chance: float, x: Array) -> tuple[Array, Array]:
@@ -81,7 +81,7 @@ def _deviance(x: Array, mean: Array) -> Array:
     series = np.zeros_like(small)
     for k in range(18, 1, -1):
         series = series * small + (1.0 if k % 2 == 0 else -1.0) / (k * (k - 1))
-    far = special.xlogy(1 + t, 1 + t) - t
+    far = scipy.special.xlogy(1 + t, 1 + t) - t
     value: Array = mean * np.where(near, series * small**2, far)
     return value
 
@@ -93,6 +93,6 @@ def _stirling(x: Array) -> Array:
     square = inverse**2
     tail = square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188)))
     series = inverse * (1 / 12 - square * (1 / 360) + square * tail)
-    exact = special.gammaln(x + 1) - (x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
+    exact = scipy.special.gammaln(x + 1) - (x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
     value: Array = np.where(x < 16, exact, series)
     return value

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are first used
 
 from unacorda.accounting.amplification.binomials import log_binomial
 from unacorda.accounting.profiles.boxes import Array
@@ -195,7 +195,7 @@ def _at_least(trials: Array | float, chance: float, k: Array) -> Array:
     """P[count >= k]."""
     inside = (k > 0) & (k <= trials)
     a, b = np.where(inside, k, 1.0), np.where(inside, trials - k + 1.0, 1.0)
-    found: Array = np.where(inside, special.betainc(a, b, chance), np.where(k <= 0, 1.0, 0.0))
+    found: Array = np.where(inside, scipy.special.betainc(a, b, chance), np.where(k <= 0, 1.0, 0.0))
     return found
 
 
@@ -223,7 +223,7 @@ def _given(t: Array, rho: Array, epsilon: float, *, sign: int = 1) -> Array:
     second = np.zeros_like(x)
     logs, _ = log_binomial(trials, 0.5, place)
     first[inside] = rho[inside] * (1 + math.exp(epsilon)) * place / trials * np.exp(logs)
-    tail = special.betainc(place, trials - place + 1.0, 0.5)
+    tail = scipy.special.betainc(place, trials - place + 1.0, 0.5)
     second[inside] = math.expm1(epsilon) * tail
     gap = first * (1 + sign * _TRUSTED) - second * (1 - sign * _TRUSTED)
     found: Array = np.maximum(gap, 0.0)

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from unacorda.accounting import prices
-from unacorda.accounting.divergences.events import renyi, rho
-from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.additive import share

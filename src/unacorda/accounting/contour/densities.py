@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.contour.finite import mirrored_atoms, sampled_atoms
-from unacorda.accounting.contour.laws import Edged, Normal
 from unacorda.accounting.contour.panels import Panels, panels
 from unacorda.accounting.contour.ratios import Opposed, Sums, drawn_ratio
 from unacorda.accounting.contour.series import Floats
+from unacorda.accounting.laws import Edged, Normal
 from unacorda.privacy.enclosure import context, mpf
 
 __all__ = ["edged", "mixed", "opposed", "replaced_edged", "replaced_normal"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from unacorda.accounting.contour.atoms import Atoms
 from unacorda.accounting.contour.closed import FiniteLaw
-from unacorda.accounting.contour.laws import Finite
 from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.laws import Finite
 from unacorda.accounting.profiles.boxes import Box, box, choose
 from unacorda.privacy.enclosure import context, mpf
 

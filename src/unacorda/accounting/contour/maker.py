@@ -17,7 +17,9 @@ from unacorda.accounting.contour.atoms import Atoms
 from unacorda.accounting.contour.closed import Constant, FiniteLaw, GaussianSum, ThreePoint
 from unacorda.accounting.contour.factor import Factor
 from unacorda.accounting.contour.laplace import LaplaceSum
-from unacorda.accounting.contour.laws import (
+from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
+from unacorda.accounting.contour.series import UNIT
+from unacorda.accounting.laws import (
     Edged,
     Finite,
     Law,
@@ -26,8 +28,6 @@ from unacorda.accounting.contour.laws import (
     ThreePoints,
     TooExtreme,
 )
-from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
-from unacorda.accounting.contour.series import UNIT
 from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unacorda.accounting.contour.factor import Factor
-from unacorda.accounting.contour.laws import TooExtreme
 from unacorda.accounting.contour.maker import Maker
+from unacorda.accounting.laws import TooExtreme
 from unacorda.accounting.rules.base import Direction, rules_of, under_replacement, units_replaced
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent

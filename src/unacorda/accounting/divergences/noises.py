@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.amplification.sampling import draws
-from unacorda.accounting.contour.laws import of_truncated_laplace, staircase_top
 from unacorda.accounting.divergences.sampled import renyi_of_fixed_size
+from unacorda.accounting.laws import of_truncated_laplace, staircase_top
 from unacorda.checks import exact
 from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf

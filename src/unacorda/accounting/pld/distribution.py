@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda import checks
-from unacorda.accounting.amplification.relations import check_relation
-from unacorda.accounting.arguments import Events, priceable
+from unacorda.accounting.arguments import Events, check_relation, priceable
 from unacorda.accounting.inversion import falling_below
 from unacorda.accounting.pld import sources
 from unacorda.accounting.pld.parts import parts_of

@@ -9,16 +9,15 @@ import functools
 from fractions import Fraction
 
 from unacorda.accounting.contour.parts import flatten
-from unacorda.accounting.divergences.events import renyi
-from unacorda.accounting.divergences.pure import checked_pure_epsilon
 from unacorda.accounting.pld.nested import curve_of_sum
 from unacorda.accounting.pld.selected import selected
 from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
+from unacorda.accounting.prices.additive import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.bounds import curve_of
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Direction, rules_of, without_mass
+from unacorda.accounting.rules.profiles import curve_of
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are first used
 
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.pld.sources import curve_of_atoms
@@ -69,7 +69,7 @@ def noise_of(event: Event) -> LocationFamily | None:
         case Gaussian(noise_multiplier=m):
             return LocationFamily(
                 move=1 / exact("noise_multiplier", m),
-                tail=lambda x: np.asarray(special.ndtr(-x)),
+                tail=lambda x: np.asarray(scipy.special.ndtr(-x)),
                 loss=lambda shift, x: shift * (x - shift / 2),
                 edge=9.0,
                 far=37.0,

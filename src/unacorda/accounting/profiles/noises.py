@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.amplification import sampling
-from unacorda.accounting.contour.laws import Edged, Finite, Law, MixedNormal, Normal
+from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, gaussian, nothing
 from unacorda.accounting.profiles.normal import gaussian_profile

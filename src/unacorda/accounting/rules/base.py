@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from unacorda.accounting.contour.laws import Law, ThreePoints
 from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.noises import of_law
 from unacorda.errors import UnsupportedEvent
@@ -381,7 +381,7 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
     is not pure but for it.
 
     Bound       upper, of the mass.
-    Source      accounting/divergences/approximate; Kairouz, Oh, Viswanath 2015 (approximate
+    Source      accounting/moments; Kairouz, Oh, Viswanath 2015 (approximate
                 events); group privacy of two steps (a sample under replacement).
     """
     return rules_of(event).without_mass(event, neighbors)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
-from unacorda.accounting.contour.laws import Law, TooExtreme, both, repeated
 from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
+from unacorda.accounting.laws import Law, TooExtreme, both, repeated
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rewriting import with_parts

@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from unacorda.accounting.contour import laws
-from unacorda.accounting.contour.laws import (
+from unacorda.accounting import laws
+from unacorda.accounting.divergences import noises as divergences
+from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
+from unacorda.accounting.laws import (
     Edged,
     Finite,
     Law,
@@ -16,8 +18,6 @@ from unacorda.accounting.contour.laws import (
     Normal,
     ThreePoints,
 )
-from unacorda.accounting.divergences import noises as divergences
-from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import Curve

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from unacorda.accounting.contour import laws
-from unacorda.accounting.contour.laws import Law, ThreePoints
+from unacorda.accounting import laws
 from unacorda.accounting.divergences.closed import renyi_of_randomized_response
 from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Profile, Rules, known, rules_for

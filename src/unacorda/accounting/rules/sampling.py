@@ -11,7 +11,6 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from unacorda.accounting.amplification.sampling import approx_dp_of_sample
-from unacorda.accounting.contour.laws import Finite
 from unacorda.accounting.divergences.closed import renyi_of_replaced_pure, renyi_of_sampled_pure
 from unacorda.accounting.divergences.finite import (
     FiniteLoss,
@@ -27,6 +26,7 @@ from unacorda.accounting.divergences.sampled import (
     renyi_of_fixed_size,
     renyi_of_poisson,
 )
+from unacorda.accounting.laws import Finite
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.replaced import two_steps
