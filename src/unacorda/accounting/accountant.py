@@ -71,16 +71,34 @@ def epsilon(
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
 ) -> float:
-    """The epsilon of (epsilon, delta)-DP of all events together.
+    """Bounds the epsilon of (epsilon, delta)-DP of all events together.
 
-    delta: from 0, at most below 1; a float means the decimal it prints as. At delta = 0 the answer
-    is the pure epsilon, inf where there is none; it is inf too where the events spend more delta
-    of their own. neighbors: the relation that the guarantee speaks of, and that the sensitivities
-    of events outside samples speak of. tolerance: engines are asked, from the quickest on, until
-    the answer is known so far: relative to it, or absolutely where it is below 1. Some events are
-    known less far: see `epsilon_interval`.
-    Raises InvalidParameter for a sampling scheme that says nothing about the relation, and
-    UnsupportedEvent where no theorem here prices an event.
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    delta
+        From 0, at most below 1; a float means the decimal it prints as.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+    tolerance
+        From the quickest engine on, engines are asked until the answer is known so far: relative
+        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+
+    Returns
+    -------
+    float
+        The pure epsilon at delta = 0; inf where there is none, and where the events spend more
+        delta of their own. Some events are known less far than the tolerance: see
+        `epsilon_interval`.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
 
     Bound       upper.
     Source      those of the engines; see `explain`.
@@ -102,9 +120,32 @@ def epsilon_interval(
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
 ) -> Interval:
-    """An interval that holds the least epsilon at which the events keep (epsilon, delta)-DP.
+    """Encloses the least epsilon at which the events keep (epsilon, delta)-DP.
 
-    Of events of which only a guarantee is known, the worst mechanism that keeps it is meant.
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    delta
+        From 0, at most below 1; a float means the decimal it prints as.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+    tolerance
+        From the quickest engine on, engines are asked until the answer is known so far: relative
+        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+
+    Returns
+    -------
+    Interval
+        Of events of which only a guarantee is known, the worst mechanism that keeps it is meant.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
 
     Bound       both.
     Source      as epsilon.
@@ -119,9 +160,32 @@ def delta(
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
 ) -> float:
-    """The delta of (epsilon, delta)-DP of all events together.
+    """Bounds the delta of (epsilon, delta)-DP of all events together.
 
-    epsilon: 0 or above. tolerance: relative to the answer. Errors as `epsilon`.
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    epsilon
+        0 or above; a float means the decimal it prints as.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+    tolerance
+        From the quickest engine on, engines are asked until the answer is known so far: relative
+        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+
+    Returns
+    -------
+    float
+        At most 1.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
 
     Bound       upper, at most 1.
     Source      as epsilon.
@@ -140,7 +204,32 @@ def delta_interval(
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
 ) -> Interval:
-    """An interval that holds the least delta at which the events keep (epsilon, delta)-DP.
+    """Encloses the least delta at which the events keep (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    epsilon
+        0 or above; a float means the decimal it prints as.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+    tolerance
+        From the quickest engine on, engines are asked until the answer is known so far: relative
+        to it, or absolutely where it is an epsilon below 1. Grids of losses know no more than 1e-5.
+
+    Returns
+    -------
+    Interval
+        From 0 to 1.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
 
     Bound       both.
     Source      as epsilon.
@@ -202,11 +291,31 @@ def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRe
 def tradeoff(
     events: Events, *, neighbors: Neighbors = AddRemove, points: int = 25
 ) -> TradeoffCurve:
-    """The curve of false alarms against misses that the events allow, from both sides.
+    """Encloses the curve of false alarms against misses that the events allow.
 
-    points: at how many epsilons the profile is taken, 2 or more; Gaussian sums are exact.
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+    points
+        At how many epsilons the profile is taken, 2 or more; Gaussian sums are exact.
 
-    Bound       both: the curve's lower side is the safe one.
+    Returns
+    -------
+    TradeoffCurve
+        Its lower side is the safe one.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
+
+    Bound       both.
     Source      Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
 
     >>> from unacorda.privacy.events import Gaussian

@@ -67,14 +67,34 @@ def request_price(request: Guarantee, account: Guarantee) -> Guarantee:
 
 
 def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
-    """What a session debits for an event that was made to fit a request.
+    """Prices what a session debits for an event that was made to fit a request.
 
     The smaller of two valid bounds: the price of the event in the account's unit, and that of the
     request. A price that lies below the request's by less than one part in 10^9 is raised to it,
     so that ten requests of 0.1 use up 1 exactly.
 
-    Raises WrongUnit for a request that this account does not take, InvalidParameter where the
-    event does not keep the request, and UnsupportedEvent where nothing is known of the event.
+    Parameters
+    ----------
+    event
+        What is released.
+    request
+        The guarantee that the event was made to keep.
+    account
+        The budget of the session: its unit is that of the price.
+
+    Returns
+    -------
+    Guarantee
+        A cost in the unit of the account.
+
+    Raises
+    ------
+    WrongUnit
+        For a request that this account does not take.
+    InvalidParameter
+        Where the event does not keep the request.
+    UnsupportedEvent
+        Where nothing is known of the event.
 
     Bound       upper.
     Source      the prices of the event and of the request; for (epsilon, delta) also that of the

@@ -107,9 +107,29 @@ class Explanation:
 def explain(
     events: Events, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
 ) -> Explanation:
-    """Which theorems price events; with a delta, also what each engine proved of epsilon.
+    """Lists the theorems that price events; with a delta, what each engine proved of epsilon.
 
-    Raises what accounting.epsilon raises.
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    delta
+        Where epsilon is asked, from 0, at most below 1; None asks no engine.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+
+    Returns
+    -------
+    Explanation
+        A text when printed; `to_dict()` gives plain values.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, a number out of range, and a sampling scheme that says nothing about
+        the relation.
+    UnsupportedEvent
+        Where no theorem here prices an event.
 
     Bound       both, in what the engines found.
     Source      in each line.

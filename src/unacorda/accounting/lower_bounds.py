@@ -46,8 +46,28 @@ class LeastErrors:
 def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number = 0) -> LeastErrors:
     r"""Bounds from below the error of every (epsilon, delta)-DP mechanism on `people` rows.
 
-    The guarantee is under ReplaceOne. `dimension` is the number of coordinates of the mean, and of
-    bins of the histogram.
+    The guarantee is under ReplaceOne.
+
+    Parameters
+    ----------
+    dimension
+        The number of coordinates of the mean, and of bins of the histogram, 1 or more.
+    people
+        The number of rows, 1 or more.
+    epsilon
+        0 or above.
+    delta
+        From 0 to 1.
+
+    Returns
+    -------
+    LeastErrors
+        Of means, counts and histograms, each in its own unit.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of range.
 
     Statement   mean: 1/(1 + sqrt n), (2/3 - 14 n delta/3)/(2/sqrt 3 + n t/sqrt d), and, over w
                 below pi/2, (A(w) - 4 n delta sin w (1 + sin w)/cos w)/(pi/w + n t/sqrt d) with

@@ -268,7 +268,24 @@ class SamplingWorth:
 
 
 def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
-    r"""Is sampling free here? The noise ratio rate base_epsilon / epsilon and a warning in words.
+    r"""Compares the noise of a mean over a sample with that over everybody, at one epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        Of the sampled mechanism, pure, above 0.
+    rate
+        The share of the units in the sample, above 0, at most 1.
+
+    Returns
+    -------
+    SamplingWorth
+        The ratio rate base_epsilon / epsilon, and a warning in words where sampling is not free.
+
+    Raises
+    ------
+    InvalidParameter
+        For an epsilon or a rate out of range.
 
     Statement   base_epsilon = log(1 + (e^epsilon - 1)/rate); the ratio lies in
                 [rate/(rate + epsilon), 1] and is at least log(1 + c)/c where epsilon <= c rate.

@@ -161,24 +161,45 @@ def calibrate(
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
 ) -> float:
-    """The least noise, or the most steps, for which a family of events meets a target.
+    """Finds the least noise, or the most steps, for which a family of events meets a target.
 
-    family: from a positive number to an event, such as
-    ``lambda noise: Gaussian(noise_multiplier=noise) * 100``.
-    target: any guarantee, Advantage(...) or TruePositiveRate(...); a number, where `price` is
-    given: the most that price(event) may be.
-    find: "least" where larger parameters are more private (noise), "most" where they are less
-    (steps, rates, epsilons). whole: whether the parameter is an integer, then passed as int.
-    within: the range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
-    guess: where to begin, 1 or for integers 64; sets the time taken. tolerance: the relative width
-    to which a float is found. neighbors: the relation the target speaks of. price: a certified
-    upper bound of what an event costs, instead of the accountant's.
+    Parameters
+    ----------
+    family
+        From a positive number to an event, such as
+        ``lambda noise: Gaussian(noise_multiplier=noise) * 100``.
+    target
+        Any guarantee, Advantage(...) or TruePositiveRate(...); a number, where `price` is given:
+        the most that price(event) may be.
+    find
+        "least" where larger parameters are more private (noise), "most" where they are less (steps,
+        rates, epsilons).
+    whole
+        Whether the parameter is an integer, then passed as int.
+    within
+        The range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
+    guess
+        Where to begin, 1 or for integers 64; sets the time taken.
+    tolerance
+        The relative width to which a float is found.
+    neighbors
+        The relation that the target speaks of.
+    price
+        A certified upper bound of what an event costs, instead of the accountant's.
 
-    The result itself was priced and meets the target, whatever the family. That nothing better
-    than (1 - tolerance) times it does is true where the cost is monotone in the parameter. Where
-    the whole range passes, its end is returned.
-    Raises InvalidParameter where the search finds nothing that meets the target or `find` is the
-    wrong way round, and whatever the family or the accountant raises.
+    Returns
+    -------
+    float, or int where whole
+        It was priced and meets the target, whatever the family. Nothing better than
+        (1 - tolerance) times it does, where the cost is monotone in the parameter. Where the whole
+        range passes, its end is returned.
+
+    Raises
+    ------
+    InvalidParameter
+        Where the search finds nothing that meets the target, or `find` is the wrong way round.
+    UnsupportedEvent
+        As the accountant; errors of the family pass through.
 
     Bound       safe side: the certified cost at the result is at most the target.
     Source      none needed beyond the price's; secant and inverse parabola on logarithms.
@@ -217,13 +238,44 @@ def calibrate_grid(
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
 ) -> NDArray[np.float64] | NDArray[np.int64]:
-    """`calibrate` at every point of a grid: an array with one axis for each entry of `over`.
+    """Calibrates at every point of a grid; each search begins at the answer next to it.
 
-    family: ``family(parameter, **point)``, with a point such as ``{"rate": 0.01, "steps": 100}``.
-    over: for each other argument of the family, the values it takes, in the order of the axes.
-    Each search begins at a neighbour's answer. The other arguments are those of `calibrate`.
+    Parameters
+    ----------
+    family
+        ``family(parameter, **point)``, with a point such as ``{"rate": 0.01, "steps": 100}``.
+    target
+        Any guarantee, Advantage(...) or TruePositiveRate(...); a number, where `price` is given:
+        the most that price(event) may be.
+    over
+        For each other argument of the family the values that it takes, in the order of the axes.
+    find
+        "least" where larger parameters are more private (noise), "most" where they are less (steps,
+        rates, epsilons).
+    whole
+        Whether the parameter is an integer, then passed as int.
+    within
+        The range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
+    guess
+        Where to begin, 1 or for integers 64; sets the time taken.
+    tolerance
+        The relative width to which a float is found.
+    neighbors
+        The relation that the target speaks of.
+    price
+        A certified upper bound of what an event costs, instead of the accountant's.
 
-    Raises InvalidParameter for an empty axis, or where a point's target cannot be met.
+    Returns
+    -------
+    numpy.ndarray
+        One axis for each entry of `over`; of int64 where whole, else of float64.
+
+    Raises
+    ------
+    InvalidParameter
+        For an empty axis, or where a point's target cannot be met.
+    UnsupportedEvent
+        As the accountant; errors of the family pass through.
 
     Bound       safe side, at each point.
     Source      as calibrate.

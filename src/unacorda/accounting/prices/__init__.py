@@ -42,12 +42,30 @@ def price(
     delta: Number | None = None,
     alpha: Number | None = None,
 ) -> _Kind:
-    """The cost of an event as a guarantee of the given kind, the least this package can prove.
+    """Prices an event as a guarantee of one kind, the least that this package can prove.
 
-    event: one, or several that are composed; kind: the class, such as ZCDP; delta: for ApproxDP
-    only, the delta that may be spent; alpha: for RenyiDP only, the order.
-    Raises UnsupportedEvent where no theorem here gives a price, InvalidParameter for an alpha or
-    delta that is missing or too small.
+    Parameters
+    ----------
+    event
+        One event, or several that are composed.
+    kind
+        The class of the guarantee: PureDP, ApproxDP, ZCDP, GDP or RenyiDP.
+    delta
+        For ApproxDP only: the delta that may be spent.
+    alpha
+        For RenyiDP only: the order.
+
+    Returns
+    -------
+    PureDP, ApproxDP, ZCDP, GDP or RenyiDP
+        A guarantee of that kind.
+
+    Raises
+    ------
+    InvalidParameter
+        For an alpha or a delta that is missing or too small, and for another kind.
+    UnsupportedEvent
+        Where no theorem here gives a price, as of samples.
 
     Bound       upper; exact where rational, else rounded up to a multiple of 2^-80.
     Source      those of the functions for each kind.

@@ -76,14 +76,33 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
 
 
 def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) -> float:
-    r"""Renyi divergence of order alpha between the events' outputs on any two neighbours.
+    r"""Bounds the Renyi divergence between the events' outputs on any two neighboring tables.
 
-    alpha: above 1, at most 1e100, any real number; those below 1 + 2^-60 are read as that, which
-    has the larger divergence. No events cost nothing. Sums over a composition; each part by the
-    least of what is known: closed forms, the certified integral (Gaussian on a Poisson sample),
-    sums over whole orders, bounds at large orders.
-    Raises UnsupportedEvent where a part has a delta, InvalidParameter for a scheme that says
-    nothing about the relation.
+    Sums over a composition; each part by the least of closed forms, the certified integral
+    (Gaussian on a Poisson sample), sums over whole orders and bounds at large orders.
+
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    alpha
+        The order, above 1, at most 1e100, any real number; those below 1 + 2^-60 are read as that,
+        which has the larger divergence.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+
+    Returns
+    -------
+    float
+        The divergence of order alpha.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, an order out of range, and a scheme that says nothing about the
+        relation.
+    UnsupportedEvent
+        Where a part has a delta.
 
     Bound       upper, rounded up.
     Source      those of accounting/divergences; Mironov 2017, Prop. 1 (composition).
@@ -100,11 +119,29 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
 
 
 def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
-    r"""The rho for which the events together are rho-zCDP.
+    r"""Bounds the rho for which the events together are rho-zCDP.
 
     A sample of a mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian
     loses a rare, large amount, which concentrated DP counts in full; use epsilon() there.
-    Raises UnsupportedEvent where a part has a delta.
+
+    Parameters
+    ----------
+    events
+        One event, or several that are composed; no events cost nothing.
+    neighbors
+        The relation that the guarantee speaks of, and the sensitivities of events outside samples.
+
+    Returns
+    -------
+    float
+        The least rho that is proved here.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no event, and a scheme that says nothing about the relation.
+    UnsupportedEvent
+        Where a part has a delta.
 
     Bound       upper, rounded up.
     Source      zcdp_price; for samples the joint quasi-convexity of Renyi divergences, and
