@@ -20,7 +20,8 @@ from tests.support.cases import in_subtests
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.additive.real import Gaussian, GridNoise, Laplace
+from unacorda.mechanisms.additive.shaped import Staircase, TruncatedLaplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
@@ -268,3 +269,22 @@ def test_a_confidence_lies_between_zero_and_one(confidence: Any) -> None:
     for mechanism in (*REAL, *WHOLE):
         with pytest.raises(InvalidParameter, match="confidence"):
             mechanism.error_bound(confidence)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(scale=3, l1_sensitivity=1),
+        Gaussian(sigma=3, l2_sensitivity=1),
+        Staircase(epsilon=1, sensitivity=1),
+        TruncatedLaplace(scale=3, sensitivity=1, bound=9),
+    ],
+)
+def test_exact_integers_get_the_noise_of_floats(mechanism: GridNoise) -> None:
+    values = list(range(-40, 40))
+    exact = mechanism.release_exact(values, unit_log2=-2, bits=SeededBits(5))
+    doubles = mechanism.release_doubles(values, unit_log2=-2, bits=SeededBits(5))
+    floats = mechanism.release(np.array(values) / 4, bits=SeededBits(5))
+    assert [float(number) for number in exact] == doubles.tolist() == floats.tolist()
+    huge = mechanism.release_exact([10**400], unit_log2=0, bits=SeededBits(5))[0]
+    assert abs(huge - 10**400) < 100

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from tests.mechanisms import reference_samplers as reference
+from tests.mechanisms import rounded_noise
 from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
@@ -17,7 +18,7 @@ from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLapla
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
 from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
-from unacorda.mechanisms.noise import discrete, rounding
+from unacorda.mechanisms.noise import discrete
 from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.stable import StableSelection
@@ -31,8 +32,10 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "small gaussian": lambda b: discrete.discrete_gaussian(sigma=7, size=4, bits=b),
     "large gaussian": lambda b: discrete.discrete_gaussian(sigma=1e6, size=4, bits=b),
     "huge gaussian": lambda b: discrete.discrete_gaussian(sigma=2.0**40, size=3, bits=b),
-    "rounded laplace": lambda b: rounding.rounded_laplace([1, 2, 3], unit_log2=-1, scale=2, bits=b),
-    "rounded gaussian": lambda b: rounding.rounded_gaussian(
+    "rounded laplace": lambda b: rounded_noise.rounded_laplace(
+        [1, 2, 3], unit_log2=-1, scale=2, bits=b
+    ),
+    "rounded gaussian": lambda b: rounded_noise.rounded_gaussian(
         [1, 2, 3], unit_log2=3, sigma=2, bits=b
     ),
     "laplace": lambda b: Laplace(scale=0.3, l1_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),

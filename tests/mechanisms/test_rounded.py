@@ -14,6 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.mechanisms.rounded_noise import (
+    rounded_gaussian,
+    rounded_gaussian_floats,
+    rounded_laplace,
+    rounded_laplace_floats,
+)
 from tests.tiers import mostly_slow
 
 from unacorda.bits import SeededBits
@@ -22,10 +28,6 @@ from unacorda.mechanisms.noise.rounding import (
     default_grid_log2,
     floor_log2,
     grid_ratio,
-    rounded_gaussian,
-    rounded_gaussian_floats,
-    rounded_laplace,
-    rounded_laplace_floats,
 )
 
 INTEGERS: list[tuple[Callable[..., list[int]], str, Any]] = [

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,13 +31,82 @@ from unacorda.mechanisms.parameters import (
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-__all__ = ["Gaussian", "Laplace", "mu_squared"]
+__all__ = ["Gaussian", "GridNoise", "Laplace", "mu_squared"]
 
 _SECURE = SecureBits()
 
 
+class GridNoise(ABC):
+    """Noise of one continuous law on every number, rounded to a public grid.
+
+    The output is a multiple of 2^grid_log2, and its law that of the rounded ideal sum, so the cost
+    is that of ideal noise.
+    """
+
+    __slots__ = ()
+
+    grid_log2: int
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number, rounding included."""
+        return error_bounds.rounded_deviation(self._deviation(), grid_log2=self.grid_log2)
+
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
+        """Bound the error of one number: P(|released - x| <= bound) >= confidence, rounded up.
+
+        on_grid: x is known to be a multiple of the grid.
+        """
+        width = self._half_width(confidence)
+        return error_bounds.on_grid_width(width, grid_log2=self.grid_log2, on_grid=on_grid)
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """Release the noisy number or float64 array, of the shape of x.
+
+        NaN counts as 0, infinities and values beyond +-2^1000 (in grid steps where these are
+        finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
+        nor a float of at most 64 bits.
+        """
+        ratio, draw = self._law()
+        return rounding.released(
+            x, grid=self.grid_log2, ratio=ratio, bits=bits or _SECURE, draw=draw
+        )
+
+    def release_exact(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> list[Fraction]:
+        """Release noisy values of exact integers of any size, each meaning value 2^unit_log2."""
+        steps = self._steps(values, unit_log2, bits or _SECURE)
+        return rounding.fraction_multiples(steps, self.grid_log2)
+
+    def release_doubles(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> NDArray[np.float64]:
+        """Release what `release_exact` does, each number rounded once to the nearest float64."""
+        steps = self._steps(values, unit_log2, bits or _SECURE)
+        return rounding.float_multiples(steps, self.grid_log2)
+
+    def _steps(self, values: Sequence[int], unit_log2: int, bits: RandomBits) -> list[int]:
+        ratio, draw = self._law()
+        return rounding.add_to_integers(
+            values, unit_log2, grid=self.grid_log2, ratio=ratio, bits=bits, draw=draw
+        )
+
+    @abstractmethod
+    def _law(self) -> tuple[Fraction, rounding.Chunk]:
+        """The scale of the noise in grid steps, and how noise of scale 1 is drawn."""
+
+    @abstractmethod
+    def _deviation(self) -> float:
+        """Standard deviation of the ideal noise."""
+
+    @abstractmethod
+    def _half_width(self, confidence: Number) -> Fraction:
+        """Half width of the ideal noise at a confidence, rounded up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace:
+class Laplace(GridNoise):
     r"""Release x + Laplace noise, density proportional to exp(-|z| / scale), rounded to a grid.
 
     scale: above 0, in the unit of x; l1_sensitivity: by how much x can move in the l1 norm, in
@@ -46,6 +116,10 @@ class Laplace:
 
     >>> Laplace(scale=2.0, l1_sensitivity=1).event
     Laplace(noise_multiplier=2)
+    >>> round(Laplace(scale=1, l1_sensitivity=1).error_bound(0.95), 5)
+    2.99573
+    >>> Laplace(scale=0.01, l1_sensitivity=1, grid_log2=0).release_exact([5], unit_log2=0)
+    [Fraction(5, 1)]
     """
 
     scale: Real
@@ -74,71 +148,21 @@ class Laplace:
         """What one release costs, of the whole array together."""
         return events.Laplace(noise_multiplier=quotient(self.scale, self.l1_sensitivity))
 
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number, rounding included."""
-        ideal = math.sqrt(2) * float(self.scale)
-        return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
+    def _law(self) -> tuple[Fraction, rounding.Chunk]:
+        return rounding.grid_ratio("scale", self._exact(), self.grid_log2)[1], laplace_chunk
 
-    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
-        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
+    def _deviation(self) -> float:
+        return math.sqrt(2) * float(self.scale)
 
-        on_grid: x is known to be a multiple of the grid.
+    def _half_width(self, confidence: Number) -> Fraction:
+        return self._exact() * error_bounds.laplace_quantile(confidence)
 
-        >>> round(Laplace(scale=1, l1_sensitivity=1).error_bound(0.95), 5)
-        2.99573
-        """
-        return error_bounds.laplace_half_width(
-            checks.exact("scale", self.scale),
-            confidence=confidence,
-            grid_log2=self.grid_log2,
-            on_grid=on_grid,
-        )
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy number or float64 array, of the shape of x.
-
-        NaN counts as 0, infinities and values beyond +-2^1000 (in grid steps where these are
-        finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
-        nor a float of at most 64 bits.
-        """
-        grid, ratio = rounding.grid_ratio(
-            "scale", checks.exact("scale", self.scale), self.grid_log2
-        )
-        return rounding.released(
-            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=laplace_chunk
-        )
-
-    def release_exact(
-        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
-    ) -> list[Fraction]:
-        """Noisy values of exact integers of any size, each meaning value 2^unit_log2.
-
-        >>> Laplace(scale=0.01, l1_sensitivity=1, grid_log2=0).release_exact([5], unit_log2=0)
-        [Fraction(5, 1)]
-        """
-        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return rounding.fraction_multiples(steps, self.grid_log2)
-
-    def release_doubles(
-        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
-    ) -> NDArray[np.float64]:
-        """What `release_exact` gives, each number rounded once to the nearest float64."""
-        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return rounding.float_multiples(steps, self.grid_log2)
-
-    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
-        return rounding.rounded_laplace(
-            values,
-            unit_log2=unit_log2,
-            scale=checks.exact("scale", self.scale),
-            grid_log2=self.grid_log2,
-            bits=bits,
-        )
+    def _exact(self) -> Fraction:
+        return checks.exact("scale", self.scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian:
+class Gaussian(GridNoise):
     r"""Release x + normal noise of standard deviation sigma, rounded to a grid.
 
     sigma: above 0, in the unit of x; l2_sensitivity: by how much x can move in the l2 norm;
@@ -147,6 +171,8 @@ class Gaussian:
 
     >>> Gaussian(sigma=3.0, l2_sensitivity=1.5).event
     Gaussian(noise_multiplier=2)
+    >>> round(Gaussian(sigma=1, l2_sensitivity=1).error_bound(0.95), 5)
+    1.95996
     """
 
     sigma: Real
@@ -179,57 +205,17 @@ class Gaussian:
         """What one release costs, of the whole array together."""
         return events.Gaussian(noise_multiplier=quotient(self.sigma, self.l2_sensitivity))
 
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number, rounding included."""
-        return error_bounds.rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
+    def _law(self) -> tuple[Fraction, rounding.Chunk]:
+        return rounding.grid_ratio("sigma", self._exact(), self.grid_log2)[1], gaussian_chunk
 
-    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
-        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
+    def _deviation(self) -> float:
+        return float(self.sigma)
 
-        on_grid: x is known to be a multiple of the grid.
+    def _half_width(self, confidence: Number) -> Fraction:
+        return self._exact() * error_bounds.normal_quantile(confidence)
 
-        >>> round(Gaussian(sigma=1, l2_sensitivity=1).error_bound(0.95), 5)
-        1.95996
-        """
-        return error_bounds.gaussian_half_width(
-            checks.exact("sigma", self.sigma),
-            confidence=confidence,
-            grid_log2=self.grid_log2,
-            on_grid=on_grid,
-        )
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
-        grid, ratio = rounding.grid_ratio(
-            "sigma", checks.exact("sigma", self.sigma), self.grid_log2
-        )
-        return rounding.released(
-            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=gaussian_chunk
-        )
-
-    def release_exact(
-        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
-    ) -> list[Fraction]:
-        """Noisy values of exact integers of any size, each meaning value 2^unit_log2."""
-        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return rounding.fraction_multiples(steps, self.grid_log2)
-
-    def release_doubles(
-        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
-    ) -> NDArray[np.float64]:
-        """What `release_exact` gives, each number rounded once to the nearest float64."""
-        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
-        return rounding.float_multiples(steps, self.grid_log2)
-
-    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
-        return rounding.rounded_gaussian(
-            values,
-            unit_log2=unit_log2,
-            sigma=checks.exact("sigma", self.sigma),
-            grid_log2=self.grid_log2,
-            bits=bits,
-        )
+    def _exact(self) -> Fraction:
+        return checks.exact("sigma", self.sigma)
 
 
 def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:

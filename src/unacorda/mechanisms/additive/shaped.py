@@ -29,6 +29,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.real import GridNoise
 from unacorda.mechanisms.noise import discrete, error_bounds, rounding
 from unacorda.mechanisms.noise.continuous import (
     CHUNK,
@@ -67,7 +68,7 @@ _SLACK = 2.0**-42  # the comparison of the coin errs by less than 2^-43
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staircase(PerNumberCalibrated):
+class Staircase(PerNumberCalibrated, GridNoise):
     r"""Release x + Z, Z of a density that falls in steps by e^-epsilon, rounded to a grid.
 
     epsilon: of one number, from 1e-12 to 100; sensitivity: by how much one number of x can move,
@@ -82,6 +83,8 @@ class Staircase(PerNumberCalibrated):
     Staircase(epsilon=2, split=0.26894142137)
     >>> round(Staircase(epsilon=5, sensitivity=1).mean_absolute_error, 3)  # of Laplace noise: 0.2
     0.083
+    >>> round(Staircase(epsilon=2, sensitivity=1).error_bound(0.95), 5)
+    1.26827
     """
 
     epsilon: Real
@@ -128,13 +131,6 @@ class Staircase(PerNumberCalibrated):
         first, _ = self._moments()
         return first * float(self.sensitivity)
 
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number, rounding included."""
-        _, second = self._moments()
-        ideal = math.sqrt(second) * float(self.sensitivity)
-        return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
-
     def _moments(self) -> tuple[float, float]:
         """E|Z| and E Z^2 for steps of length 1: |Z| = G + R, G geometric, R within one step."""
         mp, split = context(), mpf(checks.exact("split", self.split))
@@ -144,14 +140,11 @@ class Staircase(PerNumberCalibrated):
         steps, squares = b / (1 - b), b * (1 + b) / (1 - b) ** 2
         return float(steps + first), float(squares + 2 * steps * first + second)
 
-    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
-        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
+    def _deviation(self) -> float:
+        _, second = self._moments()
+        return math.sqrt(second) * float(self.sensitivity)
 
-        on_grid: x is known to be a multiple of the grid.
-
-        >>> round(Staircase(epsilon=2, sensitivity=1).error_bound(0.95), 5)
-        1.26827
-        """
+    def _half_width(self, confidence: Number) -> Fraction:
         mp, miss = context(), mpf(1 - error_bounds.confident(confidence))
         split, b = mpf(checks.exact("split", self.split)), mp.exp(-mpf(self._epsilon()))
         total = split + b * (1 - split)
@@ -160,25 +153,13 @@ class Staircase(PerNumberCalibrated):
         inside = max(1 - miss / b**steps, mp.mpf(0)) * total / (1 - b)
         y = inside if inside <= split else split + (inside - split) / b
         width = checks.exact("width", decimal_up(steps + min(y, mp.mpf(1))))
-        return error_bounds.on_grid_width(
-            width * checks.exact("sensitivity", self.sensitivity),
-            grid_log2=self.grid_log2,
-            on_grid=on_grid,
-        )
+        return width * checks.exact("sensitivity", self.sensitivity)
 
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
+    def _law(self) -> tuple[Fraction, rounding.Chunk]:
+        split = checks.exact("split", self.split)
+        draw = functools.partial(staircase_chunk, epsilon=self._epsilon(), split=split)
         sensitivity = checks.exact("sensitivity", self.sensitivity)
-        draw = functools.partial(
-            staircase_chunk, epsilon=self._epsilon(), split=checks.exact("split", self.split)
-        )
-        return rounding.released(
-            x,
-            grid=self.grid_log2,
-            ratio=sensitivity / Fraction(2) ** self.grid_log2,
-            bits=bits or _SECURE,
-            draw=draw,
-        )
+        return sensitivity / Fraction(2) ** self.grid_log2, draw
 
     def _epsilon(self) -> Fraction:
         return checks.exact("epsilon", self.epsilon)
@@ -190,7 +171,7 @@ def _best_split(epsilon: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedLaplace:
+class TruncatedLaplace(GridNoise):
     r"""Release x + Z, Z Laplace noise of a scale given that |Z| <= bound, rounded to a grid.
 
     scale, bound: above 0, in the unit of x; sensitivity: by how much one number of x can move, at
@@ -260,43 +241,31 @@ class TruncatedLaplace:
         )
         return one * self.l0_sensitivity
 
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number, rounding included."""
+    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
+        """Bound the error as `Laplace.error_bound` does; at a confidence of 1 by the bound."""
+        if checks.exact("confidence", confidence) == 1:
+            width = checks.exact("bound", self.bound)
+            return error_bounds.on_grid_width(width, grid_log2=self.grid_log2, on_grid=on_grid)
+        return super(TruncatedLaplace, self).error_bound(confidence, on_grid=on_grid)
+
+    def _law(self) -> tuple[Fraction, rounding.Chunk]:
+        scale = checks.exact("scale", self.scale)
+        draw = functools.partial(cut_laplace_chunk, reach=self._reach())
+        return rounding.grid_ratio("scale", scale, self.grid_log2)[1], draw
+
+    def _deviation(self) -> float:
         mp = context()
         reach = mpf(self._reach())
         left = mp.exp(-reach)
         square = (2 - left * (reach * reach + 2 * reach + 2)) / (1 - left)
-        ideal = float(mp.sqrt(square) * mpf(checks.exact("scale", self.scale)))
-        return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
+        return float(mp.sqrt(square) * mpf(checks.exact("scale", self.scale)))
 
-    def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
-        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
-
-        on_grid: x is known to be a multiple of the grid. A confidence of 1 gives the bound.
-
-        >>> round(TruncatedLaplace(scale=1, sensitivity=1, bound=3).error_bound(0.95), 5)
-        2.32998
-        """
-        exact = checks.exact("confidence", confidence)
-        bound = checks.exact("bound", self.bound)
-        if exact == 1:
-            width = bound
-        else:
-            mp, miss = context(), mpf(1 - error_bounds.confident(confidence))
-            left = mp.exp(-mpf(self._reach()))
-            ratio = decimal_up(-mp.log(miss * (1 - left) + left))
-            scaled = checks.exact("scale", self.scale) * checks.exact("ratio", ratio)
-            width = min(scaled, bound)
-        return error_bounds.on_grid_width(width, grid_log2=self.grid_log2, on_grid=on_grid)
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
-        grid, ratio = rounding.grid_ratio(
-            "scale", checks.exact("scale", self.scale), self.grid_log2
-        )
-        draw = functools.partial(cut_laplace_chunk, reach=self._reach())
-        return rounding.released(x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=draw)
+    def _half_width(self, confidence: Number) -> Fraction:
+        mp, miss = context(), mpf(1 - error_bounds.confident(confidence))
+        left = mp.exp(-mpf(self._reach()))
+        ratio = decimal_up(-mp.log(miss * (1 - left) + left))
+        scaled = checks.exact("scale", self.scale) * checks.exact("ratio", ratio)
+        return min(scaled, checks.exact("bound", self.bound))
 
     def _reach(self) -> Fraction:
         """The bound in units of the scale."""

@@ -1,8 +1,8 @@
 r"""Noisy counts of keys that are themselves private: those above a threshold, and no others.
 
-Only keys that somebody has are given noise, so a key that one person alone has can show that she
-is there. How likely the noise lifts such a key over the threshold is the delta of the release,
-and it is counted exactly (docs/proofs/keys.md, section 2).
+Only keys with a record are given noise, so a key that one person alone has can show that the person
+is there. How likely the noise lifts such a key over the threshold is the delta of the release, and
+it is computed exactly (docs/proofs/keys.md, section 2).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,6 +10,7 @@ and it is counted exactly (docs/proofs/keys.md, section 2).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +25,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.mechanisms.keys.partitions import Key, counted, in_order, unzipped
 from unacorda.mechanisms.noise import discrete, rounding
+from unacorda.mechanisms.noise.continuous import gaussian_chunk
 from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
@@ -49,8 +51,73 @@ _END: Final = 1 << 53
 _LESS: Final = 1 - Fraction(1, 1 << 40)  # covers the rounding of the noise multiplier
 
 
+class ThresholdedNoise(ABC):
+    """Noise on the counts of private keys, of which those that reach a threshold are released."""
+
+    __slots__ = ()
+
+    threshold: int
+    l0_sensitivity: int
+    linf_sensitivity: int
+
+    def probability(self, count: int) -> float:
+        """Find the probability with which a key of this count is shown, for planning: to a float.
+
+        >>> [
+        ...     round(ThresholdedLaplace(scale=2, threshold=25).probability(n), 4)
+        ...     for n in (1, 25, 40)
+        ... ]
+        [0.0, 0.6225, 0.9998]
+        """
+        number = whole("count", count, least=0, most=_END)
+        return float(self._chance(self.threshold - number)) if number else 0.0
+
+    def release(
+        self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
+    ) -> dict[Key, int]:
+        """Release the noisy counts that reach the threshold, by key, sorted by key.
+
+        counts: of each key, integers; a count below 1 is that of an absent key, which never
+        shows, one above 2^53 counts as that.
+        Raises InvalidParameter for what is no mapping to integers.
+        """
+        keys, values = unzipped(counts)
+        kept, noisy = self.release_array(values, bits=bits)
+        found = {keys[place]: int(noisy[place]) for place in np.flatnonzero(kept).tolist()}
+        return {key: found[key] for key in in_order(found)}
+
+    def release_array(
+        self, counts: ArrayLike, *, bits: RandomBits | None = None
+    ) -> tuple[NDArray[np.bool_], Integers]:
+        """Release which counts of an array of any shape are shown, and the noisy counts.
+
+        The noisy count is 0 where nothing is released. Such keys, their number and the order of
+        the array stay private. Raises InvalidParameter for a dtype that is not integer.
+        """
+        values = counted(counts)
+        noisy = self._noise(values.shape, bits or _SECURE)
+        noisy += values
+        kept = (values > 0) & (noisy >= self.threshold)
+        noisy *= kept
+        return kept, noisy
+
+    def _keep_whole(self) -> None:
+        """Check the threshold and the sensitivities, and keep them as integers."""
+        keys, step = _moves(self.l0_sensitivity, self.linf_sensitivity)
+        threshold = whole("threshold", self.threshold, least=1, most=_END)
+        keep(self, threshold=threshold, l0_sensitivity=keys, linf_sensitivity=step)
+
+    @abstractmethod
+    def _chance(self, distance: int) -> Any:
+        """P(noise >= distance)."""
+
+    @abstractmethod
+    def _noise(self, shape: tuple[int, ...], bits: RandomBits) -> Integers:
+        """Whole noise for each count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdedLaplace:
+class ThresholdedLaplace(ThresholdedNoise):
     r"""Release count + X for each key somebody has, X discrete Laplace, where it is high enough.
 
     scale: of the noise, P(X = k) proportional to exp(-|k| / scale), above 0; threshold: the least
@@ -74,7 +141,8 @@ class ThresholdedLaplace:
     def __post_init__(self) -> None:
         scale = positive("scale", self.scale)
         discrete.within_range("scale", checks.exact("scale", scale))
-        keep(self, scale=scale, **_whole_fields(self))
+        self._keep_whole()
+        keep(self, scale=scale)
 
     @staticmethod
     def for_guarantee(
@@ -108,55 +176,24 @@ class ThresholdedLaplace:
 
     @property
     def delta(self) -> Real:
-        """The probability that a key shows which one person alone has, of all hers; rounded up."""
+        """The probability that some key of one person alone shows; rounded up."""
         return _laplace_delta(
             checks.exact("scale", self.scale),
             self.threshold - self.linf_sensitivity,
             self.l0_sensitivity,
         )
 
-    def probability(self, count: int) -> float:
-        """The probability with which a key of this count is shown, for planning: to a float.
+    def _chance(self, distance: int) -> Any:
+        return _laplace_tail(checks.exact("scale", self.scale), distance)
 
-        >>> [
-        ...     round(ThresholdedLaplace(scale=2, threshold=25).probability(n), 4)
-        ...     for n in (1, 25, 40)
-        ... ]
-        [0.0, 0.6225, 0.9998]
-        """
-        number = whole("count", count, least=0, most=_END)
-        if number == 0:
-            return 0.0
-        return float(_laplace_tail(checks.exact("scale", self.scale), self.threshold - number))
-
-    def release(
-        self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
-    ) -> dict[Key, int]:
-        """The noisy counts that reach the threshold, by key, sorted by key.
-
-        counts: of each key, integers; a count below 1 is that of an absent key, which never
-        shows, one above 2^53 counts as that.
-        Raises InvalidParameter for what is no mapping to integers.
-        """
-        return _by_key(counts, lambda values: self.release_array(values, bits=bits))
-
-    def release_array(
-        self, counts: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[NDArray[np.bool_], Integers]:
-        """Which counts of an array of any shape are released, and the noisy counts.
-
-        The noisy count is 0 where nothing is released. Such keys, their number and the order of
-        the array stay private. Raises InvalidParameter for a dtype that is not integer.
-        """
-        values = counted(counts)
-        noise = discrete.discrete_laplace(
-            scale=checks.exact("scale", self.scale), size=values.size, bits=bits or _SECURE
-        )
-        return _above(values, noise.reshape(values.shape), self.threshold)
+    def _noise(self, shape: tuple[int, ...], bits: RandomBits) -> Integers:
+        scale = checks.exact("scale", self.scale)
+        draws = discrete.discrete_laplace(scale=scale, size=math.prod(shape), bits=bits)
+        return draws.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdedGaussian:
+class ThresholdedGaussian(ThresholdedNoise):
     r"""Release count + Z for each key somebody has, Z normal and rounded, where it is high enough.
 
     sigma: standard deviation of the noise before it is rounded to whole numbers, above 0;
@@ -182,7 +219,8 @@ class ThresholdedGaussian:
         sigma = positive("sigma", self.sigma)
         rounding.grid_ratio("sigma", checks.exact("sigma", sigma), 0)
         epsilon = None if self.epsilon is None else positive("epsilon", self.epsilon)
-        keep(self, sigma=sigma, epsilon=epsilon, **_whole_fields(self))
+        self._keep_whole()
+        keep(self, sigma=sigma, epsilon=epsilon)
 
     @staticmethod
     def for_guarantee(
@@ -242,29 +280,15 @@ class ThresholdedGaussian:
             positive("epsilon", epsilon)
         return _gaussian_delta(*self._numbers(), epsilon=exact)
 
-    def probability(self, count: int) -> float:
-        """The probability with which a key of this count is shown; see `ThresholdedLaplace`."""
-        number = whole("count", count, least=0, most=_END)
-        if number == 0:
-            return 0.0
+    def _chance(self, distance: int) -> Any:
+        return _tail(mpf((distance - Fraction(1, 2)) / checks.exact("sigma", self.sigma)))
+
+    def _noise(self, shape: tuple[int, ...], bits: RandomBits) -> Integers:
         sigma = checks.exact("sigma", self.sigma)
-        return float(_tail(mpf((self.threshold - number - Fraction(1, 2)) / sigma)))
-
-    def release(
-        self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
-    ) -> dict[Key, int]:
-        """The noisy counts that reach the threshold; see `ThresholdedLaplace.release`."""
-        return _by_key(counts, lambda values: self.release_array(values, bits=bits))
-
-    def release_array(
-        self, counts: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[NDArray[np.bool_], Integers]:
-        """Which counts are released, and the noisy counts; see `ThresholdedLaplace`."""
-        values, sigma = counted(counts), checks.exact("sigma", self.sigma)
-        noise = rounding.rounded_gaussian_floats(
-            np.zeros(values.shape), sigma=sigma, grid_log2=0, bits=bits or _SECURE
+        floors = rounding.add_to_floats(
+            np.zeros(shape), grid=0, ratio=sigma, bits=bits, draw=gaussian_chunk
         )
-        return _above(values, noise.astype(np.int64), self.threshold)
+        return floors.astype(np.int64)
 
     def _numbers(self) -> tuple[Fraction, int, int, int]:
         sigma = checks.exact("sigma", self.sigma)
@@ -277,12 +301,6 @@ class ThresholdedGaussian:
         if root * root == keys:
             return readable(sigma / (step * root))
         return Fraction(root_down(sigma * sigma / (keys * step * step)))
-
-
-def _whole_fields(mechanism: ThresholdedLaplace | ThresholdedGaussian) -> dict[str, int]:
-    keys, step = _moves(mechanism.l0_sensitivity, mechanism.linf_sensitivity)
-    threshold = whole("threshold", mechanism.threshold, least=1, most=_END)
-    return {"threshold": threshold, "l0_sensitivity": keys, "linf_sensitivity": step}
 
 
 def _moves(keys: int, step: int) -> tuple[int, int]:
@@ -309,23 +327,6 @@ def _least(holds: Callable[[int], bool], start: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
-
-
-def _above(values: Integers, noise: Integers, threshold: int) -> tuple[NDArray[np.bool_], Integers]:
-    noise += values
-    kept = (values > 0) & (noise >= threshold)
-    noise *= kept
-    return kept, noise
-
-
-def _by_key(
-    counts: Mapping[Key, int],
-    release: Callable[[Integers], tuple[NDArray[np.bool_], Integers]],
-) -> dict[Key, int]:
-    keys, values = unzipped(counts)
-    kept, noisy = release(values)
-    found = {keys[place]: int(noisy[place]) for place in np.flatnonzero(kept).tolist()}
-    return {key: found[key] for key in in_order(found)}
 
 
 @lru_cache(maxsize=256)

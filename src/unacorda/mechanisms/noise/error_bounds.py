@@ -39,8 +39,8 @@ __all__ = [
     "discrete_gaussian_half_width",
     "discrete_laplace_deviation",
     "discrete_laplace_half_width",
-    "gaussian_half_width",
-    "laplace_half_width",
+    "laplace_quantile",
+    "normal_quantile",
     "on_grid_width",
     "rounded_deviation",
 ]
@@ -49,23 +49,14 @@ _PRECISION = 120
 _ONE_MORE = Fraction(1) + Fraction(1, 1 << 100)  # above every rounding at that precision
 
 
-def laplace_half_width(
-    scale: Fraction, *, confidence: Number, grid_log2: int, on_grid: bool
-) -> float:
-    """The least q with P(|released - x| <= q) >= confidence, rounded up.
-
-    on_grid: x is a multiple of the grid; otherwise q holds for every x.
-    """
-    miss = 1 - confident(confidence)
-    return on_grid_width(scale * _minus_log(miss), grid_log2=grid_log2, on_grid=on_grid)
+def laplace_quantile(confidence: Number) -> Fraction:
+    """Least q with P(|Z| <= q) >= confidence for standard Laplace noise Z, rounded up."""
+    return _minus_log(1 - confident(confidence))
 
 
-def gaussian_half_width(
-    sigma: Fraction, *, confidence: Number, grid_log2: int, on_grid: bool
-) -> float:
-    """The least q with P(|released - x| <= q) >= confidence, rounded up."""
-    width = sigma * _normal_quantile(confident(confidence))
-    return on_grid_width(width, grid_log2=grid_log2, on_grid=on_grid)
+def normal_quantile(confidence: Number) -> Fraction:
+    """Least q with P(|Z| <= q) >= confidence for standard normal noise Z, rounded up."""
+    return _normal_quantile(confident(confidence))
 
 
 def discrete_laplace_half_width(scale: Fraction, *, confidence: Number) -> int:

@@ -28,7 +28,7 @@ from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.noise.continuous import CHUNK, LARGEST_RATIO, gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.noise.continuous import CHUNK, LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import exact_scale
 
 __all__ = [
@@ -44,10 +44,6 @@ __all__ = [
     "fraction_multiples",
     "grid_ratio",
     "released",
-    "rounded_gaussian",
-    "rounded_gaussian_floats",
-    "rounded_laplace",
-    "rounded_laplace_floats",
     "shaped",
     "summands",
 ]
@@ -165,75 +161,6 @@ def default_grid_log2(scale: float | Fraction) -> int:
     -20
     """
     return floor_log2(exact_scale("scale", scale)) - _GRID_BITS
-
-
-def rounded_laplace(
-    values: Sequence[int],
-    *,
-    unit_log2: int,
-    scale: float | Fraction,
-    grid_log2: int | None = None,
-    bits: RandomBits,
-) -> list[int]:
-    r"""Exact values plus Laplace noise, as multiples of the grid.
-
-    values: integers of any size, each meaning value 2^unit_log2; scale: of the noise, density
-    proportional to exp(-|z| / scale), in the same absolute unit as the values; grid_log2: the
-    outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20, and it may be coarser
-    than the noise. Returns integers m, independent, with m distributed exactly as
-    floor((x + Z) / 2^grid_log2 + 1/2). Raises InvalidParameter for a scale that is not above 0 or
-    above 2^40 grid steps.
-
-    >>> from unacorda.bits import SeededBits
-    >>> rounded_laplace([2**100], unit_log2=0, scale=0.01, grid_log2=0, bits=SeededBits(1)) == [
-    ...     2**100
-    ... ]
-    True
-    """
-    grid, ratio = grid_ratio("scale", scale, grid_log2)
-    return add_to_integers(values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
-
-
-def rounded_gaussian(
-    values: Sequence[int],
-    *,
-    unit_log2: int,
-    sigma: float | Fraction,
-    grid_log2: int | None = None,
-    bits: RandomBits,
-) -> list[int]:
-    r"""Exact values plus normal noise of standard deviation sigma, as multiples of the grid.
-
-    Arguments and errors as for `rounded_laplace`; the default grid is floor(log2 sigma) - 20.
-
-    >>> from unacorda.bits import SeededBits
-    >>> rounded_gaussian([7], unit_log2=-1, sigma=0.001, grid_log2=-1, bits=SeededBits(1))
-    [7]
-    """
-    grid, ratio = grid_ratio("sigma", sigma, grid_log2)
-    return add_to_integers(
-        values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk
-    )
-
-
-def rounded_laplace_floats(
-    values: Floats, *, scale: float | Fraction, grid_log2: int | None = None, bits: RandomBits
-) -> Floats:
-    """The same for a float64 array of any shape: the released numbers, shape kept.
-
-    NaN counts as 0, infinities and values beyond the grid as its ends (`LARGEST_VALUE_LOG2`). A
-    result of more than 53 bits is rounded to the nearest float64, which is post-processing.
-    """
-    grid, ratio = grid_ratio("scale", scale, grid_log2)
-    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
-
-
-def rounded_gaussian_floats(
-    values: Floats, *, sigma: float | Fraction, grid_log2: int | None = None, bits: RandomBits
-) -> Floats:
-    """The same for a float64 array of any shape, with normal noise."""
-    grid, ratio = grid_ratio("sigma", sigma, grid_log2)
-    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk)
 
 
 def grid_ratio(

@@ -98,9 +98,8 @@ class NormalComparison:
         asked = checks.positive_integer(queries=queries)
         # Each question errs to one side only, with a normal noise of both variances.
         both = inverse_root_up(1 / (self.threshold_sigma**2 + self.query_sigma**2))
-        reach = error_bounds.gaussian_half_width(
-            both, confidence=1 - min(2 * miss / asked, _HALF), grid_log2=0, on_grid=False
-        )
+        width = both * error_bounds.normal_quantile(1 - min(2 * miss / asked, _HALF))
+        reach = error_bounds.on_grid_width(width, grid_log2=0, on_grid=False)
         # The reach counts half a step; the floor of a value, the ceiling of the threshold and the
         # rounding of two noises come to three.
         return math.nextafter(math.ldexp(reach + 2.5, self.grid_log2), math.inf)
