@@ -31,10 +31,10 @@ CIRCLES = (
 """Modules of unacorda that import each other."""
 
 DOUBLES = """
-Account Atoms Bounds Curve DiscreteGaussian DiscreteLaplace Explanation Exponential
-Finding Gaussian Grid Histogram Intervals Laplace Law MatrixMechanism Mean Quantile
-RandomizedResponse Ratio Row Split Staircase Sum Sums Table Total TruncatedLaplace
-Variance _Design _Part
+Account Atoms Curve DiscreteGaussian DiscreteLaplace Explanation Exponential Finding
+Gaussian Histogram Intervals Laplace Law MatrixMechanism Mean Quantile
+RandomizedResponse Ratio Row Split Staircase Sum Sums Total TruncatedLaplace Variance
+_Part
 """
 """Names that several classes have; a mechanism and its event may share one."""
 

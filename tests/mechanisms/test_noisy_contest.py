@@ -15,7 +15,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms.selection import contest
-from unacorda.mechanisms.selection.contest import difference_in_steps, leaders
+from unacorda.mechanisms.selection.contest import difference_in_steps, noisy_argmax
 from unacorda.mechanisms.selection.scores import Noise, one_row
 
 FACTOR = Fraction(3, 7)
@@ -42,7 +42,7 @@ WEIGHTS: dict[str, Any] = {
 def indices(
     scores: Any, noise: Noise, count: int, bits: RandomBits, weights: Any = None
 ) -> list[int]:
-    found = leaders(
+    found = noisy_argmax(
         one_row(scores), factor=FACTOR, noise=noise, count=count, bits=bits, weights=weights
     )
     return [entrant.index for entrant in found]
@@ -208,7 +208,7 @@ def test_differences_are_rounded_exactly(noise: Noise, steps: Fraction) -> None:
         for seed in range(40):
             words = SeededBits(seed).words(5).view(np.int64)
             found = sorted(values(scores, noise, words), reverse=True)
-            first = leaders(
+            first = noisy_argmax(
                 one_row(scores), factor=FACTOR, noise=noise, count=5, bits=SeededBits(seed)
             )
             for k in range(4):
@@ -226,7 +226,7 @@ def test_a_difference_beside_an_edge_reads_on() -> None:
         score = (Fraction(7, 2) - exact + side * Fraction(1, 1 << 80)) / FACTOR
         bits = ScriptedBits([*words, 2**63, 2**63], then=SeededBits(1))
         row = one_row([Fraction(0), score])
-        first = leaders(row, factor=FACTOR, noise="exponential", count=2, bits=bits)
+        first = noisy_argmax(row, factor=FACTOR, noise="exponential", count=2, bits=bits)
         told = difference_in_steps(first[0], first[1], steps=Fraction(1))
         assert told == (4 if side > 0 else 3)
 
@@ -250,7 +250,7 @@ def test_one_that_stands_for_many_has_the_largest_of_their_noises() -> None:
                     + largest_of(int(copies), ideal("exponential", int(word)))
                     for score, word, copies in zip(row.tolist(), words, COPIES, strict=True)
                 ]
-                told = leaders(
+                told = noisy_argmax(
                     row,
                     factor=FACTOR,
                     noise="exponential",
@@ -269,7 +269,7 @@ def test_refining_those_that_stand_for_many_changes_nothing(
     copies = (SeededBits(6).words(40) >> np.uint64(20)).astype(np.int64) + 1
 
     def told(seed: int) -> list[int]:
-        found = leaders(
+        found = noisy_argmax(
             row,
             factor=FACTOR,
             noise="exponential",

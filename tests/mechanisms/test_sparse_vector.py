@@ -23,8 +23,7 @@ from unacorda import accounting
 from unacorda.bits import SecureBits, SeededBits
 from unacorda.errors import InvalidParameter, StreamStopped
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-from unacorda.mechanisms.sparse_vector.threshold import SparseVector
+from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 from unacorda.privacy import events
 
 WRITTEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 1, "threshold": 100}

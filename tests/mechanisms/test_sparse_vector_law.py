@@ -19,8 +19,7 @@ from unacorda.bits import SeededBits
 from unacorda.mechanisms.additive.real import Laplace
 from unacorda.mechanisms.noise.discrete import geometric
 from unacorda.mechanisms.sparse_vector.comparison import Comparison, step_of
-from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-from unacorda.mechanisms.sparse_vector.threshold import SparseVector
+from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 from unacorda.privacy import events
 
 WRITTEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 1, "threshold": 100}

@@ -19,8 +19,8 @@ from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, Trunc
 from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
 from unacorda.mechanisms.correlated.marginals import Marginals
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
+from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
 from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
-from unacorda.mechanisms.correlated.tree import BinaryTree
 from unacorda.mechanisms.correlated.workloads import Queries
 from unacorda.mechanisms.data_dependent.smooth import SmoothSensitivity
 from unacorda.mechanisms.keys.partitions import PartitionSelection
@@ -30,8 +30,7 @@ from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
-from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-from unacorda.mechanisms.sparse_vector.threshold import SparseVector
+from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 
 SPARSE = SparseVector(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.clipping import clip_rows, clip_users, clipping_sensitivity
     from unacorda.mechanisms.correlated.marginals import Marginals
     from unacorda.mechanisms.correlated.matrix import MatrixMechanism
+    from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
     from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
-    from unacorda.mechanisms.correlated.tree import BinaryTree
     from unacorda.mechanisms.data_dependent.checking import check_sensitivity
     from unacorda.mechanisms.data_dependent.found_clipping import FoundClipping
-    from unacorda.mechanisms.data_dependent.grids import geometric_grid
     from unacorda.mechanisms.data_dependent.inverse import InverseSensitivity
-    from unacorda.mechanisms.data_dependent.item_sets import item_set_losses
     from unacorda.mechanisms.data_dependent.propose_test_release import ProposeTestRelease
+    from unacorda.mechanisms.data_dependent.removal import geometric_grid, item_set_losses
     from unacorda.mechanisms.data_dependent.sensitivities import (
         down_sensitivity,
         local_sensitivity,
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
     from unacorda.mechanisms.selection.stable import StableSelection
     from unacorda.mechanisms.selection.tree import TreeSelection
     from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
-    from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
-    from unacorda.mechanisms.sparse_vector.threshold import SparseVector
+    from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
     from unacorda.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
 
 __all__ = [
@@ -114,7 +112,7 @@ __all__ = [
 _HOMES = {
     "AbsorbFailure": "retry.success",
     "BestOf": "retry.best",
-    "BinaryTree": "correlated.tree",
+    "BinaryTree": "correlated.prefix_sums",
     "BoundedLaplace": "additive.shaped",
     "ConditionOnSuccess": "retry.success",
     "Directions": "local.directions",
@@ -134,7 +132,7 @@ _HOMES = {
     "Marginals": "correlated.marginals",
     "MatrixMechanism": "correlated.matrix",
     "MultivariateGaussian": "additive.vectors",
-    "NumericSparse": "sparse_vector.numeric",
+    "NumericSparse": "sparse_vector.threshold",
     "PartitionSelection": "keys.partitions",
     "PermuteAndFlip": "selection.noisy_max",
     "Piecewise": "local.means",
@@ -161,8 +159,8 @@ _HOMES = {
     "down_sensitivity": "data_dependent.sensitivities",
     "fixed_point_sensitivity": "sums",
     "fixed_point_sum": "sums",
-    "geometric_grid": "data_dependent.grids",
-    "item_set_losses": "data_dependent.item_sets",
+    "geometric_grid": "data_dependent.removal",
+    "item_set_losses": "data_dependent.removal",
     "local_sensitivity": "data_dependent.sensitivities",
     "smooth_sensitivity": "data_dependent.sensitivities",
 }

@@ -20,7 +20,7 @@ from tests.tiers import mostly_slow
 from unacorda import accounting
 from unacorda.bits import SeededBits
 from unacorda.checks import exact
-from unacorda.mechanisms.correlated.tree import BinaryTree
+from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
 from unacorda.privacy import events
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,8 @@ from tests.support.cases import in_subtests
 from unacorda import mechanisms
 from unacorda.bits import SecureBits, SeededBits
 from unacorda.errors import InvalidParameter, StreamStopped
+from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
 from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
-from unacorda.mechanisms.correlated.tree import BinaryTree
 
 WRITTEN: dict[str, Any] = {"sigma": 4, "l2_sensitivity": 1, "steps": 10}
 KINDS: list[Any] = [BinaryTree, SquareRootToeplitz]

@@ -19,8 +19,8 @@ from tests.tiers import mostly_slow
 
 from unacorda import accounting
 from unacorda.bits import SeededBits
+from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
 from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
-from unacorda.mechanisms.correlated.tree import BinaryTree
 
 Floats = NDArray[np.float64]
 

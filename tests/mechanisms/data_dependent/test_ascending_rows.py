@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.data_dependent.solvers import Ascending
+from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch
 
 LOSSES = np.array([9, 7, 7, 4, 2, 1, 0, 0])
 TARGET = 3
 ROWS = 40_000
 
 
-def solver(epsilon: Fraction, *, bounded_range: bool) -> Ascending:
-    return Ascending(
+def solver(epsilon: Fraction, *, bounded_range: bool) -> AboveThresholdSearch:
+    return AboveThresholdSearch(
         epsilon=epsilon, points=len(LOSSES), monotone=True, bounded_range=bounded_range
     )
 
 
-def law(made: Ascending) -> NDArray[np.float64]:
+def law(made: AboveThresholdSearch) -> NDArray[np.float64]:
     """By summing over the noise of the level: -loss + nu >= level + rho, nu and rho geometric."""
     comparison = made._search(TARGET).comparison
     a, b = (math.exp(-1 / s) for s in (comparison.threshold_scale, comparison.query_scale))

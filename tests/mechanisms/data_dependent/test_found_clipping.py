@@ -20,7 +20,7 @@ from unacorda import accounting
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.found_clipping import STEPS, FoundClipping, steps_at
-from unacorda.mechanisms.data_dependent.grids import geometric_grid
+from unacorda.mechanisms.data_dependent.removal import geometric_grid
 from unacorda.privacy import events
 
 LEVELS = (0.5, 1, 3, 10)

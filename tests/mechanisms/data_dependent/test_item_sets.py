@@ -15,9 +15,13 @@ import pytest
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent import DistinctCount
-from unacorda.mechanisms.data_dependent.grids import rising
-from unacorda.mechanisms.data_dependent.item_sets import RATIOS, capped_count, item_set_losses
-from unacorda.mechanisms.data_dependent.removal import removal_losses
+from unacorda.mechanisms.data_dependent.removal import (
+    RATIOS,
+    capped_count,
+    item_set_losses,
+    removal_losses,
+    rising,
+)
 from unacorda.mechanisms.data_dependent.shifted_inverse import ShiftedInverse
 
 Sets = tuple[tuple[int, ...], ...]

@@ -30,8 +30,7 @@ from unacorda.mechanisms.data_dependent import (
     Sum,
     Variance,
 )
-from unacorda.mechanisms.data_dependent.grids import rising
-from unacorda.mechanisms.data_dependent.removal import removal_losses
+from unacorda.mechanisms.data_dependent.removal import removal_losses, rising
 from unacorda.privacy.neighbors import Neighbors
 
 BOUNDS: dict[str, Any] = {"lower": -7, "upper": 60}

@@ -25,8 +25,12 @@ from unacorda.mechanisms.data_dependent import (
     Sum,
 )
 from unacorda.mechanisms.data_dependent.checking import check_sensitivity
-from unacorda.mechanisms.data_dependent.grids import geometric_grid, rising
-from unacorda.mechanisms.data_dependent.removal import least_value, removal_losses
+from unacorda.mechanisms.data_dependent.removal import (
+    geometric_grid,
+    least_value,
+    removal_losses,
+    rising,
+)
 
 Data = tuple[float, ...]
 

@@ -27,8 +27,7 @@ from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.data_dependent import DistinctCount, KthLargest, Maximum, Sum
-from unacorda.mechanisms.data_dependent.grids import geometric_grid, rising
-from unacorda.mechanisms.data_dependent.removal import removal_losses
+from unacorda.mechanisms.data_dependent.removal import geometric_grid, removal_losses, rising
 from unacorda.mechanisms.data_dependent.shifted_inverse import ShiftedInverse
 from unacorda.privacy import events
 

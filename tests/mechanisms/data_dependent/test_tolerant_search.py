@@ -26,8 +26,8 @@ from unacorda import accounting
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.data_dependent.searches import NoisyBinarySearch, halves_of
 from unacorda.mechanisms.data_dependent.shifted_inverse import ShiftedInverse
-from unacorda.mechanisms.data_dependent.tolerant import TolerantSearch, halves_of
 from unacorda.privacy import events
 
 SLACK = 1e-9
@@ -80,7 +80,7 @@ def of_two_points(moved: int, *, at_most: Callable[[int], float], reach: int, h:
 def test_neighbours_differ_by_no_more_than_the_event(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:
-    search = TolerantSearch(noise=noise, points=3, halves=halves)
+    search = NoisyBinarySearch(noise=noise, points=3, halves=halves)
     assert search.event == noise.event * (2 * halves)
     curve = {e: accounting.delta(search.event, epsilon=e) for e in (0.0, 1.0, 2.0, 4.0)}
     # The loss of the last point is never asked.
@@ -133,7 +133,7 @@ def test_draws_have_the_exact_law(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:
     losses, count = [3, 1, 1, 0], 6_000
-    search = TolerantSearch(noise=noise, points=4, halves=halves)
+    search = NoisyBinarySearch(noise=noise, points=4, halves=halves)
     bits, array = SeededBits(78), np.array(losses)
     drawn = np.bincount(
         [search.choose(array, target=1, bits=bits) for _ in range(count)], minlength=4
@@ -180,7 +180,7 @@ def test_ranks_hold_exactly_on_two_points(confidence: float) -> None:
     assert 0 < low <= miss
     assert found <= miss + SLACK
     assert of_two_points(0, **law) > miss  # without a margin there is no such promise
-    search = TolerantSearch(noise=DiscreteLaplace(scale=1, l1_sensitivity=1), points=2, halves=h)
+    search = NoisyBinarySearch(noise=DiscreteLaplace(scale=1, l1_sensitivity=1), points=2, halves=h)
     for target in range(5):
         assert of_two_points(-target, **law) <= search.overshoot(target)
 
@@ -192,7 +192,7 @@ def test_ranks_hold_exactly_on_two_points(confidence: float) -> None:
 def test_the_bound_holds_exactly_for_all_losses_of_three_points(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:
-    search = TolerantSearch(noise=noise, points=3, halves=max(halves, 2))
+    search = NoisyBinarySearch(noise=noise, points=3, halves=max(halves, 2))
     target, told = 2, []
     bound = search.overshoot(target)
     reach = min(reach, 7)  # what is cut off weighs 1e-6 at most

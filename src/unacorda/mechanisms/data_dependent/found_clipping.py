@@ -30,9 +30,8 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
-from unacorda.mechanisms.data_dependent.grids import Grid, rising
-from unacorda.mechanisms.data_dependent.removal import people_above
-from unacorda.mechanisms.data_dependent.solvers import MOST_PEOPLE, Ascending
+from unacorda.mechanisms.data_dependent.removal import RisingGrid, people_above, rising
+from unacorda.mechanisms.data_dependent.searches import MOST_PEOPLE, AboveThresholdSearch
 from unacorda.mechanisms.data_dependent.statistics.records import clamped
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
@@ -83,7 +82,7 @@ class FoundClipping(PureCalibrated):
     Source: docs/proofs/adaptive_shifted_inverse.md, section 6.
 
     >>> from unacorda.bits import SeededBits
-    >>> from unacorda.mechanisms.data_dependent.grids import geometric_grid
+    >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))
     >>> total.target, total.event
     (6, Composed(parts=(Pure(epsilon=Fraction(1, 2)), DiscreteLaplace(scale=2097152, sensitivity=1048576))))
@@ -154,17 +153,17 @@ class FoundClipping(PureCalibrated):
         )
 
     @property
-    def _points(self) -> Grid:
-        return cast("Grid", self.levels)
+    def _points(self) -> RisingGrid:
+        return cast("RisingGrid", self.levels)
 
     @property
     def _searched(self) -> Fraction:
         return checks.exact("epsilon", self.epsilon) * checks.exact("share", self.share)
 
     @property
-    def _search(self) -> Ascending:
+    def _search(self) -> AboveThresholdSearch:
         # Counts above a level move one way under both relations.
-        return Ascending(epsilon=self._searched, points=len(self._points), monotone=True)
+        return AboveThresholdSearch(epsilon=self._searched, points=len(self._points), monotone=True)
 
     @property
     def _noise(self) -> DiscreteLaplace:
@@ -195,7 +194,7 @@ def _check_part(epsilon: Real, part: Fraction) -> None:
         raise InvalidParameter("epsilon", epsilon, expected=told)
 
 
-def _levels(levels: Sequence[Number]) -> Grid:
+def _levels(levels: Sequence[Number]) -> RisingGrid:
     """Levels that floats tell apart, from 0 or more."""
     points = rising(levels, least=Fraction(0), argument="levels")
     floats = [float(point) for point in points]

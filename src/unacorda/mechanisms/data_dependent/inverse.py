@@ -41,7 +41,7 @@ from unacorda.mechanisms.data_dependent.statistics.sums import Sum
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.parameters import some_of
 from unacorda.mechanisms.protocol import RangeCalibrated
-from unacorda.mechanisms.selection.contest import leaders
+from unacorda.mechanisms.selection.contest import noisy_argmax
 from unacorda.mechanisms.selection.exponential import choose, pieces_of_steps
 from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from unacorda.privacy import events
@@ -226,7 +226,7 @@ class InverseSensitivity(RangeCalibrated):
         if self.selection == "exponential":
             run = int(choose(scores[None, :], counts, factor=self.factor, bits=source)[0])
         else:
-            first = leaders(
+            first = noisy_argmax(
                 scores,
                 factor=self.factor,
                 noise="exponential",

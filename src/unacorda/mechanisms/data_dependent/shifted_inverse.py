@@ -29,16 +29,22 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from unacorda.mechanisms.data_dependent.grids import Grid, rising
-from unacorda.mechanisms.data_dependent.removal import Monotone, least_value, removal_losses
-from unacorda.mechanisms.data_dependent.solvers import (
+from unacorda.mechanisms.data_dependent.removal import (
+    Monotone,
+    RisingGrid,
+    least_value,
+    removal_losses,
+    rising,
+)
+from unacorda.mechanisms.data_dependent.searches import (
     MOST_PEOPLE,
-    Ascending,
+    AboveThresholdSearch,
     Integers,
+    NoisyBinarySearch,
     Solver,
+    halves_of,
     least_whole,
 )
-from unacorda.mechanisms.data_dependent.tolerant import TolerantSearch, halves_of
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
@@ -107,7 +113,7 @@ class ShiftedInverse(PureCalibrated):
     Source: Fang, Dong, Yi 2022; docs/proofs/adaptive_shifted_inverse.md.
 
     >>> from unacorda.bits import SeededBits
-    >>> from unacorda.mechanisms.data_dependent.grids import geometric_grid
+    >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> total = ShiftedInverse(
     ...     statistic=Sum(lower=0, upper=None), epsilon=1, grid=geometric_grid(1, 10**9)
@@ -211,8 +217,8 @@ class ShiftedInverse(PureCalibrated):
                 miss=(1 - confident(self.confidence)) / 2,
                 gaussian=isinstance(self.noise, DiscreteGaussian),
             )
-            return TolerantSearch(noise=self._shared(2 * halves), points=points, halves=halves)
-        return Ascending(
+            return NoisyBinarySearch(noise=self._shared(2 * halves), points=points, halves=halves)
+        return AboveThresholdSearch(
             epsilon=self._epsilon,
             points=points,
             monotone=self._one_way,
@@ -232,8 +238,8 @@ class ShiftedInverse(PureCalibrated):
         return self.neighbors is AddRemove or self.statistic is not None
 
     @property
-    def _points(self) -> Grid:
-        return cast("Grid", self.grid)
+    def _points(self) -> RisingGrid:
+        return cast("RisingGrid", self.grid)
 
     @property
     def _epsilon(self) -> Real:

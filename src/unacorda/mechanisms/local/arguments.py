@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import fields
 
 __all__ = [
-    "Bounds",
+    "ValueBounds",
     "answers",
     "bounds",
     "indices",
@@ -113,7 +113,7 @@ def share(frequency: checks.Number) -> Fraction:
     return exact
 
 
-class Bounds(NamedTuple):
+class ValueBounds(NamedTuple):
     """The ends of a public interval, exactly."""
 
     lower: Fraction
@@ -135,12 +135,12 @@ class Bounds(NamedTuple):
         return (self.lower + self.upper) / 2
 
 
-def bounds(lower: checks.Number, upper: checks.Number) -> Bounds:
+def bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
     """The interval from lower to upper.
 
     Raises InvalidParameter unless lower < upper, both within +-2^400 and not too near.
     """
-    ends = Bounds(checks.exact("lower", lower), checks.exact("upper", upper))
+    ends = ValueBounds(checks.exact("lower", lower), checks.exact("upper", upper))
     if not ends.lower < ends.upper:
         raise InvalidParameter("lower", lower, expected="below the upper bound")
     largest = max(abs(ends.lower), abs(ends.upper))
@@ -152,7 +152,7 @@ def bounds(lower: checks.Number, upper: checks.Number) -> Bounds:
     return ends
 
 
-def places(x: ArrayLike, *, ends: Bounds, last: int) -> tuple[NDArray[np.int64], Shape]:
+def places(x: ArrayLike, *, ends: ValueBounds, last: int) -> tuple[NDArray[np.int64], Shape]:
     """The nearest of `last` + 1 equidistant places from lower to upper, flat, and the shape.
 
     NaN counts as 0 and whatever lies beyond a bound as the bound.

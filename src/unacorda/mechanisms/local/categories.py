@@ -287,11 +287,11 @@ class SubsetSelection(PureOracle):
             wanted = np.full(truths.size, 128, dtype=np.uint8)
 
     @property
-    def _design(self) -> _Design:
+    def _design(self) -> _SubsetDesign:
         return _design(self._exact_epsilon, self.categories)
 
 
-class _Design(NamedTuple):
+class _SubsetDesign(NamedTuple):
     """How many categories a set has, and in how many of 2^64 cases the true one is among them."""
 
     size: int
@@ -303,7 +303,7 @@ class _Design(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def _design(epsilon: Fraction, categories: int) -> _Design:
+def _design(epsilon: Fraction, categories: int) -> _SubsetDesign:
     """Of the two sizes about k / (e^epsilon + 1) the one with the smaller total error."""
     odds = exp_down(epsilon)
     ideal = math.floor(categories / (odds + 1))
@@ -311,7 +311,7 @@ def _design(epsilon: Fraction, categories: int) -> _Design:
     for size in {max(ideal, 1), min(ideal + 1, categories - 1)}:
         truth = math.floor(WHOLE * size * odds / (size * odds + categories - size))
         if truth * (categories - size) > (WHOLE - truth) * size:
-            found.append(_Design(size, truth))
+            found.append(_SubsetDesign(size, truth))
     if not found:
         raise weak(epsilon)
     share = Fraction(1, categories)

@@ -164,7 +164,7 @@ class Directions(PureCalibrated):
         return np.where(near, inside, outside + design.nearest)
 
     @property
-    def _design(self) -> _Design:
+    def _design(self) -> _CodebookDesign:
         return _design(checks.exact("epsilon", self.epsilon), self.size)
 
     @property
@@ -177,7 +177,7 @@ class Directions(PureCalibrated):
         return self._radius / self._design.signal
 
 
-class _Design(NamedTuple):
+class _CodebookDesign(NamedTuple):
     """Ends and chances, and the mean of a told direction along the vector's own."""
 
     axes: int
@@ -187,7 +187,7 @@ class _Design(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _design(epsilon: Fraction, size: int) -> _Design:
+def _design(epsilon: Fraction, size: int) -> _CodebookDesign:
     """The fewest axes that reach nearly the largest signal of all, and the best of their ends."""
     odds = exp_down(epsilon)
     best = []
@@ -201,13 +201,13 @@ def _design(epsilon: Fraction, size: int) -> _Design:
     return design
 
 
-def _ends(odds: Fraction, size: int, axes: int, nearest: int) -> _Design:
+def _ends(odds: Fraction, size: int, axes: int, nearest: int) -> _CodebookDesign:
     others = 2 * axes - nearest
     near = min(math.floor(WHOLE * nearest * odds / (nearest * odds + others)), WHOLE - 1)
     share = Fraction(near, WHOLE)
     # The other ends are opposite: all together they sum to nothing.
     lean = float(share - (1 - share) * nearest / others)
-    return _Design(axes, nearest, near, lean * _nearness(size, axes, nearest))
+    return _CodebookDesign(axes, nearest, near, lean * _nearness(size, axes, nearest))
 
 
 @functools.lru_cache(maxsize=4096)

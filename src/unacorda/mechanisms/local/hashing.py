@@ -289,7 +289,7 @@ class HadamardResponse(FrequencyOracle):
         return symbol
 
     @property
-    def _design(self) -> _Design:
+    def _design(self) -> _BlockDesign:
         return _blocks_for(self._exact_epsilon, self.categories)
 
     @property
@@ -297,7 +297,7 @@ class HadamardResponse(FrequencyOracle):
         return Fraction(self.half_blocks.truth - self.half_blocks.lie, WHOLE)
 
 
-class _Design(NamedTuple):
+class _BlockDesign(NamedTuple):
     """The symbols and the law of the half blocks."""
 
     blocks: int
@@ -306,7 +306,7 @@ class _Design(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def _blocks_for(epsilon: Fraction, categories: int) -> _Design:
+def _blocks_for(epsilon: Fraction, categories: int) -> _BlockDesign:
     """Of all powers of two for the number of blocks, the one with the least total error."""
     found = []
     blocks = 1
@@ -314,7 +314,7 @@ def _blocks_for(epsilon: Fraction, categories: int) -> _Design:
         served = -(-categories // blocks)
         block = 1 << served.bit_length()  # the least power of two above it
         try:
-            found.append(_Design(blocks, block, kary(epsilon, 2 * blocks)))
+            found.append(_BlockDesign(blocks, block, kary(epsilon, 2 * blocks)))
         except InvalidParameter:
             break  # more blocks would need finer steps than 2^-64
         if served == 1:
@@ -329,7 +329,7 @@ def _blocks_for(epsilon: Fraction, categories: int) -> _Design:
     )
 
 
-def _variance(design: _Design, *, categories: int, frequency: Fraction) -> Fraction:
+def _variance(design: _BlockDesign, *, categories: int, frequency: Fraction) -> Fraction:
     """Variance of one report's score about the share, over the square of its gap."""
     _, block, answer = design
     full, left = divmod(categories, block - 1)

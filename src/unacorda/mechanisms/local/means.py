@@ -138,7 +138,7 @@ class MeanOracle(PureCalibrated, ABC):
         return checks.exact("epsilon", self.epsilon)
 
     @property
-    def _ends(self) -> arguments.Bounds:
+    def _ends(self) -> arguments.ValueBounds:
         return arguments.bounds(self.lower, self.upper)
 
     def _deviations(self, reports: ArrayLike) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 
 __all__ = [
     "LARGEST_SIGMA",
-    "Table",
+    "CumulativeTable",
     "acceptance_bounds",
     "cumulative_bounds",
     "discrete_gaussian",
@@ -122,7 +122,7 @@ def _weight_bounds(variance: Fraction, places: int) -> tuple[list[int], list[int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class CumulativeTable:
     """The thresholds of one discrete Gaussian, and a guide to them.
 
     thresholds: floor(2^63 P(|X| <= k)), the last one 2^63 - 1; guide: |X| for each value of the
@@ -157,7 +157,7 @@ class Table:
 
 
 @lru_cache(maxsize=64)
-def table(variance: Fraction) -> Table:
+def table(variance: Fraction) -> CumulativeTable:
     """The table for a variance, that is sigma squared; kept for the next call."""
     places, last = 192, (1 << _UNIFORM_BITS) - 1
     while True:
@@ -179,7 +179,7 @@ def table(variance: Fraction) -> Table:
     at_end = np.searchsorted(unsigned, edges[1:], side="left")
     guide = np.where(at_start == at_end, at_start, -1).astype(np.int64)
     thresholds.flags.writeable = guide.flags.writeable = False
-    return Table(variance=variance, thresholds=thresholds, guide=guide)
+    return CumulativeTable(variance=variance, thresholds=thresholds, guide=guide)
 
 
 def magnitude_from_prefix(uniform: LazyUniform, *, variance: Fraction) -> int:

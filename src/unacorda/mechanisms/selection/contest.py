@@ -27,7 +27,7 @@ from unacorda.mechanisms.noise.continuous import CHUNK
 from unacorda.mechanisms.noise.refinement import exp_bounds, minus_log_bounds, signed_uniform
 from unacorda.mechanisms.selection.scores import Floats, Noise, exact_score, exponents
 
-__all__ = ["Entrant", "difference_in_steps", "leaders"]
+__all__ = ["Entrant", "difference_in_steps", "noisy_argmax"]
 
 
 _SLACK: Final = 2.0**-24  # bound on the error of a value near 0, see the proof
@@ -78,7 +78,7 @@ class Entrant:
         self._uniform.extend()
 
 
-def leaders(
+def noisy_argmax(
     scores: NDArray[Any],
     *,
     factor: Fraction,

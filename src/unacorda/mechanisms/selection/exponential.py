@@ -41,7 +41,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.mechanisms.protocol import RangeCalibrated
-from unacorda.mechanisms.selection.contest import leaders
+from unacorda.mechanisms.selection.contest import noisy_argmax
 from unacorda.mechanisms.selection.scores import (
     Floats,
     Real,
@@ -191,7 +191,9 @@ def choose(
     if own or matrix.shape[1] < _LONGEST:
         return _invert(matrix, weights, factor=factor, bits=bits)
     won = [
-        leaders(row, factor=factor, noise="gumbel", count=1, bits=bits, weights=weights)[0].index
+        noisy_argmax(row, factor=factor, noise="gumbel", count=1, bits=bits, weights=weights)[
+            0
+        ].index
         for row in matrix
     ]
     return np.array(won, dtype=np.int64)

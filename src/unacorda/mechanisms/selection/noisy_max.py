@@ -65,7 +65,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import float_multiples, grid_ratio
 from unacorda.mechanisms.protocol import PureCalibrated, RangeCalibrated
-from unacorda.mechanisms.selection.contest import difference_in_steps, leaders
+from unacorda.mechanisms.selection.contest import difference_in_steps, noisy_argmax
 from unacorda.mechanisms.selection.scores import (
     Noise,
     Real,
@@ -123,7 +123,7 @@ class PermuteAndFlip(PureCalibrated):
     ) -> int:
         """The index of the chosen candidate; scores and refusals as for `Exponential.release`."""
         row = one_row(scores)
-        first = leaders(
+        first = noisy_argmax(
             row, factor=1 / self.scale, noise="exponential", count=1, bits=bits or _SECURE
         )
         return first[0].index
@@ -231,7 +231,7 @@ class TopK(RangeCalibrated):
         scores: as for `Exponential.release`, at least `count` of them.
         """
         row, count = one_row(scores, least=self.count), self.count
-        first = leaders(
+        first = noisy_argmax(
             row, factor=1 / self.scale, noise=self.noise, count=count, bits=bits or _SECURE
         )
         return np.array([entrant.index for entrant in first], dtype=np.int64)
@@ -248,7 +248,9 @@ class TopK(RangeCalibrated):
         if self.noise != "exponential":
             raise InvalidParameter("noise", self.noise, expected="'exponential', for gaps")
         row, count, scale = one_row(scores, least=self.count + 1), self.count + 1, self.scale
-        first = leaders(row, factor=1 / scale, noise=self.noise, count=count, bits=bits or _SECURE)
+        first = noisy_argmax(
+            row, factor=1 / scale, noise=self.noise, count=count, bits=bits or _SECURE
+        )
         steps = [
             difference_in_steps(one, other, steps=scale / Fraction(2) ** self.grid_log2)
             for one, other in pairwise(first)

@@ -25,7 +25,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.data_dependent.solvers import least_whole
+from unacorda.mechanisms.data_dependent.searches import least_whole
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
 from unacorda.privacy.events import Event

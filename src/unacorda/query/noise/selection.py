@@ -18,7 +18,7 @@ The one with the largest rate is taken; where two are level, the first, as more 
 **The first rung of a ladder that only few people pass.** Rungs are asked about from below: do at
 most `allowed` people pass this one? One person changes each of these counts by at most 1, and all
 of them in one direction, also where their number is replaced by another: who has more passes every
-rung that the other passes. So it is the search of the shifted inverse, `Ascending` of
+rung that the other passes. So it is the search of the shifted inverse, `AboveThresholdSearch` of
 `mechanisms.data_dependent.solvers`, whose losses these counts are: it finds the first rung without
 paying for those before it. Cells are parts of the people's rows: a person is in at most `hits` of
 them, and only their searches can tell anything of them; the price is that of `hits` searches.
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms.data_dependent.solvers import Ascending, least_whole
+from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch, least_whole
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
@@ -114,7 +114,7 @@ class ThresholdSearch:
     change can be felt; runs: how many ladders are searched in each.
     """
 
-    solver: Ascending
+    solver: AboveThresholdSearch
     allowed: int
     hits: int
     runs: int = 1
@@ -155,7 +155,7 @@ def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> Thresho
     likelihoods have a bounded range, which costs a quarter of it and has half as much noise again.
     """
     part = share * Fraction(1, hits * runs)
-    solver = Ascending(
+    solver = AboveThresholdSearch(
         epsilon=selection_epsilon(part),
         points=rungs,
         monotone=True,
