@@ -72,7 +72,7 @@ def _curve(parts: Sequence[tuple[Curve | None, int]], *, side: Side) -> Curve:
         return nothing()
     if len(known) == 1 and known[0][1] == 1:
         return known[0][0]
-    tilts = views(known, sketch(known, {}), grid=_GRID, fine=side > 0, log_deltas=_GOALS)
+    tilts = views(known, sketch(known, {}), grid=_GRID, fine=True, log_deltas=_GOALS)
     laws = [
         (_laid(known[term.part][0], term, tilts[0].step, side=side), count)
         for term, count in tilts[0].terms

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from unacorda.accounting.pld.score_orders import curve_of_best_order
 from unacorda.accounting.pld.tables import Profile, laid_down
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve
@@ -32,10 +33,11 @@ def selected(
 
     Statement   E[K] delta(epsilon - g), where f'(q) <= e^g f'(q') for the probabilities of one
                 event of a run, and the least of that and of the others.
-    Bound       upper. Attained is a score that tells nothing: one run, if there is any.
-    Source      docs/proofs/selection.md, Sections 3 and 6.
+    Bound       upper. Attained is the best of some orders of scores, or one run, if there is any.
+    Source      docs/proofs/selection.md, Sections 3, 6 and 7.
     """
     ways = (run, run[::-1])
+    pair = run[0].attained or run[0]
     growths = [growth_of_tries(event, _of_float(turned)) for _, turned in ways]
     times = box(float_up(context().exp(mpf(log_mean_of_tries(event)))))
 
@@ -53,7 +55,7 @@ def selected(
     return laid_down(
         profile(0),
         profile(1),
-        attained=_one_run(event, run[0].attained or run[0]),
+        attained=curve_of_best_order(event, pair) or _one_run(event, pair),
         places=[*growths, *([] if pure is None else [pure, math.nextafter(pure, math.inf)])],
     )
 

@@ -21,6 +21,7 @@ from unacorda.accounting.profiles.curves import Curve
 from unacorda.errors import InvalidParameter
 
 __all__ = [
+    "atoms_of_pair",
     "cells",
     "curve_of_atoms",
     "empirical",
@@ -46,11 +47,15 @@ def finite_pair(p: ArrayLike, q: ArrayLike) -> Curve:
     if first.shape != second.shape:
         raise InvalidParameter("q", None, expected="as many masses as p has")
     first, second = first / math.fsum(first), second / math.fsum(second)
-    return curve_of_atoms(_atoms_of_pair(first, second))
+    return curve_of_atoms(atoms_of_pair(first, second))
 
 
-def _atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
-    """The loss of two finite laws whose masses are known to a relative error."""
+def atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
+    """The loss of two finite laws whose masses are known to a relative error.
+
+    Bound       both, by the error.
+    Source      the definition.
+    """
     inside = (p > 0) & (q > 0)
     first, second = np.log(p[inside]), np.log(q[inside])
     losses = first - second
@@ -262,7 +267,7 @@ def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
     # where q comes out as 0 it is below what its tail cannot tell from 0
     tail = np.minimum(np.asarray(second.cdf(edges[1:])), np.asarray(second.sf(edges[:-1])))
     least = np.where(q > 0, q, _TRUSTED * tail + 1e-300)
-    below = _atoms_of_pair(p, least, trust=_TRUSTED)
+    below = atoms_of_pair(p, least, trust=_TRUSTED)
     return curve_of_atoms(above), curve_of_atoms(below)
 
 
@@ -292,8 +297,8 @@ def lattice_laws(first: Any, second: Any) -> tuple[Curve, Curve]:
     start, end = second.support()
     inside = (places >= start) & (places <= end)
     # a mass too small for a float is not 0: above none is taken, below a float's least one is
-    above = _atoms_of_pair(p, np.where(q > 1e-300, q, 0.0), trust=_TRUSTED)
-    below = _atoms_of_pair(p, np.where(inside, np.maximum(q, 1e-300), 0.0), trust=_TRUSTED)
+    above = atoms_of_pair(p, np.where(q > 1e-300, q, 0.0), trust=_TRUSTED)
+    below = atoms_of_pair(p, np.where(inside, np.maximum(q, 1e-300), 0.0), trust=_TRUSTED)
     most = min(above.infinity_above + outside, 1.0)
     return curve_of_atoms(replace(above, infinity_above=most)), curve_of_atoms(below)
 

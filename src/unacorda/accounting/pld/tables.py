@@ -18,7 +18,7 @@ from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["Profile", "by_divergences", "laid_below", "laid_down"]
+__all__ = ["Profile", "by_divergences", "end_of_losses", "laid_below", "laid_down"]
 
 Profile: TypeAlias = Callable[[Array], Array]
 """Upper bounds of delta at epsilons from 0 on, at most 1."""
@@ -81,8 +81,7 @@ def laid_below(curve: Curve) -> Curve:
     Bound       lower.
     Source      law_below.
     """
-    found = curve(_SCALE).lower
-    end = _first(found, float(found[-1]) * (1 + 1e-9) + _SMALL[-1])
+    end = end_of_losses(curve, above=_SMALL[-1])
     count = _CELLS // 2
     step = Fraction(end) / count
     law = law_below(curve, step=step, first=-count - 2, last=count + 2)
@@ -98,6 +97,16 @@ def laid_below(curve: Curve) -> Curve:
             spacing=step,
         )
     )
+
+
+def end_of_losses(curve: Curve, *, above: float) -> float:
+    """About the epsilon from which on delta is the mass of infinite loss, but for `above`.
+
+    Bound       none: it is a place to look at.
+    Source      the definition.
+    """
+    found = curve(_SCALE).lower
+    return _first(found, float(found[-1]) * (1 + 1e-9) + above)
 
 
 def by_divergences(orders: Sequence[float], divergences: Sequence[float]) -> Profile:
