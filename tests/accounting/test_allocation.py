@@ -32,8 +32,7 @@ from unacorda.accounting.divergences.allocated import (
     whole_moments,
 )
 from unacorda.accounting.explanation import explain
-from unacorda.accounting.prices import price
-from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import allocated as profiles
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated

@@ -47,7 +47,7 @@ from unacorda.accounting.amplification.shuffling import approx_dp_of_shuffled, d
 from unacorda.accounting.arguments import (
     check_relation,
 )
-from unacorda.accounting.prices.additive import pure_epsilon
+from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import under_replacement, without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent

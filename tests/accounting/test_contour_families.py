@@ -15,7 +15,7 @@ import pytest
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from unacorda.accounting.contour.legendre import legendre
+from unacorda.accounting.contour.rule import legendre
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

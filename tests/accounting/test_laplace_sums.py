@@ -19,8 +19,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
 from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
-from unacorda.accounting.contour.laplace import LaplaceSum
-from unacorda.accounting.contour.laplace_cells import Turning
+from unacorda.accounting.contour.laplace import LaplaceSum, Turning
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,

@@ -19,8 +19,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import epsilon_interval as accounted
 from unacorda.accounting.accountant import findings
-from unacorda.accounting.lattices.compositions import delta_interval, epsilon_interval
-from unacorda.accounting.lattices.enumeration import Halves
+from unacorda.accounting.lattices.compositions import Halves, delta_interval, epsilon_interval
 from unacorda.accounting.lattices.laws import composition_of
 from unacorda.accounting.lattices.quadrature import Circle
 from unacorda.errors import InvalidParameter, UnsupportedEvent

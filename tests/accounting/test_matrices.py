@@ -18,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 
-from unacorda.accounting import encoders, matrices, trees
+from unacorda.accounting import matrices
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
-from unacorda.accounting.encoders import group_columns, squared_columns
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.matrices import (
+    group_columns,
+    squared_columns,
     squared_matrix_sensitivity,
     squared_toeplitz_sensitivity,
+    squared_tree_sensitivity,
 )
-from unacorda.accounting.prices import price
-from unacorda.accounting.prices.additive import renyi, rho
+from unacorda.accounting.prices import price, renyi, rho
 from unacorda.accounting.rules.base import dominated, plain
 from unacorda.accounting.rules.profiles import profile_bounds
-from unacorda.accounting.trees import squared_tree_sensitivity
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
@@ -467,7 +467,7 @@ def test_refusals(name: str) -> None:
         call(**arguments)
 
 
-@pytest.mark.parametrize("module", [encoders, matrices, trees], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [matrices], ids=lambda module: module.__name__)
 def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
     for name in module.__all__:
         thing = getattr(module, name)

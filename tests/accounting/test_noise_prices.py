@@ -21,11 +21,11 @@ from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import (
     approx_dp_price,
     gdp_price,
+    pure_epsilon,
     pure_price,
     renyi_price,
     zcdp_price,
 )
-from unacorda.accounting.prices.additive import pure_epsilon
 from unacorda.accounting.rules.base import Direction
 from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.errors import UnsupportedEvent

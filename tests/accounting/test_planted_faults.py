@@ -15,10 +15,10 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import encoders, engines, laws, matrices, parallel, trees, tries
+from unacorda.accounting import engines, laws, matrices, parallel, tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.contour import infinite, sampled_gaussian
+from unacorda.accounting.contour import invert, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
@@ -131,7 +131,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "an infinite loss is lost, in contours": (
         "approximate_promises",
-        _put(infinite.with_infinite, lambda _, found: found),
+        _put(invert.with_infinite, lambda _, found: found),
     ),
     "an infinite loss is lost, in sums": (
         "approximate_promises",
@@ -214,15 +214,15 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a column of a group is forgotten": (
         "a_banded_matrix_on_cyclic_samples",
-        _out(encoders.group_columns, lambda both: (both[0][1:], both[1])),
+        _out(matrices.group_columns, lambda both: (both[0][1:], both[1])),
     ),
     "columns are taken to be as long as the largest": (
         "a_banded_matrix_on_cyclic_samples",
-        _in(encoders._runs, 1, lambda end: lambda squares: max(25, end(squares))),
+        _in(matrices._runs, 1, lambda end: lambda squares: max(25, end(squares))),
     ),
     "a level of a tree is forgotten": (
         "a_tree",
-        _in(trees.squared_tree_sensitivity, "participations", lambda times: times - 1),
+        _in(matrices.squared_tree_sensitivity, "participations", lambda times: times - 1),
     ),
     "what was spent is forgotten": ("a_filter", _spent_is_forgotten),
     "the largest parts are fewer": ("parts_of_people", _largest_of_fewer),

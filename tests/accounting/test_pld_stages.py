@@ -21,10 +21,11 @@ from unacorda.accounting.pld import combining
 from unacorda.accounting.pld.convolution import Side
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
+    largest_holding,
+    least_holding,
     worst_epsilon,
     worst_tradeoff,
 )
-from unacorda.accounting.pld.search import largest_holding, least_holding
 from unacorda.accounting.pld.settling import settled_atoms
 from unacorda.accounting.pld.stages import Part, Question, Sums
 from unacorda.accounting.profiles.atoms import Atoms, lattice_of

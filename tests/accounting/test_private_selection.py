@@ -21,8 +21,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant, selection, tries
 from unacorda.accounting.accountant import delta, epsilon
-from unacorda.accounting.prices import price
-from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.accounting.selection import (
     failure_of_negative_binomial_tries,

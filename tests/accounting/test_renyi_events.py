@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting import moments
+from unacorda.accounting import moments, prices
 from unacorda.accounting.divergences import closed, gaussian, sampled
 from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
@@ -27,8 +27,7 @@ from unacorda.accounting.divergences.closed import (
 )
 from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
 from unacorda.accounting.moments import delta_from_renyi, epsilon_from_renyi
-from unacorda.accounting.prices import additive, price
-from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
@@ -348,7 +347,7 @@ def test_masses_are_charged_beside_the_rest() -> None:
         without_mass(ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne)
 
 
-@pytest.mark.parametrize("module", [additive, closed, gaussian, moments, sampled])
+@pytest.mark.parametrize("module", [closed, gaussian, moments, prices, sampled])
 def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
     for name in module.__all__:
         if callable(getattr(module, name)):

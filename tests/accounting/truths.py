@@ -23,7 +23,7 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting import delta_interval, epsilon_interval, parallel, renyi, rho
 from unacorda.accounting.filters import Filter
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
-from unacorda.accounting.prices.additive import pure_epsilon
+from unacorda.accounting.prices import pure_epsilon
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,

@@ -30,7 +30,7 @@ from unacorda.accounting.findings import (
     delta_findings,
     epsilon_findings,
 )
-from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import pure_epsilon, renyi, rho
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.rules.base import dominated, dominating
 from unacorda.accounting.tradeoffs import check_points, sampled_curve

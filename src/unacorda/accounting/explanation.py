@@ -13,8 +13,7 @@ from typing import Any
 from unacorda.accounting.accountant import Finding, epsilon, findings
 from unacorda.accounting.amplification.sampling import sampling_worth
 from unacorda.accounting.arguments import Events, together
-from unacorda.accounting.prices import gdp_price
-from unacorda.accounting.prices.additive import pure_epsilon
+from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.accounting.prices.additive import renyi
+from unacorda.accounting.prices import renyi
 from unacorda.accounting.rules.base import without_mass
 from unacorda.privacy import conversions
 from unacorda.privacy.events import Event

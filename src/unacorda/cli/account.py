@@ -322,7 +322,7 @@ def _proved(
     """The fields of an answer; UnsupportedEvent where no theorem gives one."""
     from unacorda.accounting.accountant import priced
     from unacorda.accounting.detection import true_positive_rate
-    from unacorda.accounting.prices.additive import renyi
+    from unacorda.accounting.prices import renyi
 
     match measure:
         case "Renyi divergence":
@@ -355,8 +355,7 @@ def _proved(
 
 
 def _rho(event: Event, neighbors: Neighbors) -> dict[str, Any]:
-    from unacorda.accounting.prices import zcdp_price
-    from unacorda.accounting.prices.additive import rho
+    from unacorda.accounting.prices import rho, zcdp_price
 
     source = "Bun and Steinke 2016; Canonne, Kamath, Steinke 2020"
     said = {"engine": "sum of rho", "source": source}
@@ -368,8 +367,7 @@ def _rho(event: Event, neighbors: Neighbors) -> dict[str, Any]:
 
 
 def _mu(event: Event, neighbors: Neighbors) -> dict[str, Any]:
-    from unacorda.accounting.prices import gdp_price
-    from unacorda.accounting.prices.additive import pure_epsilon
+    from unacorda.accounting.prices import gdp_price, pure_epsilon
     from unacorda.privacy.conversions import gdp_from_pure
     from unacorda.privacy.rounding import root_up
 

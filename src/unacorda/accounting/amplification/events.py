@@ -14,7 +14,7 @@ from unacorda.accounting.amplification.responses import (
     lower_delta_of_shuffled_response,
 )
 from unacorda.accounting.amplification.shuffling import delta_of_shuffled
-from unacorda.accounting.prices.additive import pure_epsilon
+from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rewriting import with_parts
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from unacorda.accounting import prices
-from unacorda.accounting.prices.additive import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import pure_epsilon, renyi, rho
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.additive import share

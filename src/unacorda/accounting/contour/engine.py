@@ -13,8 +13,7 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.accounting.contour.factor import Factor
-from unacorda.accounting.contour.infinite import with_infinite, without_infinite
-from unacorda.accounting.contour.invert import invert
+from unacorda.accounting.contour.invert import invert, with_infinite, without_infinite
 from unacorda.accounting.contour.jump_search import (
     MOST_WORK,
     NARROW,
@@ -26,12 +25,12 @@ from unacorda.accounting.contour.jump_search import (
 from unacorda.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
 from unacorda.accounting.contour.jumps import leading, split
 from unacorda.accounting.contour.parts import attained, flatten, parts_of
-from unacorda.accounting.contour.patient import epsilon_by_many_nodes
 from unacorda.accounting.contour.plan import (
     Curve,
     chernoff_epsilon,
     log_kappa,
     plan_at,
+    refined_saddle,
     saddle_for_delta,
     saddle_for_epsilon,
     whole_curve,
@@ -46,6 +45,41 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
 __all__ = ["Directions", "delta_interval", "delta_of", "epsilon_interval", "epsilon_of"]
+
+
+# Epsilon by quadratures of many nodes, where those of few leave their tail open.
+
+_WORK = 8_000_000
+_PATIENT_PASSES = 3
+_SETTLED, _PATIENT_ENOUGH = 1e-6, 1e-8
+
+
+def epsilon_by_many_nodes(
+    factors: Sequence[Factor], whole: Curve, known: Interval, *, near: float, log_delta: float
+) -> Interval:
+    """Bounds of epsilon, within those that are known; near: where it is believed to be.
+
+    Bound       both.
+    Source      docs/proofs/contour.md, Theorem 7.
+    """
+    low, high = known
+    for _ in range(_PATIENT_PASSES):
+        if not low <= near <= high:
+            near = 0.5 * (low + high)
+        if not math.isfinite(near):
+            break
+        c = refined_saddle(factors, whole, near)
+        plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
+        made = None if plan is None else within_cap(factors, plan, log_unit=log_delta, work=_WORK)
+        if made is None:
+            break
+        found = invert(made, near, slope=made.plan.c)
+        low, high = max(low, found.lower), min(high, found.upper)
+        before, near = near, found.near
+        if not abs(near - before) > _SETTLED * before or high - low <= _PATIENT_ENOUGH * high:
+            break
+    return Interval(low, high)
+
 
 Directions: TypeAlias = Literal["both"] | Direction
 """both: the worse of the two."""

@@ -13,7 +13,7 @@ from unacorda.accounting.pld.nested import curve_of_sum
 from unacorda.accounting.pld.selected import selected
 from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
-from unacorda.accounting.prices.additive import checked_pure_epsilon, renyi
+from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Direction, rules_of, without_mass

@@ -9,8 +9,14 @@ from abc import abstractmethod
 from fractions import Fraction
 from typing import TypeVar
 
-from unacorda.accounting.encoders import count_bands, group_columns
-from unacorda.accounting.matrices import squared_move, squared_sensitivity
+from unacorda.accounting.matrices import (
+    count_bands,
+    group_columns,
+    squared_move,
+    squared_sensitivity,
+    squared_tree_move,
+    squared_tree_sensitivity,
+)
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import (
     Profile,
@@ -20,7 +26,6 @@ from unacorda.accounting.rules.base import (
     rules_of,
     under_replacement,
 )
-from unacorda.accounting.trees import squared_tree_move, squared_tree_sensitivity
 from unacorda.checks import Number, exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (

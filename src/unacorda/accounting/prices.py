@@ -1,7 +1,9 @@
-"""What an event costs in the kinds that add: pure, zCDP, Gaussian and Renyi DP.
+"""Prices: what an event costs in the unit of an account, exact or rounded up to 2^-80.
 
-Prices are what a ledger debits, whatever the relation; `renyi`, `rho` and `pure_epsilon` are of one
-relation, and know samples.
+The five kinds add, so a composition costs the sum of its parts; only (epsilon, delta) may do
+better by way of a concentrated kind, at a delta fixed beforehand. Floats in events mean the
+decimals they print as. Sampled and shuffled events have no additive price here: `renyi`, `rho` and
+`pure_epsilon` know them, under one relation.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -9,18 +11,29 @@ relation, and know samples.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeVar
 
-from unacorda.accounting.arguments import Events, alpha_argument, together
+from unacorda.accounting.arguments import (
+    Events,
+    alpha_argument,
+    priceable,
+    spendable_delta,
+    together,
+)
 from unacorda.accounting.rules.base import pure_of, renyi_of_event, rules_of
 from unacorda.checks import Number
-from unacorda.privacy.events import Event
-from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Composed, Event, Repeated, compose
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors
-from unacorda.privacy.rounding import float_above
+from unacorda.privacy.rounding import float_above, grid_up, root_up
 
 __all__ = [
+    "approx_dp_price",
     "checked_pure_epsilon",
     "gdp_price",
+    "price",
     "pure_epsilon",
     "pure_price",
     "renyi",
@@ -29,7 +42,69 @@ __all__ = [
     "zcdp_price",
 ]
 
+_Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
 _LEAST_ORDER = 1 + Fraction(1, 2**60)
+
+
+def price(
+    event: Events,
+    kind: type[_Kind],
+    *,
+    delta: Number | None = None,
+    alpha: Number | None = None,
+) -> _Kind:
+    """Prices an event as a guarantee of one kind, the least that this package can prove.
+
+    Parameters
+    ----------
+    event
+        One event, or several that are composed.
+    kind
+        The class of the guarantee: PureDP, ApproxDP, ZCDP, GDP or RenyiDP.
+    delta
+        For ApproxDP only: the delta that may be spent.
+    alpha
+        For RenyiDP only: the order.
+
+    Returns
+    -------
+    PureDP, ApproxDP, ZCDP, GDP or RenyiDP
+        A guarantee of that kind.
+
+    Raises
+    ------
+    InvalidParameter
+        For an alpha or a delta that is missing or too small, and for another kind.
+    UnsupportedEvent
+        Where no theorem here gives a price, as of samples.
+
+    Bound       upper; exact where rational, else rounded up to a multiple of 2^-80.
+    Source      those of the functions for each kind.
+
+    >>> from unacorda.privacy.events import Gaussian, Laplace
+    >>> price(Gaussian(noise_multiplier=2.0) * 4, ZCDP)
+    ZCDP(rho=0.5)
+    >>> price(Laplace(noise_multiplier=10), PureDP)
+    PureDP(epsilon=0.1)
+    """
+    whole = priceable(event)
+    cost: Guarantee
+    if kind is PureDP:
+        cost = pure_price(whole)
+    elif kind is ApproxDP:
+        cost = approx_dp_price(whole, delta=delta)
+    elif kind is ZCDP:
+        cost = zcdp_price(whole)
+    elif kind is GDP:
+        cost = gdp_price(whole)
+    elif kind is not RenyiDP:
+        raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")
+    elif alpha is None:
+        raise InvalidParameter("alpha", alpha, expected="the order of the Renyi account, above 1")
+    else:
+        cost = renyi_price(whole, alpha=alpha)
+    assert isinstance(cost, kind)
+    return cost
 
 
 def pure_price(event: Event) -> PureDP:
@@ -73,6 +148,44 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
     Source      Mironov 2017 (Gaussian, Laplace); Bun and Steinke 2016 (pure).
     """
     return rules_of(event).renyi_price(event, RenyiDP(alpha, 0).alpha)
+
+
+def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
+    """The least epsilon of an event at most at `delta`, with the delta that it takes.
+
+    Tried are: the plain sum of pure and approximate parts; all parts by Gaussian DP; all by
+    zCDP; and the plain sum for the parts that have one with the others by GDP or zCDP. Without
+    delta only the plain sum is tried.
+
+    Bound       upper, rounded up.
+    Source      Dwork, Kenthapadi, et al. 2006 (sum); Balle and Wang 2018 (GDP); Canonne, Kamath,
+                Steinke 2020 (zCDP).
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> approx_dp_price(Gaussian(noise_multiplier=1.0), delta=1e-6)
+    ApproxDP(epsilon=4.88655411747, delta=1e-06)
+    """
+    parts = event.parts if isinstance(event, Composed) else (event,)
+    plain = [part for part in parts if _plain(part) is not None]
+    others = [part for part in parts if _plain(part) is None]
+    total = sum((cost for part in plain if (cost := _plain(part))), start=ApproxDP(0, 0))
+    if delta is None:
+        if others:
+            raise _wants_delta(compose(others), delta)
+        return total
+    limit = spendable_delta(delta)
+    candidates = _by_concentration(event, limit)
+    if total.delta <= limit:
+        if others:
+            candidates += [
+                ApproxDP(total.epsilon + cost.epsilon, limit)
+                for cost in _by_concentration(compose(others), limit - total.delta)
+            ]
+        else:
+            candidates.append(total)
+    if not candidates:
+        raise _wants_delta(event, delta)
+    return min(candidates, key=lambda cost: (cost.epsilon, cost.delta))
 
 
 def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) -> float:
@@ -181,3 +294,34 @@ def checked_pure_epsilon(event: Event, neighbors: Neighbors) -> float | None:
     """
     found = pure_of(event, neighbors)
     return None if found is None else float_above(found)
+
+
+def _by_concentration(event: Event, delta: Fraction) -> list[ApproxDP]:
+    """The event at exactly `delta`, by Gaussian DP and by zCDP, as far as these exist."""
+    found = []
+    concentrated = zcdp_price(event)  # whatever has a price in GDP has one in zCDP
+    rest = conversions.delta_of_part(delta, part=concentrated.delta)
+    if rest:
+        epsilon = conversions.approx_dp_from_zcdp(concentrated.rho, delta=rest)
+        found.append(ApproxDP(grid_up(epsilon), delta))
+    try:
+        gaussian = gdp_price(event)
+    except UnsupportedEvent:
+        return found
+    rest = conversions.delta_of_part(delta, part=gaussian.delta)
+    if rest:
+        epsilon = conversions.approx_dp_from_gdp(root_up(gaussian.mu_squared), delta=rest)
+        found.append(ApproxDP(grid_up(epsilon), delta))
+    return found
+
+
+def _plain(event: Event) -> ApproxDP | None:
+    """(epsilon, delta) of a part that has them without a choice of delta, else None."""
+    alone, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
+    pair = rules_of(alone).approximate(alone)
+    return None if pair is None else ApproxDP(*pair) * count
+
+
+def _wants_delta(event: Event, delta: Number | None) -> InvalidParameter | UnsupportedEvent:
+    zcdp_price(event)  # raises UnsupportedEvent for events that no delta would help
+    return InvalidParameter("delta", delta, expected="a larger one: these events spend delta")
