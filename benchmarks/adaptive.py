@@ -41,8 +41,7 @@ from numpy.typing import NDArray
 from peers.adaptive_protocol import measured
 from tools import CACHE, Tool, environment
 from unacorda import mechanisms
-from unacorda.mechanisms import geometric_grid
-from unacorda.mechanisms.data_dependent import Maximum, Median, Sum
+from unacorda.mechanisms.data_dependent import Maximum, Median, Sum, geometric_grid
 
 HERE = Path(__file__).parent
 TASKS = ("total", "median", "largest")
@@ -112,7 +111,7 @@ def shifted(statistic: Any, **options: Any) -> Method:
     grid = POINTS if isinstance(statistic, Sum) else geometric_grid(1, LARGEST)
 
     def method(values: Floats, epsilon: float, _: Facts) -> Release:
-        mechanism = mechanisms.ShiftedInverse(
+        mechanism = mechanisms.data_dependent.ShiftedInverse(
             statistic=statistic, epsilon=epsilon, grid=grid, **options
         )
         return released(mechanism)(values)
@@ -121,7 +120,7 @@ def shifted(statistic: Any, **options: Any) -> Method:
 
 
 def found(values: Floats, epsilon: float, _: Facts) -> Release:
-    return released(mechanisms.FoundClipping(epsilon=epsilon, levels=LEVELS))(values)
+    return released(mechanisms.data_dependent.FoundClipping(epsilon=epsilon, levels=LEVELS))(values)
 
 
 def race(values: Floats, epsilon: float, _: Facts) -> Release:

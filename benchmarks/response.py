@@ -28,11 +28,11 @@ from unacorda import mechanisms
 HERE = Path(__file__).parent
 ORACLES = {
     "RandomizedResponse": mechanisms.RandomizedResponse,
-    "HadamardResponse": mechanisms.HadamardResponse,
-    "LocalHashing": mechanisms.LocalHashing,
-    "OUE": mechanisms.UnaryEncoding,
-    "RAPPOR": partial(mechanisms.UnaryEncoding, variant="symmetric"),
-    "SubsetSelection": mechanisms.SubsetSelection,
+    "HadamardResponse": mechanisms.local.HadamardResponse,
+    "LocalHashing": mechanisms.local.LocalHashing,
+    "OUE": mechanisms.local.UnaryEncoding,
+    "RAPPOR": partial(mechanisms.local.UnaryEncoding, variant="symmetric"),
+    "SubsetSelection": mechanisms.local.SubsetSelection,
 }
 CATEGORIES = {"RandomizedResponse": (2, 4, 1000), "HadamardResponse": (1000,)}
 SOME = 100_000  # people, where every report has a bit for each of 1000 categories
@@ -62,7 +62,7 @@ def ours(people: int) -> dict[tuple[str, int], tuple[float, float]]:
             values = generator.integers(0, categories, SOME if few else people)
             found[name, categories] = timed(mechanism, values)
     for name in ("Duchi", "Piecewise"):
-        mechanism = getattr(mechanisms, name)(epsilon=1.0, lower=0, upper=1)
+        mechanism = getattr(mechanisms.local, name)(epsilon=1.0, lower=0, upper=1)
         found[name, 0] = timed(mechanism, generator.random(people))
     return found
 

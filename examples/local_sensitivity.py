@@ -17,8 +17,7 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 from unacorda import ReplaceOne
-from unacorda.mechanisms import local_sensitivity, smooth_sensitivity
-from unacorda.mechanisms.data_dependent import Median
+from unacorda.mechanisms.data_dependent import Median, local_sensitivity, smooth_sensitivity
 
 LOWEST, HIGHEST = 0, 4  # what people may tell
 MEDIAN = Median(lower=LOWEST, upper=HIGHEST)

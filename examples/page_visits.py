@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms import FoundClipping, ShiftedInverse, geometric_grid
-from unacorda.mechanisms.data_dependent import Sum
+from unacorda.mechanisms.data_dependent import FoundClipping, ShiftedInverse, Sum, geometric_grid
 
 PEOPLE = 20_000
 LARGEST = 10**9  # where the public grids end: nobody believes in so many visits in all

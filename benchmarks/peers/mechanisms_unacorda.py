@@ -36,7 +36,7 @@ def response(categories: int) -> Any:
 
 
 def quantile(rows: list[float]) -> Release:
-    median = mechanisms.PiecewiseConstantExponential(
+    median = mechanisms.selection.PiecewiseConstantExponential(
         epsilon=EPSILON, sensitivity=0.5, lower=LOWER, upper=UPPER
     )
     values = np.array(rows)

@@ -51,7 +51,9 @@ def numbers(left: Axes, right: Axes) -> None:
     laws: dict[str, Callable[[float], float]] = {
         "Laplace": lambda e: math.sqrt(2) / e,
         "discrete Laplace (integers)": _integers,
-        "Staircase": lambda e: mechanisms.Staircase(epsilon=e, sensitivity=1).standard_deviation,
+        "Staircase": lambda e: (
+            mechanisms.shaped.Staircase(epsilon=e, sensitivity=1).standard_deviation
+        ),
         "Gaussian, delta = 1e-6": lambda e: _gaussian(e, 1.0),
     }
     for name, law in laws.items():
@@ -86,11 +88,11 @@ def local(left: Axes, right: Axes) -> None:
     sizes = np.unique(np.geomspace(2, 1000, 40).astype(int))
     kinds = {
         "RandomizedResponse": mechanisms.RandomizedResponse,
-        "OUE": mechanisms.UnaryEncoding,
-        "RAPPOR": partial(mechanisms.UnaryEncoding, variant="symmetric"),
-        "SubsetSelection": mechanisms.SubsetSelection,
-        "HadamardResponse": mechanisms.HadamardResponse,
-        "LocalHashing": mechanisms.LocalHashing,
+        "OUE": mechanisms.local.UnaryEncoding,
+        "RAPPOR": partial(mechanisms.local.UnaryEncoding, variant="symmetric"),
+        "SubsetSelection": mechanisms.local.SubsetSelection,
+        "HadamardResponse": mechanisms.local.HadamardResponse,
+        "LocalHashing": mechanisms.local.LocalHashing,
     }
     people = 100_000
     for name, kind in kinds.items():
@@ -105,7 +107,10 @@ def local(left: Axes, right: Axes) -> None:
     )
     left.legend()
     epsilons = np.geomspace(0.1, 10, 41)
-    for name, number in (("Duchi", mechanisms.Duchi), ("Piecewise", mechanisms.Piecewise)):
+    for name, number in (
+        ("Duchi", mechanisms.local.Duchi),
+        ("Piecewise", mechanisms.local.Piecewise),
+    ):
         errors = [
             math.sqrt(number(epsilon=float(f"{e:.4g}"), lower=-1, upper=1).variance(count=people))
             for e in epsilons
@@ -199,7 +204,7 @@ def selection(left: Axes, right: Axes) -> None:
     left.legend()
     leads = np.linspace(0, 120, 241)
     for epsilon in (0.5, 1.0, 2.0):
-        leader = mechanisms.StableSelection(epsilon=epsilon, delta=DELTA, sensitivity=1)
+        leader = mechanisms.selection.StableSelection(epsilon=epsilon, delta=DELTA, sensitivity=1)
         told = [float(leader.probability(float(lead))) for lead in leads]
         right.plot(leads, told, label=f"epsilon {epsilon}")
     right.set(
@@ -229,7 +234,7 @@ def totals(left: Axes, right: Axes) -> None:
         "BinaryTree, honaker": lambda steps, sigma: mechanisms.BinaryTree(
             sigma=sigma, l2_sensitivity=1, steps=steps, honaker=True
         ),
-        "SquareRootToeplitz": lambda steps, sigma: mechanisms.SquareRootToeplitz(
+        "SquareRootToeplitz": lambda steps, sigma: mechanisms.correlated.SquareRootToeplitz(
             sigma=sigma, l2_sensitivity=1, steps=steps
         ),
     }
@@ -275,7 +280,7 @@ def tries(left: Axes, right: Axes) -> None:
     failures = np.geomspace(0.001, 0.5, 30)
     for rounds in (2, 5, 20):
         costs = [
-            mechanisms.ConditionOnSuccess(
+            mechanisms.retry.ConditionOnSuccess(
                 guarantee=PureDP(1),
                 test=ApproxDP(0.5, 1e-7),
                 sensitivity=1,

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from tests.contracts.test_every_mechanism_is_covered import CountedBits, NoBits
 from tests.mechanisms.every_mechanism import NO_NUMBERS, ODD_NUMBERS
+from tests.mechanisms.faces import everything as mechanisms
 from tests.support.cases import in_subtests
 
-from unacorda import mechanisms
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent import Median, Quantile, Sum

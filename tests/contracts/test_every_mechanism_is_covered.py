@@ -16,12 +16,12 @@ import pytest
 from numpy.typing import NDArray
 from tests.mechanisms import test_timing
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS, kind, make
+from tests.mechanisms.faces import everything as mechanisms
 from tests.mechanisms.local import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda import mechanisms
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.event_codec import from_json, to_json

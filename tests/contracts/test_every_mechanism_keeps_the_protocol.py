@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from tests.contracts.test_every_data_dependent_mechanism_is_covered import MADE, MEDIAN
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS
+from tests.mechanisms.faces import everything as mechanisms
 from tests.support.cases import in_subtests
 
-from unacorda import accounting, mechanisms
+from unacorda import accounting
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.protocol import Accurate, Mechanism

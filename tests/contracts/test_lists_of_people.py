@@ -25,13 +25,19 @@ from tests.contracts.test_every_data_dependent_mechanism_is_covered import make 
 from tests.contracts.test_every_mechanism_is_covered import leaves
 from tests.hostile_elements import FEW, HOSTILE
 from tests.mechanisms.every_mechanism import EVERY, make
+from tests.mechanisms.faces import everything as mechanisms
 
 import unacorda
-from unacorda import attacks, audit, elements, inference, mechanisms
+from unacorda import attacks, audit, elements, inference
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.data_dependent import Median
 
-ROOMS = {"mechanisms": mechanisms, "inference": inference, "audit": audit, "attacks": attacks}
+ROOMS: dict[str, Any] = {
+    "mechanisms": mechanisms,
+    "inference": inference,
+    "audit": audit,
+    "attacks": attacks,
+}
 ARRAYS = ("ArrayLike", "NDArray", "Floats", "Question")
 
 # Arguments that are the caller's own, or public once they are there.
@@ -430,7 +436,7 @@ def test_devices_send_a_report_whatever_they_hold(hostile: str) -> None:
 SOURCE = Path(unacorda.__file__).parent
 READS = {"asarray", "array", "asanyarray", "fromiter", "ascontiguousarray", "atleast_1d"}
 ALLOWED = {
-    "mechanisms/additive/vectors.py": "a covariance and bounds of moves, public",
+    "mechanisms/shaped/vectors.py": "a covariance and bounds of moves, public",
     "mechanisms/noise/rounding.py": "steps that are released, and floats that the reader has read",
     "mechanisms/data_dependent/checking.py": "losses of made-up records",
     "audit/learned.py": "outputs of the mechanism that is audited",

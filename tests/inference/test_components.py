@@ -21,7 +21,7 @@ from unacorda.inference import PCA, LogisticRegression
 from unacorda.inference.components import ball_moments, in_ball
 from unacorda.inference.sums import packed
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.additive.vectors import KNorm
+from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -26,9 +26,9 @@ from unacorda.inference import search as searching
 from unacorda.inference.regression import sparse
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.additive.vectors import KNorm
 from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import TopK
+from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
@@ -94,15 +94,15 @@ TOGETHER = {"two_proportions_test"}
 """One release for both groups, of which a replaced person changes one number."""
 
 LOCAL: list[type] = [
-    mechanisms.Duchi,
-    mechanisms.Directions,
-    mechanisms.HadamardResponse,
-    mechanisms.Hybrid,
-    mechanisms.LocalHashing,
-    mechanisms.Piecewise,
+    mechanisms.local.Duchi,
+    mechanisms.local.Directions,
+    mechanisms.local.HadamardResponse,
+    mechanisms.local.Hybrid,
+    mechanisms.local.LocalHashing,
+    mechanisms.local.Piecewise,
     mechanisms.RandomizedResponse,
-    mechanisms.SubsetSelection,
-    mechanisms.UnaryEncoding,
+    mechanisms.local.SubsetSelection,
+    mechanisms.local.UnaryEncoding,
 ]
 FREE = {"binomial_power", "power_curve", "losses", "mean_randomizer", "frequency_randomizer"}
 FREE |= {"vector_randomizer"}

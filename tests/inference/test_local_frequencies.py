@@ -28,10 +28,10 @@ def test_the_least_total_variance_is_chosen(epsilon: float, k: int) -> None:
     least = chosen.variance(count=1, frequency=Fraction(1, k))
     for other in (
         mechanisms.RandomizedResponse(epsilon=epsilon, categories=k),
-        mechanisms.UnaryEncoding(epsilon=epsilon, categories=k),
-        mechanisms.UnaryEncoding(epsilon=epsilon, categories=k, variant="symmetric"),
-        mechanisms.SubsetSelection(epsilon=epsilon, categories=k),
-        mechanisms.HadamardResponse(epsilon=epsilon, categories=k),
+        mechanisms.local.UnaryEncoding(epsilon=epsilon, categories=k),
+        mechanisms.local.UnaryEncoding(epsilon=epsilon, categories=k, variant="symmetric"),
+        mechanisms.local.SubsetSelection(epsilon=epsilon, categories=k),
+        mechanisms.local.HadamardResponse(epsilon=epsilon, categories=k),
     ):
         assert least <= other.variance(count=1, frequency=Fraction(1, k)) * (1 + 1e-12)
 
@@ -41,12 +41,12 @@ def test_the_least_total_variance_is_chosen(epsilon: float, k: int) -> None:
     [
         (2, PureDP(1), 1024, mechanisms.RandomizedResponse),
         (10, PureDP(4), 1024, mechanisms.RandomizedResponse),
-        (100, PureDP(1), 1024, mechanisms.SubsetSelection),
-        (100, PureDP(1), 8, mechanisms.HadamardResponse),
-        (10**6, PureDP(1), 1024, mechanisms.LocalHashing),
+        (100, PureDP(1), 1024, mechanisms.local.SubsetSelection),
+        (100, PureDP(1), 8, mechanisms.local.HadamardResponse),
+        (10**6, PureDP(1), 1024, mechanisms.local.LocalHashing),
         (100, GDP(1), 1024, NoisyCategories),
-        (100, GDP(1), 100, mechanisms.SubsetSelection),
-        (100, ApproxDP(1, 1e-6), 1024, mechanisms.SubsetSelection),
+        (100, GDP(1), 100, mechanisms.local.SubsetSelection),
+        (100, ApproxDP(1, 1e-6), 1024, mechanisms.local.SubsetSelection),
     ],
 )
 def test_which_reports_a_budget_gets(

@@ -17,8 +17,9 @@ from unacorda.bits import ScriptedBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference import local_mean, mean_randomizer
 from unacorda.inference.local.reports import NoisyNumber
-from unacorda.mechanisms import Duchi, Hybrid, Laplace, Piecewise
+from unacorda.mechanisms import Laplace
 from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.local import Duchi, Hybrid, Piecewise
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 

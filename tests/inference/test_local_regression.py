@@ -22,7 +22,7 @@ from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
 from unacorda.inference.regression.designs import scaling
 from unacorda.inference.sums import unpacked
-from unacorda.mechanisms import Directions
+from unacorda.mechanisms.local import Directions
 from unacorda.privacy.guarantees import Guarantee
 
 TRUTH = np.array([0.3, 0.8, -0.5])

@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from tests.mechanisms.faces import everything as mechanisms
 
-from unacorda import mechanisms
 from unacorda.bits import RandomBits
 from unacorda.mechanisms.correlated.workloads import Prefixes
 from unacorda.privacy.events import NegativeBinomialTries, Pure

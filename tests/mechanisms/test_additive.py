@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.mechanisms.faces import FACES
 from tests.mechanisms.laws import discrete_gaussian_tail, discrete_laplace_tail
 from tests.support.cases import in_subtests
 
@@ -21,7 +23,7 @@ from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, GridNoise, Laplace
-from unacorda.mechanisms.additive.shaped import Staircase, TruncatedLaplace
+from unacorda.mechanisms.shaped.numbers import Staircase, TruncatedLaplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
@@ -163,7 +165,11 @@ def test_the_room_shows_its_mechanisms() -> None:
     from unacorda import mechanisms
 
     assert mechanisms.Laplace is Laplace
-    assert {getattr(mechanisms, name).__name__ for name in mechanisms.__all__} == {*dir(mechanisms)}
+    for face in (mechanisms, *FACES):
+        assert dir(face) == sorted(face.__all__)
+        for name in face.__all__:
+            value = getattr(face, name)
+            assert inspect.ismodule(value) or value.__name__ == name
     with pytest.raises(AttributeError, match="Laplacian"):
         mechanisms.Laplacian  # noqa: B018  # the access is what is tested
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.tiers import mostly_slow
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import clip_rows, clip_users, clipping_sensitivity
+from unacorda.mechanisms.contributions import clip_rows, clip_users, clipping_sensitivity
 from unacorda.privacy.neighbors import ReplaceOne
 
 Norm = Literal["l1", "l2"]

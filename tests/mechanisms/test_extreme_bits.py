@@ -16,13 +16,13 @@ from tests.support.cases import in_subtests
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
-from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
 from unacorda.mechanisms.noise import discrete
 from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
+from unacorda.mechanisms.shaped.numbers import BoundedLaplace, Staircase, TruncatedLaplace
+from unacorda.mechanisms.shaped.vectors import KNorm, MultivariateGaussian
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
 RELEASES: dict[str, Callable[[RandomBits], Any]] = {

@@ -14,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.sums import fixed_point_bounds, fixed_point_sensitivity, fixed_point_sum
+from unacorda.mechanisms.contributions.sums import (
+    fixed_point_bounds,
+    fixed_point_sensitivity,
+    fixed_point_sum,
+)
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 FLOATS = st.floats(width=64) | st.floats(-10, 10) | st.sampled_from([1e16, -1e16, 0.5, 2.5])

@@ -15,20 +15,20 @@ import pytest
 from unacorda.bits import SecureBits
 from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.additive.shaped import BoundedLaplace, Staircase, TruncatedLaplace
-from unacorda.mechanisms.additive.vectors import KNorm, MultivariateGaussian
 from unacorda.mechanisms.correlated.marginals import Marginals
 from unacorda.mechanisms.correlated.matrix import MatrixMechanism
 from unacorda.mechanisms.correlated.prefix_sums import BinaryTree
 from unacorda.mechanisms.correlated.toeplitz import SquareRootToeplitz
 from unacorda.mechanisms.correlated.workloads import Queries
 from unacorda.mechanisms.data_dependent.smooth import SmoothSensitivity
-from unacorda.mechanisms.keys.partitions import PartitionSelection
-from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+from unacorda.mechanisms.partitions.selection import PartitionSelection
+from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian, ThresholdedLaplace
 from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
 from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, TopK
 from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
+from unacorda.mechanisms.shaped.numbers import BoundedLaplace, Staircase, TruncatedLaplace
+from unacorda.mechanisms.shaped.vectors import KNorm, MultivariateGaussian
 from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
 from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from tests.support.seams import Reach, hits_of
 
-from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.partitions.selection import PartitionSelection
 
 
 def law(chances: list[Fraction]) -> dict[tuple[bool, ...], Fraction]:

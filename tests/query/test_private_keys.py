@@ -18,8 +18,8 @@ from tests.tiers import mostly_slow
 import unacorda
 from unacorda.accounting.charges import charge
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.keys.partitions import PartitionSelection
-from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
+from unacorda.mechanisms.partitions.selection import PartitionSelection
+from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 MANY = 400

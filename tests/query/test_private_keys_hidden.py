@@ -17,7 +17,7 @@ from tests.support.seams import KeyRule, Sum, ledger_of, select_keys, verify_rec
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.privacy.guarantees import ZCDP, ApproxDP
 
 # ---- nothing of the others ----------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 ROOMY = ApproxDP(2, "1e-3")

@@ -35,7 +35,7 @@ from unacorda.inference.records import Floats, bounds_of, half_width
 from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.additive.vectors import KNorm
+from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 

@@ -20,9 +20,9 @@ from tests.support.cases import in_subtests
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive import shaped
-from unacorda.mechanisms.additive.shaped import BoundedLaplace, least_scale
 from unacorda.mechanisms.noise.refinement import LazyUniform
+from unacorda.mechanisms.shaped import numbers
+from unacorda.mechanisms.shaped.numbers import BoundedLaplace, least_scale
 from unacorda.privacy import events
 
 EPSILONS = (0.0, 0.5, 0.9, 1.0, 1.1)
@@ -102,7 +102,7 @@ def test_the_coin_is_the_same_in_exact_arithmetic(monkeypatch: pytest.MonkeyPatc
     mechanism = BoundedLaplace(epsilon=0.5, sensitivity=1, lower=-3, upper=4)
     x = np.linspace(-3, 4, 1500)
     quick = mechanism.release(x, bits=SeededBits(3))
-    monkeypatch.setattr(shaped, "_SLACK", 10.0)  # nothing is decided by floats
+    monkeypatch.setattr(numbers, "_SLACK", 10.0)  # nothing is decided by floats
     np.testing.assert_array_equal(quick, mechanism.release(x, bits=SeededBits(3)))
 
 
@@ -120,7 +120,7 @@ def test_the_coin_reads_on_where_its_first_bits_agree() -> None:
     ):
         bits = ScriptedBits(words[1:])
         uniform = LazyUniform(words[0], length=64, bits=bits)
-        assert shaped._goes_up(uniform, 4, 2, Fraction(7, 3)) is up
+        assert numbers._goes_up(uniform, 4, 2, Fraction(7, 3)) is up
         assert bits.left == 0
 
 
@@ -130,16 +130,16 @@ def test_rounding_moves_no_farther_than_x(x: float, moved: int) -> None:
     if Fraction(other) - Fraction(x) != Fraction(moved, 4):
         return  # the sum itself was rounded
     ends: dict[str, int] = {"first": -(10**6), "last": 10**6}
-    one, two = shaped._nearest(np.array([x, other]), -2, **ends).tolist()
+    one, two = numbers._nearest(np.array([x, other]), -2, **ends).tolist()
     assert two - one == moved
 
 
 def test_halves_to_even_would_move_twice_as_far() -> None:
     ends: dict[str, int] = {"first": -10, "last": 10}
-    assert shaped._nearest(np.array([-0.5, 0.5, 1.5, 2.5]), 0, **ends).tolist() == [0, 1, 2, 3]
+    assert numbers._nearest(np.array([-0.5, 0.5, 1.5, 2.5]), 0, **ends).tolist() == [0, 1, 2, 3]
     assert np.rint([0.5, 1.5]).tolist() == [0.0, 2.0]
     below = np.array([math.nextafter(0.5, 0), -math.nextafter(0.5, 1), -5e-324])
-    assert shaped._nearest(below, 0, **ends).tolist() == [0, -1, 0]
+    assert numbers._nearest(below, 0, **ends).tolist() == [0, -1, 0]
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.5, 40.0])

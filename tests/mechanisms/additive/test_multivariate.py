@@ -23,7 +23,7 @@ from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.additive.vectors import MultivariateGaussian
+from unacorda.mechanisms.shaped.vectors import MultivariateGaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 

@@ -16,7 +16,7 @@ from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Laplace
-from unacorda.mechanisms.additive.vectors import KNorm
+from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 

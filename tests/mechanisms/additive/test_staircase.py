@@ -24,9 +24,9 @@ from unacorda import accounting
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import Laplace
-from unacorda.mechanisms.additive.shaped import Staircase
 from unacorda.mechanisms.noise.continuous import staircase_chunk
 from unacorda.mechanisms.noise.refinement import coin
+from unacorda.mechanisms.shaped.numbers import Staircase
 from unacorda.privacy import events
 
 EPSILONS = (0.0, 0.3, 0.7, 0.99, 1.0, 1.5)

@@ -23,8 +23,8 @@ from unacorda import accounting
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.additive.shaped import TruncatedLaplace
 from unacorda.mechanisms.noise.continuous import cut_laplace_chunk
+from unacorda.mechanisms.shaped.numbers import TruncatedLaplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 

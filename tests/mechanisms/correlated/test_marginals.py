@@ -74,7 +74,7 @@ def records_of(sizes: tuple[int, ...], count: int, seed: int) -> NDArray[np.int6
 
 
 def test_they_are_at_the_face() -> None:
-    assert mechanisms.Marginals is Marginals
+    assert mechanisms.correlated.Marginals is Marginals
 
 
 # ---- the law

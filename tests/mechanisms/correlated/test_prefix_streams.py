@@ -62,7 +62,7 @@ class Failing:
 
 def test_they_are_at_the_face() -> None:
     assert mechanisms.BinaryTree is BinaryTree
-    assert mechanisms.SquareRootToeplitz is SquareRootToeplitz
+    assert mechanisms.correlated.SquareRootToeplitz is SquareRootToeplitz
 
 
 @pytest.mark.parametrize("mechanism", MADE, ids=NAMES)

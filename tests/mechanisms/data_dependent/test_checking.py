@@ -14,7 +14,7 @@ from tests.support.cases import in_subtests
 
 from unacorda import AddRemove, ReplaceOne, ZeroOut
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import check_sensitivity
+from unacorda.mechanisms.data_dependent import check_sensitivity
 
 DOMAIN = (0, 1, 2, 3)
 

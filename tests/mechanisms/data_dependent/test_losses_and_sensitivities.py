@@ -17,7 +17,6 @@ import pytest
 from tests.support.cases import in_subtests
 
 from unacorda import AddRemove, ReplaceOne
-from unacorda.mechanisms import down_sensitivity, local_sensitivity
 from unacorda.mechanisms.data_dependent import (
     DistinctCount,
     KthLargest,
@@ -29,6 +28,8 @@ from unacorda.mechanisms.data_dependent import (
     Quantile,
     Sum,
     Variance,
+    down_sensitivity,
+    local_sensitivity,
 )
 from unacorda.mechanisms.data_dependent.removal import removal_losses, rising
 from unacorda.privacy.neighbors import Neighbors

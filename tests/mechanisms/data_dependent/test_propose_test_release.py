@@ -416,6 +416,8 @@ def test_refusals_of_input_come_before_any_bit_and_show_no_data() -> None:
 
 
 def test_it_is_a_mechanism_whose_refusal_is_charged() -> None:
-    made = mechanisms.ProposeTestRelease(proposed=1, epsilon=1, delta=1e-6, test_epsilon=0.25)
+    made = mechanisms.data_dependent.ProposeTestRelease(
+        proposed=1, epsilon=1, delta=1e-6, test_epsilon=0.25
+    )
     assert made.event == events.Approximate(epsilon=1, delta=1e-6)
     assert checks.exact("scale", made.noise_scale) == Fraction(4, 3)

@@ -21,7 +21,6 @@ from tests.tiers import mostly_slow
 
 from unacorda import AddRemove, ReplaceOne, ZeroOut
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import down_sensitivity, local_sensitivity, smooth_sensitivity
 from unacorda.mechanisms.data_dependent import (
     DistinctCount,
     KthLargest,
@@ -34,6 +33,9 @@ from unacorda.mechanisms.data_dependent import (
     Quantile,
     Sum,
     Variance,
+    down_sensitivity,
+    local_sensitivity,
+    smooth_sensitivity,
 )
 from unacorda.mechanisms.data_dependent.statistics import ranks
 from unacorda.privacy.neighbors import Neighbors

@@ -14,8 +14,8 @@ import pytest
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import InverseSensitivity, check_sensitivity
-from unacorda.mechanisms.data_dependent import Median, Slope
+from unacorda.mechanisms import InverseSensitivity
+from unacorda.mechanisms.data_dependent import Median, Slope, check_sensitivity
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 BOX = {"x_lower": -1, "x_upper": 2, "y_lower": -2, "y_upper": 1}

@@ -17,8 +17,7 @@ from tests.mechanisms.data_dependent.small_data import Data, SmallData
 from tests.tiers import mostly_slow
 
 from unacorda import AddRemove
-from unacorda.mechanisms import local_sensitivity, smooth_sensitivity
-from unacorda.mechanisms.data_dependent import Variance
+from unacorda.mechanisms.data_dependent import Variance, local_sensitivity, smooth_sensitivity
 from unacorda.mechanisms.data_dependent.statistics import variances
 
 UNIT = Variance(lower=0, upper=1)

@@ -40,7 +40,7 @@ def test_categories_that_cannot_be_used_are_named(kind: str, categories: Any) ->
 def test_unary_encodings_have_two_variants() -> None:
     for variant in ("other", "", None, 1):
         with pytest.raises(InvalidParameter, match="variant"):
-            mechanisms.UnaryEncoding(epsilon=1, categories=4, variant=variant)  # type: ignore[arg-type]
+            mechanisms.local.UnaryEncoding(epsilon=1, categories=4, variant=variant)  # type: ignore[arg-type]
 
 
 @in_subtests("kind", EVERY)
@@ -126,7 +126,9 @@ def test_hashing_is_asked_for_categories_that_exist() -> None:
 
 
 def test_intervals_need_a_confidence() -> None:
-    shares = mechanisms.UnaryEncoding(epsilon=1, categories=3).aggregate(np.array([[64]], np.uint8))
+    shares = mechanisms.local.UnaryEncoding(epsilon=1, categories=3).aggregate(
+        np.array([[64]], np.uint8)
+    )
     for confidence in (0, 1, 1.5, float("nan")):
         with pytest.raises(InvalidParameter, match="confidence"):
             shares.interval(confidence)

@@ -20,15 +20,15 @@ def bit(reports: Any, place: int) -> int:
 
 
 RESPONSE = mechanisms.RandomizedResponse(epsilon=1, categories=3)
-OUE = mechanisms.UnaryEncoding(epsilon=1, categories=40)
-RAPPOR = mechanisms.UnaryEncoding(epsilon=1, categories=40, variant="symmetric")
-SUBSETS = mechanisms.SubsetSelection(epsilon=1, categories=10)
-HADAMARD = mechanisms.HadamardResponse(epsilon=3, categories=20)
-DUCHI = mechanisms.Duchi(epsilon=1, lower=-1, upper=1)
-HASHING = mechanisms.LocalHashing(epsilon=1, categories=10)
-HYBRID = mechanisms.Hybrid(epsilon=1, lower=-1, upper=1)
-DIRECTIONS = mechanisms.Directions(epsilon=1, size=2)
-PIECEWISE = mechanisms.Piecewise(epsilon=1, lower=-1, upper=1)
+OUE = mechanisms.local.UnaryEncoding(epsilon=1, categories=40)
+RAPPOR = mechanisms.local.UnaryEncoding(epsilon=1, categories=40, variant="symmetric")
+SUBSETS = mechanisms.local.SubsetSelection(epsilon=1, categories=10)
+HADAMARD = mechanisms.local.HadamardResponse(epsilon=3, categories=20)
+DUCHI = mechanisms.local.Duchi(epsilon=1, lower=-1, upper=1)
+HASHING = mechanisms.local.LocalHashing(epsilon=1, categories=10)
+HYBRID = mechanisms.local.Hybrid(epsilon=1, lower=-1, upper=1)
+DIRECTIONS = mechanisms.local.Directions(epsilon=1, size=2)
+PIECEWISE = mechanisms.local.Piecewise(epsilon=1, lower=-1, upper=1)
 
 
 def hashed_untruly(x: int, bits: RandomBits) -> bool:

@@ -18,7 +18,8 @@ from tests.mechanisms.divergences import exceeds, farthest, hockey_stick
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import AbsorbFailure, Laplace
+from unacorda.mechanisms import Laplace
+from unacorda.mechanisms.retry import AbsorbFailure
 from unacorda.privacy.events import Approximate
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
 

@@ -10,7 +10,8 @@ import pytest
 from tests.mechanisms.test_timing import difference
 
 from unacorda.bits import RandomBits
-from unacorda.mechanisms import BestOf, ConditionOnSuccess
+from unacorda.mechanisms import BestOf
+from unacorda.mechanisms.retry import ConditionOnSuccess
 from unacorda.privacy.events import NegativeBinomialTries, Pure
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 

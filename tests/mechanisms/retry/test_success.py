@@ -22,7 +22,8 @@ from tests.support.cases import in_subtests
 
 from unacorda.bits import RandomBits, ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import ConditionOnSuccess, DiscreteLaplace
+from unacorda.mechanisms import DiscreteLaplace
+from unacorda.mechanisms.retry import ConditionOnSuccess
 from unacorda.mechanisms.retry.success import acceptance
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
 

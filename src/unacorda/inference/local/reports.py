@@ -24,7 +24,7 @@ from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.clipping import clip_rows
+from unacorda.mechanisms.contributions.clipping import clip_rows
 from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events

@@ -42,7 +42,7 @@ from unacorda.inference.regression.rows import (
     share_of,
 )
 from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
-from unacorda.mechanisms.sums import SumRequest
+from unacorda.mechanisms.contributions.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 
 __all__ = ["Table", "TableRows", "TableSums", "note_table", "open_table", "table_range"]

@@ -7,10 +7,23 @@ What is asked is a statistic, such as ``Median(lower=0, upper=120)``; loaded whe
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unacorda.mechanisms.face import lazy
 
 if TYPE_CHECKING:
+    from unacorda.mechanisms.data_dependent.checking import check_sensitivity
+    from unacorda.mechanisms.data_dependent.found_clipping import FoundClipping
+    from unacorda.mechanisms.data_dependent.inverse import InverseSensitivity
+    from unacorda.mechanisms.data_dependent.propose_test_release import ProposeTestRelease
+    from unacorda.mechanisms.data_dependent.removal import geometric_grid, item_set_losses
+    from unacorda.mechanisms.data_dependent.sensitivities import (
+        down_sensitivity,
+        local_sensitivity,
+        smooth_sensitivity,
+    )
+    from unacorda.mechanisms.data_dependent.shifted_inverse import ShiftedInverse
+    from unacorda.mechanisms.data_dependent.smooth import SmoothSensitivity
     from unacorda.mechanisms.data_dependent.statistics.base import Statistic
     from unacorda.mechanisms.data_dependent.statistics.counts import DistinctCount, Mode
     from unacorda.mechanisms.data_dependent.statistics.ranks import (
@@ -28,7 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistinctCount",
+    "FoundClipping",
     "InterquartileRange",
+    "InverseSensitivity",
     "KthLargest",
     "Maximum",
     "Mean",
@@ -36,38 +51,49 @@ __all__ = [
     "Minimum",
     "Mode",
     "OrderStatistic",
+    "ProposeTestRelease",
     "Quantile",
+    "ShiftedInverse",
     "Slope",
+    "SmoothSensitivity",
     "Statistic",
     "Sum",
     "Variance",
+    "check_sensitivity",
+    "down_sensitivity",
+    "geometric_grid",
+    "item_set_losses",
+    "local_sensitivity",
+    "smooth_sensitivity",
 ]
 
-
-_HOMES = {
-    "DistinctCount": "counts",
-    "InterquartileRange": "ranks",
-    "KthLargest": "ranks",
-    "Maximum": "ranks",
-    "Mean": "sums",
-    "Median": "ranks",
-    "Minimum": "ranks",
-    "Mode": "counts",
-    "OrderStatistic": "ranks",
-    "Quantile": "ranks",
-    "Slope": "slopes",
-    "Statistic": "base",
-    "Sum": "sums",
-    "Variance": "variances",
-}
-
-
-def __getattr__(name: str) -> Any:
-    here = "unacorda.mechanisms.data_dependent"
-    if name not in _HOMES:
-        raise AttributeError(f"module {here!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{here}.statistics.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "DistinctCount": "statistics.counts",
+        "FoundClipping": "found_clipping",
+        "InterquartileRange": "statistics.ranks",
+        "InverseSensitivity": "inverse",
+        "KthLargest": "statistics.ranks",
+        "Maximum": "statistics.ranks",
+        "Mean": "statistics.sums",
+        "Median": "statistics.ranks",
+        "Minimum": "statistics.ranks",
+        "Mode": "statistics.counts",
+        "OrderStatistic": "statistics.ranks",
+        "ProposeTestRelease": "propose_test_release",
+        "Quantile": "statistics.ranks",
+        "ShiftedInverse": "shifted_inverse",
+        "Slope": "statistics.slopes",
+        "SmoothSensitivity": "smooth",
+        "Statistic": "statistics.base",
+        "Sum": "statistics.sums",
+        "Variance": "statistics.variances",
+        "check_sensitivity": "checking",
+        "down_sensitivity": "sensitivities",
+        "geometric_grid": "removal",
+        "item_set_losses": "removal",
+        "local_sensitivity": "sensitivities",
+        "smooth_sensitivity": "sensitivities",
+    },
+)

@@ -34,10 +34,10 @@ from unacorda.mechanisms.data_dependent.standard_noise import (
     rounded_sum,
 )
 from unacorda.mechanisms.data_dependent.statistics.ranks import InterquartileRange, RankStatistic
-from unacorda.mechanisms.keys.partitions import rising_chances, table_length
 from unacorda.mechanisms.noise import rounding
 from unacorda.mechanisms.noise.refinement import coin
 from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.partitions.selection import rising_chances, table_length
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne

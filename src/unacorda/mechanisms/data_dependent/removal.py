@@ -56,13 +56,13 @@ from scipy.sparse.csgraph import maximum_flow
 from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.contributions.sums import steps_of
 from unacorda.mechanisms.data_dependent.statistics.base import clamped_values
 from unacorda.mechanisms.data_dependent.statistics.counts import DistinctCount
 from unacorda.mechanisms.data_dependent.statistics.ranks import KthLargest
 from unacorda.mechanisms.data_dependent.statistics.records import multiplicities
 from unacorda.mechanisms.data_dependent.statistics.sums import Sum
 from unacorda.mechanisms.noise.rounding import floor_log2
-from unacorda.mechanisms.sums import steps_of
 
 __all__ = [
     "RATIOS",

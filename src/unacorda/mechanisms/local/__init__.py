@@ -11,3 +11,46 @@ The proofs stand in docs/proofs/local.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unacorda.mechanisms.face import lazy
+
+if TYPE_CHECKING:
+    from unacorda.mechanisms.local.categories import (
+        RandomizedResponse,
+        SubsetSelection,
+        UnaryEncoding,
+    )
+    from unacorda.mechanisms.local.directions import Directions
+    from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
+    from unacorda.mechanisms.local.means import Duchi, Hybrid, Piecewise
+
+__all__ = [
+    "Directions",
+    "Duchi",
+    "HadamardResponse",
+    "Hybrid",
+    "LocalHashing",
+    "Piecewise",
+    "RandomizedResponse",
+    "SubsetSelection",
+    "UnaryEncoding",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Directions": "directions",
+        "Duchi": "means",
+        "HadamardResponse": "hashing",
+        "Hybrid": "means",
+        "LocalHashing": "hashing",
+        "Piecewise": "means",
+        "RandomizedResponse": "categories",
+        "SubsetSelection": "categories",
+        "UnaryEncoding": "categories",
+    },
+)

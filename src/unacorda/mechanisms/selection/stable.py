@@ -57,8 +57,8 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.noise.error_bounds import confident
+from unacorda.mechanisms.partitions.selection import PartitionSelection
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.mechanisms.selection.scores import Real, check_selection, exact_score, one_row
 from unacorda.privacy import events

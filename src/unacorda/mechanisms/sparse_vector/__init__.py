@@ -1,3 +1,24 @@
 """The sparse vector technique: which questions of a stream pass a threshold."""
 
 # SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unacorda.mechanisms.face import lazy
+
+if TYPE_CHECKING:
+    from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
+    from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
+
+__all__ = ["GaussianAboveThreshold", "NumericSparse", "SparseVector"]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "GaussianAboveThreshold": "gaussian",
+        "NumericSparse": "threshold",
+        "SparseVector": "threshold",
+    },
+)

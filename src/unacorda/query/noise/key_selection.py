@@ -26,8 +26,8 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.searches import least_whole
-from unacorda.mechanisms.keys.partitions import PartitionSelection
-from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
+from unacorda.mechanisms.partitions.selection import PartitionSelection
+from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.query.noise.additive import Share

@@ -17,7 +17,7 @@ from tests.mechanisms.laws import as_mpf
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.keys.partitions import PartitionSelection, thresholds
+from unacorda.mechanisms.partitions.selection import PartitionSelection, thresholds
 from unacorda.privacy import events
 
 SETTINGS = [(1.0, 1e-5), (0.1, 1e-3), (3.0, 1e-9), (0.01, 0.05), (12.0, 1e-3), (0.5, 0.6)]

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
-from unacorda.mechanisms.keys.partitions import Key, counted, in_order, unzipped
 from unacorda.mechanisms.noise import discrete, rounding
 from unacorda.mechanisms.noise.continuous import gaussian_chunk
 from unacorda.mechanisms.parameters import (
@@ -36,6 +35,7 @@ from unacorda.mechanisms.parameters import (
     some_of,
     whole,
 )
+from unacorda.mechanisms.partitions.selection import Key, counted, in_order, unzipped
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.sums import grid_unit, numeric, steps_of
+from unacorda.mechanisms.contributions.sums import grid_unit, numeric, steps_of
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = ["clip_rows", "clip_users", "clipping_sensitivity"]

@@ -21,7 +21,7 @@ from tests.tiers import mostly_slow
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian, ThresholdedLaplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 

@@ -1,0 +1,36 @@
+"""Bounded contributions: clipped rows and users, and sums that are exact."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unacorda.mechanisms.face import lazy
+
+if TYPE_CHECKING:
+    from unacorda.mechanisms.contributions.clipping import (
+        clip_rows,
+        clip_users,
+        clipping_sensitivity,
+    )
+    from unacorda.mechanisms.contributions.sums import fixed_point_sensitivity, fixed_point_sum
+
+__all__ = [
+    "clip_rows",
+    "clip_users",
+    "clipping_sensitivity",
+    "fixed_point_sensitivity",
+    "fixed_point_sum",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "clip_rows": "clipping",
+        "clip_users": "clipping",
+        "clipping_sensitivity": "clipping",
+        "fixed_point_sensitivity": "sums",
+        "fixed_point_sum": "sums",
+    },
+)

@@ -1,0 +1,24 @@
+"""Private keys: which keys of a table may be named at all, and with which noisy counts."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unacorda.mechanisms.face import lazy
+
+if TYPE_CHECKING:
+    from unacorda.mechanisms.partitions.selection import PartitionSelection
+    from unacorda.mechanisms.partitions.thresholded import ThresholdedGaussian, ThresholdedLaplace
+
+__all__ = ["PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace"]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "PartitionSelection": "selection",
+        "ThresholdedGaussian": "thresholded",
+        "ThresholdedLaplace": "thresholded",
+    },
+)
