@@ -20,8 +20,7 @@ from unacorda import checks, elements
 from unacorda.accounting.filters.refusals import cannot_add
 from unacorda.accounting.parallel import pair_price
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.additive import Additive
-from unacorda.privacy.guarantees import GDP, ZCDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, Additive, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = ["IndividualFilter", "gaussian_costs"]

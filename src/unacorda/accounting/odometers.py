@@ -18,9 +18,8 @@ from unacorda.accounting.filters.additive import Filter
 from unacorda.accounting.filters.refusals import cannot_add
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter
-from unacorda.privacy.additive import amount, share
 from unacorda.privacy.enclosure import context, float_up, mpf
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amount, share
 from unacorda.privacy.relations import zcdp_of
 from unacorda.privacy.rounding import grid_up
 

@@ -27,7 +27,6 @@ from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.ledger.entries import Entry, PeopleSplit, SplitPart
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.splits import neighbors_of, split_of
-from unacorda.privacy.additive import share
 from unacorda.privacy.enclosure import float_up, mpf
 from unacorda.privacy.event_codec import from_json
 from unacorda.privacy.guarantees import (
@@ -36,6 +35,7 @@ from unacorda.privacy.guarantees import (
     Guarantee,
     PureDP,
     guarantee_from_json,
+    share,
 )
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.privacy.relations import zcdp_of

@@ -15,7 +15,7 @@ import numpy as np
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import floor_log2
-from unacorda.privacy.additive import Additive
+from unacorda.privacy.guarantees import Additive
 
 __all__ = [
     "Real",

@@ -17,10 +17,9 @@ from unacorda.accounting import prices
 from unacorda.accounting.prices import pure_epsilon, renyi, rho
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
-from unacorda.privacy.additive import share
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, share
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
 

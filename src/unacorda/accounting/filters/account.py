@@ -13,8 +13,7 @@ from unacorda.accounting.filters.additive import Filter
 from unacorda.accounting.filters.refusals import cannot_add
 from unacorda.accounting.parallel import ParallelComposition
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.privacy.additive import Additive
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Additive, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
 __all__ = ["Account", "AdaptiveFilter", "Split"]

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from unacorda.accounting.filters.refusals import cannot_add
-from unacorda.privacy.additive import Additive
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Additive, Guarantee
 
 __all__ = ["Filter"]
 

@@ -11,8 +11,7 @@ from unacorda.accounting.filters.refusals import approximate_limit, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
-from unacorda.privacy.additive import share
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, share
 from unacorda.privacy.relations import zcdp_of
 from unacorda.privacy.rounding import grid_down
 

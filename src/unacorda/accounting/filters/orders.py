@@ -14,8 +14,7 @@ from unacorda.accounting.filters.refusals import approximate_limit, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
-from unacorda.privacy.additive import Additive
-from unacorda.privacy.guarantees import ApproxDP, Guarantee, RenyiDP
+from unacorda.privacy.guarantees import Additive, ApproxDP, Guarantee, RenyiDP
 from unacorda.privacy.relations import renyi_of
 
 __all__ = ["DEFAULT_ORDERS", "RenyiFilter"]

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
-from unacorda.privacy.additive import Additive
-from unacorda.privacy.guarantees import ApproxDP
+from unacorda.privacy.guarantees import Additive, ApproxDP
 
 __all__ = ["approximate_limit", "cannot_add"]
 

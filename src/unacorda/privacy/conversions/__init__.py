@@ -58,16 +58,14 @@ from unacorda.privacy.conversions.neighboring import (
     zero_out_from_replace_one,
 )
 from unacorda.privacy.conversions.renyi import (
-    pure_from_renyi,
-    renyi_from_laplace,
-    renyi_from_pure,
-)
-from unacorda.privacy.conversions.renyi_tails import (
     approx_dp_delta_from_renyi,
     approx_dp_delta_from_renyi_closed,
     approx_dp_from_renyi,
     approx_dp_from_renyi_closed,
+    pure_from_renyi,
     renyi_from_approx_dp,
+    renyi_from_laplace,
+    renyi_from_pure,
 )
 
 __all__ = [
