@@ -41,7 +41,6 @@ NEIGHBORS: dict[str, tuple[Any, Any]] = {
     "Duchi": ONE_VALUE,
     "Exponential": SCORES,
     "Gaussian": ONE_NUMBER,
-    "GaussianAboveThreshold": SCORES,
     "HadamardResponse": ONE_DEVICE,
     "Hybrid": ONE_VALUE,
     "KNorm": ONE_NUMBER,

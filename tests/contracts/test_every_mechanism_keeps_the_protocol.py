@@ -65,7 +65,6 @@ GUARANTEES: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("TreeSelection", "ThresholdedGaussian"), (APPROX,)),
     **dict.fromkeys(
         (
-            "GaussianAboveThreshold",
             "PartitionSelection",
             "ProposeTestRelease",
             "StableSelection",

@@ -144,7 +144,7 @@ OTHERS: dict[str, Call] = {
             released_by, name=name, method=method
         )
         for method, argument, names in (
-            ("release_with_gap", "values", ("SparseVector", "GaussianAboveThreshold")),
+            ("release_with_gap", "values", ("SparseVector",)),
             (
                 *("release_array", "counts"),
                 ("PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace"),

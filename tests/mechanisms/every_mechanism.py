@@ -147,9 +147,6 @@ EVERY: dict[str, Case] = {
     ),
     "Exponential": scores(),
     "Gaussian": reals(sigma=2, l2_sensitivity=1),
-    "GaussianAboveThreshold": streams(
-        {"epsilon": 1, "delta": 1e-3, "sensitivity": 1, "threshold": 3, "queries": 4}
-    ),
     "HadamardResponse": devices(categories=4),
     "Hybrid": Case(
         {"epsilon": 1, "lower": -1, "upper": 1}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS

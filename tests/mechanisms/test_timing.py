@@ -29,14 +29,12 @@ from unacorda.mechanisms.selection.stable import StableSelection
 from unacorda.mechanisms.selection.tree import TreeSelection
 from unacorda.mechanisms.shaped.numbers import BoundedLaplace, Staircase, TruncatedLaplace
 from unacorda.mechanisms.shaped.vectors import KNorm, MultivariateGaussian
-from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
 from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 
 SPARSE = SparseVector(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()
 TREE = BinaryTree(sigma=10, l2_sensitivity=1, steps=1)
 ROOT = SquareRootToeplitz(sigma=10, l2_sensitivity=1, steps=1)
-NORMAL = GaussianAboveThreshold(epsilon=1, delta=0.1, sensitivity=1, threshold=0, queries=1)
 CENTRE = 10**6  # every question is found above, and its gap is this and the noise of both sides
 
 
@@ -76,12 +74,6 @@ def tree_noise(x: int, *, bits: SecureBits) -> float:
 def root_noise(x: int, *, bits: SecureBits) -> float:
     """The noise of one step of the square-root mechanism, as an array."""
     return float(ROOT.release([x], bits=bits)[0])
-
-
-def normal_array_noise(x: int, *, bits: SecureBits) -> float:
-    """The noise in the gap of one question where it is normal."""
-    _, gaps = NORMAL.release_with_gap([CENTRE + x], bits=bits)
-    return float(gaps[0]) - CENTRE if gaps.size else 0.0
 
 
 LADDER = [0, -1, -2, -3, -4, -5, -6, -7]  # the index of a candidate is what it loses
@@ -183,7 +175,6 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "noisy max with gap": gap_noise,
     "binary tree, one at a time": tree_noise,
     "square root, an array": root_noise,
-    "sparse vector, normal noise": normal_array_noise,
     "student at a smooth bound": smooth_noise(STUDENT),
     "laplace at a smooth bound": smooth_noise(SMOOTH_LAPLACE),
 }

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 from unacorda.mechanisms.face import lazy
 
 if TYPE_CHECKING:
-    from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
     from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 
-__all__ = ["GaussianAboveThreshold", "NumericSparse", "SparseVector"]
+__all__ = ["NumericSparse", "SparseVector"]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "GaussianAboveThreshold": "gaussian",
         "NumericSparse": "threshold",
         "SparseVector": "threshold",
     },

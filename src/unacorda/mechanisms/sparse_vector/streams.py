@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from unacorda.mechanisms.noise.continuous import CHUNK
 from unacorda.mechanisms.noise.rounding import float_multiples
 from unacorda.mechanisms.protocol import NonCopyable
 from unacorda.mechanisms.sparse_vector.comparison import (
+    Comparison,
     Integers,
     Question,
     question,
@@ -31,7 +32,6 @@ from unacorda.mechanisms.sparse_vector.comparison import (
 
 __all__ = [
     "LEVELS_AHEAD",
-    "NoisyComparison",
     "NumericStream",
     "ThresholdStream",
     "first_above",
@@ -45,30 +45,8 @@ LEVELS_AHEAD: Final = 64
 _AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever they are
 
 
-class NoisyComparison(Protocol):
-    """A question is above where its step and fresh noise reach the level with its own noise."""
-
-    @property
-    def grid_log2(self) -> int:
-        """Values count as multiples of 2^grid_log2."""
-        ...
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise in one comparison, in the unit of the questions."""
-        ...
-
-    def draw_levels(self, count: int, bits: RandomBits) -> list[int]:
-        """The level with noise, `count` times, in steps."""
-        ...
-
-    def draw_noise(self, count: int, bits: RandomBits) -> Integers:
-        """Query noise for `count` questions, in steps."""
-        ...
-
-
 def search(
-    comparison: NoisyComparison,
+    comparison: Comparison,
     values: NDArray[Any],
     *,
     count: int,
@@ -105,7 +83,7 @@ def search(
     return np.array(found, dtype=np.int64), np.array(gaps, dtype=np.int64)
 
 
-def first_above(comparison: NoisyComparison, values: NDArray[Any], *, bits: RandomBits) -> Integers:
+def first_above(comparison: Comparison, values: NDArray[Any], *, bits: RandomBits) -> Integers:
     """Of many streams, one a row, each heard until one question is above: its index, or -1.
 
     Every row has a level of its own and fresh noise, as in `search` with a count of 1.
@@ -128,8 +106,7 @@ def first_above(comparison: NoisyComparison, values: NDArray[Any], *, bits: Rand
 class ThresholdStream(NonCopyable):
     """Says of one question after the other whether it is above the threshold.
 
-    Made by the `start` of `SparseVector` and `GaussianAboveThreshold`; safe to use from several
-    threads.
+    Made by the `start` of `SparseVector`; safe to use from several threads.
     """
 
     __slots__ = (
@@ -140,22 +117,19 @@ class ThresholdStream(NonCopyable):
         "_lock",
         "_noise",
         "_owner",
-        "_questions",
         "_refresh",
     )
 
     def __init__(
         self,
-        comparison: NoisyComparison,
+        comparison: Comparison,
         *,
         count: int,
         refresh: bool,
         bits: RandomBits,
-        queries: int | None = None,
     ) -> None:
-        """queries: how many questions it hears at most; None where they cost nothing."""
         self._comparison, self._bits, self._refresh = comparison, bits, refresh
-        self._left, self._questions = count, queries
+        self._left = count
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._levels = comparison.draw_levels(LEVELS_AHEAD if refresh else 1, bits)
@@ -168,16 +142,15 @@ class ThresholdStream(NonCopyable):
 
     @property
     def stopped(self) -> bool:
-        """Whether it has given all of its answers, or heard all of the questions it may hear."""
-        return self._left == 0 or self._questions == 0
+        """Whether it has given all of its answers."""
+        return self._left == 0
 
     def ask(self, value: Question) -> bool:
         """Whether the question of this value is found above the threshold.
 
         value: the exact answer, a number of any size; what is none counts as 0, and values end at
-        2^60 grid steps. Raises StreamStopped after the last answer above the threshold, after the
-        last question where their number is limited, and in a forked process; InvalidParameter for
-        several values at once.
+        2^60 grid steps. Raises StreamStopped after the last answer above the threshold and in a
+        forked process; InvalidParameter for several values at once.
         """
         return self._gap(value) is not None
 
@@ -197,10 +170,6 @@ class ThresholdStream(NonCopyable):
         with self._lock:
             if self._left == 0:
                 raise StreamStopped(reason="it has given every answer above its threshold")
-            if self._questions is not None:
-                if self._questions == 0:
-                    raise StreamStopped(reason="it has heard as many questions as were paid for")
-                self._questions -= 1
             if not self._noise:
                 self._noise = self._comparison.draw_noise(_AHEAD, self._bits).tolist()
             if not self._levels:

@@ -24,7 +24,7 @@ mechanism does, and a run with the noise of the general case has the event `Expo
 in zCDP a quarter of `Pure(epsilon)`. `refresh=True` uses this.
 
 Noise is one-sided and geometric. Normal noise has a loss without bound at one answer above, so each
-question it hears must be paid for (`gaussian`), while whatever noise loses at most e at one answer,
+question it hears must be paid for, while whatever noise loses at most e at one answer,
 P(nu >= y) <= e^e P(nu >= y + d), has a tail no lighter than the geometric one used here,
 P(nu >= y + k d) >= e^{-k e} P(nu >= y).
 
@@ -43,10 +43,9 @@ Lyu, NeurIPS 2022 (Renyi), and Vadhan and Zhang 2023, arXiv:2207.08335 (trade-of
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,7 +63,6 @@ from unacorda.mechanisms.sparse_vector.comparison import (
     share_ratio,
 )
 from unacorda.mechanisms.sparse_vector.streams import (
-    NoisyComparison,
     NumericStream,
     ThresholdStream,
     search,
@@ -73,7 +71,7 @@ from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import PureDP
 
-__all__ = ["Limits", "NumericSparse", "SparseSearch", "SparseVector"]
+__all__ = ["NumericSparse", "SparseVector"]
 
 
 Real: TypeAlias = float | Fraction
@@ -81,104 +79,8 @@ Real: TypeAlias = float | Fraction
 _SECURE = SecureBits()
 
 
-class Limits(NamedTuple):
-    """When a search stops, and whether its threshold noise is drawn afresh after an answer.
-
-    answers: how many above the threshold it gives; queries: how many questions it hears, where
-    they are limited.
-    """
-
-    answers: int = 1
-    refresh: bool = False
-    queries: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseSearch(ABC):
-    """Finds the first questions of a stream that are above a threshold.
-
-    epsilon: above 0; sensitivity: by how much any one question can move between neighbors, above
-    0; threshold: public; monotone: between two given neighbors all questions move the same way;
-    grid_log2: values count as multiples of 2^grid_log2, rounded down.
-    """
-
-    epsilon: Real
-    sensitivity: Real
-    threshold: Real
-    monotone: bool = False
-    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
-
-    def __post_init__(self) -> None:
-        fields.keep(
-            self,
-            epsilon=fields.positive("epsilon", self.epsilon),
-            sensitivity=fields.positive("sensitivity", self.sensitivity),
-            threshold=fields.finite("threshold", self.threshold, expected="a finite number"),
-        )
-        _boolean("monotone", self.monotone)
-        if self.grid_log2 is not None:
-            whole = isinstance(self.grid_log2, int | np.integer)
-            if not whole or isinstance(self.grid_log2, bool):
-                raise InvalidParameter("grid_log2", self.grid_log2, expected="a whole number")
-            fields.keep(self, grid_log2=int(self.grid_log2))
-        fields.keep(self, grid_log2=self.comparison.grid_log2)
-
-    @property
-    @abstractmethod
-    def event(self) -> events.Event:
-        """What one run costs, however many questions it hears."""
-
-    @property
-    @abstractmethod
-    def comparison(self) -> NoisyComparison:
-        """The public numbers behind a comparison."""
-
-    @property
-    @abstractmethod
-    def limits(self) -> Limits:
-        """When it stops."""
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of the noise in one comparison, which has mean 0."""
-        return self.comparison.deviation
-
-    def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """A stream that is fed one question at a time, until it has reached its limits."""
-        count, refresh, queries = self.limits
-        return ThresholdStream(
-            self.comparison, count=count, refresh=refresh, queries=queries, bits=bits or _SECURE
-        )
-
-    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
-        """The indices of the first `count` questions found above the threshold, or of fewer.
-
-        values: one dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities
-        as 2^60 grid steps, where values end. Raises InvalidParameter for another shape or dtype,
-        and for more values than it hears.
-        """
-        return self.release_with_gap(values, bits=bits)[0]
-
-    def release_with_gap(
-        self, values: ArrayLike, *, bits: RandomBits | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The same indices, and how far each is found above, at no further cost.
-
-        The noise in a gap has mean 0 over all questions, but those found above are found high.
-        Source: Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592 (the free gap).
-        """
-        heard, (count, refresh, queries) = questions(values), self.limits
-        if queries is not None and heard.size > queries:
-            raise InvalidParameter(
-                "values", f"{heard.size} values", expected=f"at most {queries} (queries)"
-            )
-        comparison = self.comparison
-        found, gaps = search(comparison, heard, count=count, refresh=refresh, bits=bits or _SECURE)
-        return found, float_multiples(gaps.tolist(), comparison.grid_log2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparseVector(PureCalibrated, SparseSearch):
+class SparseVector(PureCalibrated):
     r"""Find the first `count` questions above a threshold; those below it cost nothing.
 
     epsilon: of all answers together under pure privacy; sensitivity: by how much any one question
@@ -202,13 +104,30 @@ class SparseVector(PureCalibrated, SparseSearch):
     Repeated(event=Pure(epsilon=Fraction(1, 5)), count=5)
     """
 
+    epsilon: Real
+    sensitivity: Real
+    threshold: Real
+    monotone: bool = False
+    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
     count: int = 1
     refresh: bool = False
 
     def __post_init__(self) -> None:
         fields.keep(self, count=fields.whole("count", self.count, least=1))
         _boolean("refresh", self.refresh)
-        SparseSearch.__post_init__(self)
+        fields.keep(
+            self,
+            epsilon=fields.positive("epsilon", self.epsilon),
+            sensitivity=fields.positive("sensitivity", self.sensitivity),
+            threshold=fields.finite("threshold", self.threshold, expected="a finite number"),
+        )
+        _boolean("monotone", self.monotone)
+        if self.grid_log2 is not None:
+            whole = isinstance(self.grid_log2, int | np.integer)
+            if not whole or isinstance(self.grid_log2, bool):
+                raise InvalidParameter("grid_log2", self.grid_log2, expected="a whole number")
+            fields.keep(self, grid_log2=int(self.grid_log2))
+        fields.keep(self, grid_log2=self.comparison.grid_log2)
 
     @property
     def event(self) -> events.Event:
@@ -234,9 +153,37 @@ class SparseVector(PureCalibrated, SparseSearch):
         )
 
     @property
-    def limits(self) -> Limits:
-        """When it stops."""
-        return Limits(answers=self.count, refresh=self.refresh)
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise in one comparison, which has mean 0."""
+        return self.comparison.deviation
+
+    def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
+        """A stream that is fed one question at a time and stops after `count` answers above."""
+        return ThresholdStream(
+            self.comparison, count=self.count, refresh=self.refresh, bits=bits or _SECURE
+        )
+
+    def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
+        """The indices of the first `count` questions found above the threshold, or of fewer.
+
+        values: one dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities
+        as 2^60 grid steps, where values end. Raises InvalidParameter for another shape or dtype.
+        """
+        return self.release_with_gap(values, bits=bits)[0]
+
+    def release_with_gap(
+        self, values: ArrayLike, *, bits: RandomBits | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The same indices, and how far each is found above, at no further cost.
+
+        The noise in a gap has mean 0 over all questions, but those found above are found high.
+        Source: Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592 (the free gap).
+        """
+        heard, comparison = questions(values), self.comparison
+        found, gaps = search(
+            comparison, heard, count=self.count, refresh=self.refresh, bits=bits or _SECURE
+        )
+        return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
     def error_bound(self, confidence: checks.Number, *, queries: int) -> float:
         """Half width w: `queries` questions at w or more from the threshold are answered rightly.
