@@ -3,9 +3,7 @@ r"""Losses of a prediction, with the constants that privacy and convergence depe
 A loss is a function of (prediction, target). `score_bound` bounds the derivative by the
 prediction: it is the Lipschitz constant of the loss, and times the length of a record's features
 the most that one record adds to a gradient. `curvature_bound` bounds the second derivative: the
-Lipschitz constant of the score. `self_concordance` is the least K with |third derivative| <=
-K * second derivative everywhere (Sun and Tran-Dinh 2019, arXiv:1703.04599, Definition 2, of order
-2), None where there is none; with it Newton's steps converge from everywhere, damped.
+Lipschitz constant of the score. The loss itself is not asked for.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -97,13 +95,6 @@ class Huber(_OfResiduals):
     [-0.5, -1.0]
     """
 
-    self_concordance: ClassVar[float | None] = None
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        size = np.abs(target - prediction)
-        near = np.minimum(size, self.c)
-        return near * (size - near / 2)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
@@ -120,21 +111,9 @@ class SmoothedHuber(_OfResiduals):
 
     c: above 0, in the unit of the target. Source: Charbonnier and others 1994 (pseudo-Huber).
 
-    >>> round(float(SmoothedHuber(2.0).value(np.array(0.0), np.array(0.01))), 8)
-    5e-05
+    >>> SmoothedHuber(1.0).score(np.array(0.0), np.array(1.0)).round(3)
+    np.float64(-0.707)
     """
-
-    @property
-    def self_concordance(self) -> float:
-        """3 / (2 c): |third| / second = 3 |u| / (c (1 + u^2)), u = r / c, is largest at u = 1."""
-        return 1.5 / self.c
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        u = (target - prediction) / self.c
-        # sqrt(1 + u^2) - 1 without cancellation near 0.
-        value: Floats = self.c**2 * u * (u / (1 + np.hypot(1.0, u)))
-        return value
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
@@ -160,16 +139,6 @@ class LogCosh(_OfResiduals):
     np.float64(-1.0)
     """
 
-    @property
-    def self_concordance(self) -> float:
-        """2 / c: third / second = -2 tanh(r / c) / c."""
-        return 2 / self.c
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        u = np.abs(target - prediction) / self.c
-        return self.c**2 * (u + np.log1p(np.exp(-2 * u)) - math.log(2))
-
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
         return -self.c * np.tanh((target - prediction) / self.c)
@@ -193,7 +162,6 @@ class Tukey(_OfResiduals):
     [-0.0, 0.0]
     """
 
-    self_concordance: ClassVar[float | None] = None
     convex: ClassVar[bool] = False
 
     @property
@@ -204,11 +172,6 @@ class Tukey(_OfResiduals):
     def _rest(self, prediction: Floats, target: Floats) -> tuple[Floats, Floats]:
         u = np.clip((target - prediction) / self.c, -1.0, 1.0)
         return u, (1 - u) * (1 + u)
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        _, rest = self._rest(prediction, target)
-        return self.c**2 * (1 - rest**3) / 6
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
@@ -233,11 +196,6 @@ class Logistic:
 
     score_bound: ClassVar[float] = 1.0
     curvature_bound: ClassVar[float] = 0.25
-    self_concordance: ClassVar[float] = 1.0
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        return np.logaddexp(0.0, prediction) - np.clip(target, 0.0, 1.0) * prediction
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
@@ -265,7 +223,6 @@ class Poisson:
     """
 
     most: float
-    self_concordance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         checks.positive(most=self.most)
@@ -279,13 +236,6 @@ class Poisson:
     def curvature_bound(self) -> float:
         """The largest mean."""
         return self.most
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself, a straight line from the prediction log(most) on."""
-        top = math.log(self.most)
-        counts = np.clip(target, 0.0, self.most)
-        near, over = np.minimum(prediction, top), np.maximum(prediction - top, 0.0)
-        return np.asarray(np.exp(near) - counts * near + over * (self.most - counts))
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
@@ -312,7 +262,6 @@ class Check:
 
     tau: float
     bandwidth: float
-    self_concordance: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         checks.positive(bandwidth=self.bandwidth)
@@ -333,15 +282,6 @@ class Check:
     def curvature_bound(self) -> float:
         """The kernel's height, 15 / (16 reach), rounded up."""
         return (1 + 2**-50) * 15 / (16 * self.reach)
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        residual = target - prediction
-        u = np.clip(residual / self.reach, -1.0, 1.0)
-        s = u * u
-        bent = u / 2 + (15 * s - 5 * s * s + s * s * s + 5) / 32
-        beyond = np.maximum(residual - self.reach, 0.0)
-        return np.asarray(self.reach * bent + beyond + residual * (self.tau - 1))
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""

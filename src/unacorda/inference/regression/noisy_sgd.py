@@ -51,11 +51,6 @@ class Squared:
 
     score_bound: ClassVar[float] = math.inf
     curvature_bound: ClassVar[float] = 1.0
-    self_concordance: ClassVar[float] = 0.0
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        return np.asarray((target - prediction) ** 2 / 2)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
