@@ -18,8 +18,8 @@ from tests.tiers import mostly_slow
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference import PCA, LogisticRegression
-from unacorda.inference.components import ball_moments, in_ball
 from unacorda.inference.sums import packed
+from unacorda.inference.transformers import ball_moments, in_ball
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy.guarantees import Guarantee

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.regression.results import Summary
-from unacorda.inference.scalers import RobustScaler
+from unacorda.inference.transformers import RobustScaler
 from unacorda.privacy.guarantees import Guarantee
 
 

@@ -7,9 +7,10 @@ estimates            means, quantiles, distributions and matrices of columns
 hypothesis_tests     proportions, counts, means and ranks
 regression, losses   models, and the engine that fits them to arrays or to tables of a session
 search               choice of hyper-parameters
-components, scalers  principal components and scaling
+transformers         scaling and principal components
 local                estimates and models from reports that devices randomize
-sums, records        noisy sums over rows, and the values that callers hand over
+contract             scikit-learn's names, and how fits read what callers hand over
+sums, records        noisy sums over rows, columns and public bounds
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,7 +21,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unacorda.inference.components import PCA
     from unacorda.inference.estimates.distributions import (
         Density,
         Distribution,
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from unacorda.inference.regression.m_estimation import MEstimator, QuantileRegression
     from unacorda.inference.regression.noisy_sgd import NoisySGD
     from unacorda.inference.regression.sparse import SparseRegression
-    from unacorda.inference.scalers import RobustScaler
     from unacorda.inference.search import CrossValidatedSearch, HeldOutSearch
+    from unacorda.inference.transformers import PCA, RobustScaler
 
 __all__ = [
     "PCA",
@@ -137,7 +137,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "components": "PCA",
     "estimates.distributions": "Density Distribution Histogram density distribution histogram",
     "estimates.matrices": "MatrixEstimate correlation_matrix covariance_matrix",
     "estimates.means": "ClippedMean clipped_mean find_bounds mean proportion stdev variance",
@@ -155,7 +154,7 @@ _HOMES = {
     "regression.m_estimation": "MEstimator QuantileRegression",
     "regression.noisy_sgd": "NoisySGD",
     "regression.sparse": "SparseRegression",
-    "scalers": "RobustScaler",
+    "transformers": "PCA RobustScaler",
     "search": "CrossValidatedSearch HeldOutSearch",
 }
 _HOME = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}

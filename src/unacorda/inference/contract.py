@@ -1,29 +1,51 @@
-"""The names of scikit-learn that estimators use; MissingExtra where it is not installed."""
+"""The contract with scikit-learn: its names, how fits read arrays, and estimators in estimators.
+
+MissingExtra where scikit-learn is not installed. Arrays and frames are checked by shape and dtype,
+never by value.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks, elements
+from unacorda.bits import RandomBits, SeededBits
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
+from unacorda.inference.records import Floats, column, matrix
 
 __all__ = [
     "BaseEstimator",
     "ClassNamePrefixFeaturesOutMixin",
     "ClassifierMixin",
-    "DataConversionWarning",
     "OneToOneFeatureMixin",
     "Pipeline",
     "RegressorMixin",
     "SharedBits",
+    "Splitter",
     "TransformerMixin",
-    "available_if",
+    "Wrapper",
     "check_is_fitted",
     "clone",
+    "features",
     "get_tags",
-    "validate_data",
+    "how_many",
+    "label_column",
+    "labels",
+    "paired",
+    "predicted",
+    "rehearse",
+    "size_of",
+    "weighed",
 ]
 
 _base: Any = require("sklearn.base", extra="inference")
@@ -61,3 +83,217 @@ def _copied(name: str, value: Any) -> Any:
     if name == "bits":
         return value
     return clone(value) if hasattr(value, "get_params") else copy.deepcopy(value)
+
+
+def how_many(name: str, wanted: object, *, features: int) -> int:
+    """The number of features or of directions that is asked for, from 1 to how many there are."""
+    whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool)
+    if not whole or not 1 <= cast("int", wanted) <= features:
+        expected = f"a whole number from 1 to n_features={features}"
+        raise InvalidParameter(name, wanted, expected=expected)
+    return int(cast("int", wanted))
+
+
+def paired(
+    estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Features, targets and what each row counts: 0 unless all its numbers are finite.
+
+    Notes the number and the names of the features on the estimator. Raises InvalidParameter for
+    shapes and dtypes that cannot be used.
+    """
+    x = features(estimator, X, reset=True)
+    target = column("y", _one_column(y))
+    if len(x) != len(target):
+        raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
+    present = np.isfinite(x).all(axis=1) & np.isfinite(target)
+    return x, target, weighed(present.astype(np.float64), sample_weight)
+
+
+def weighed(present: Floats, sample_weight: ArrayLike | None) -> Floats:
+    """The weight of each row: 1 or 0, or of present rows their own weight, clipped to [0, 1].
+
+    A weight that is no number counts as 0. InvalidParameter for shapes and dtypes alone.
+    """
+    if sample_weight is None:
+        return present
+    given = column("sample_weight", sample_weight)
+    if len(given) != len(present):
+        expected = f"{len(present)} numbers, one a row of X"
+        raise InvalidParameter("sample_weight", given.shape, expected=expected)
+    return np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0) * present
+
+
+def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
+    """The features as a matrix; unless `reset`, of the columns that the fit had."""
+    if hasattr(X, "tocsr"):
+        kind = type(X).__name__
+        raise InvalidParameter("X", kind, expected="a dense array: sparse data are not supported")
+    given = elements.floats(
+        "X",
+        X,
+        dimensions=2,
+        width=None if reset else getattr(estimator, "n_features_in_", None),
+        expected="integers or floats of at most 64 bits: Complex data not supported",
+    )
+    if given.ndim == 1:
+        expected = "two dimensions, one row a person. Reshape your data"
+        raise InvalidParameter("X", given.shape, expected=expected)
+    for what, size in zip(("sample(s)", "feature(s)"), given.shape, strict=False):
+        if size == 0:
+            found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required"
+            raise InvalidParameter("X", given.shape, expected=f"some of each: found {found}")
+    x = matrix("X", given)
+    # Of what came, names of columns alone are looked at.
+    named = X if hasattr(X, "columns") else x
+    validate_data(estimator, named, reset=reset, skip_check_array=True)
+    return x
+
+
+def _one_column(y: Any) -> Any:
+    """The targets; a column of them as one dimension, with a warning."""
+    if y is None:
+        expected = "one value a row: a fit requires y to be passed, but the target y is None"
+        raise InvalidParameter("y", y, expected=expected)
+    shape = getattr(y, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected."
+        warnings.warn(message, DataConversionWarning, stacklevel=4)
+        return y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
+    return y
+
+
+def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
+    """1 where a label is the second class, else 0; and 1 where it is one of both, else 0.
+
+    Labels are compared as numbers or as text, each as what it is: the number 1 is not the text
+    "1". Raises InvalidParameter for shapes and dtypes that cannot be used.
+    """
+    codes, found = _label_codes(y, rows=rows)
+    first, second = (
+        np.array([label == elements.label(one) for label in found], dtype=np.float64)
+        for one in classes.tolist()
+    )
+    return second[codes], (first + second)[codes]
+
+
+def label_column(y: ArrayLike, *, rows: int) -> NDArray[Any]:
+    """The label of each of so many rows, an object each: a number, a text, or None."""
+    codes, found = _label_codes(y, rows=rows)
+    return np.array([*found, None], dtype=object)[codes]
+
+
+def _label_codes(y: ArrayLike, *, rows: int) -> tuple[NDArray[np.int64], list[Any]]:
+    codes, found = elements.codes("y", _one_column(y), kinds="biufU")
+    if len(codes) != rows:
+        raise InvalidParameter("y", codes.shape, expected=f"one dimension, {rows} labels")
+    return codes, found
+
+
+def predicted(estimator: Any, X: ArrayLike) -> Floats:
+    """The linear predictor of each row, from coef_ and intercept_."""
+    check_is_fitted(estimator)
+    x = features(estimator, X, reset=False)
+    values: Floats = x @ np.ravel(estimator.coef_) + estimator.intercept_
+    return values
+
+
+def _shown(name: str) -> Callable[[Any], bool]:
+    """Tests for a method of this name of the estimator inside."""
+    return lambda self: hasattr(self.estimator, name)
+
+
+class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
+    """An estimator with a parameter `estimator` and, once fitted, the fitted one, `estimator_`."""
+
+    estimator: Any
+    estimator_: Any
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """True once a fit has come to its end; one that failed has spent its budget as well."""
+        return hasattr(self, "estimator_")
+
+    def _columns(self, X: ArrayLike) -> Floats:
+        """The features of new rows as the fitted estimator takes them."""
+        return features(self, X, reset=False)
+
+    def _inside(self, X: ArrayLike) -> tuple[Any, Floats]:
+        check_is_fitted(self)
+        return self.estimator_, self._columns(X)
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Predictions of the fitted estimator, row by row; X may be any rows, it is no release."""
+        fitted, x = self._inside(X)
+        return fitted.predict(x)
+
+    @available_if(_shown("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """The probabilities of the classes, one row each."""
+        fitted, x = self._inside(X)
+        return np.asarray(fitted.predict_proba(x))
+
+    @available_if(_shown("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """The log odds of the second class for each row."""
+        fitted, x = self._inside(X)
+        return np.asarray(fitted.decision_function(x))
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """The fitted estimator's exact score on these rows: not to be published of private ones."""
+        fitted, x = self._inside(X)
+        return float(fitted.score(x, y))
+
+    @property
+    def classes_(self) -> Any:
+        """The labels of a classifier."""
+        return self.estimator_.classes_
+
+    def __sklearn_tags__(self) -> Any:
+        """The abilities that scikit-learn reads: those of the estimator inside."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags
+
+
+def size_of(name: str, share: float, *, rows: int) -> int:
+    """The number of rows in a share of them, at least one and not all.
+
+    InvalidParameter for a share that is not strictly between 0 and 1, and for fewer than two rows.
+    """
+    wanted = checks.probability(**{name: share})
+    if rows < 2:
+        raise InvalidParameter("X", (rows,), expected="two rows or more: n_samples=1 has no parts")
+    return min(max(round(rows * wanted), 1), rows - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splitter:
+    """Rows dealt out blindly: parts of these sizes judge, each of them a fit to all other rows."""
+
+    rows: int
+    judges: tuple[int, ...]
+
+    @property
+    def fewest(self) -> int:
+        """The number of rows of the smallest fit."""
+        return self.rows - max(self.judges)
+
+    def splits(self, *, bits: RandomBits) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Positions of the rows of each fit and of those that judge it, both rising."""
+        shuffled = np.random.default_rng(bits.below(1 << 64)).permutation(self.rows)
+        parts = np.split(shuffled, np.cumsum(self.judges))[: len(self.judges)]
+        return [(np.delete(np.arange(self.rows), part), np.sort(part)) for part in parts]
+
+
+def rehearse(estimator: Any, *, rows: int, features: int, classes: Any = None) -> None:
+    """Fit a copy to so many rows of zeros, so that what no data could repair is refused at once.
+
+    classes: of a classifier, of which every row gets the first. What the fit raises is raised; it
+    can tell of parameters and of sizes alone.
+    """
+    target = np.zeros(rows) if classes is None else np.repeat(np.asarray(classes)[:1], rows)
+    copy = clone(estimator)
+    seeded = {name: SeededBits(0) for name in copy.get_params() if name.split("__")[-1] == "bits"}
+    copy.set_params(**seeded).fit(np.zeros((rows, features)), target)

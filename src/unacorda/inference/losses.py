@@ -95,7 +95,6 @@ class Huber(_OfResiduals):
     [-0.5, -1.0]
     """
 
-
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
         return -np.clip(target - prediction, -self.c, self.c)

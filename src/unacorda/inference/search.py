@@ -31,12 +31,21 @@ from unacorda.accounting.calibration.calibrate import calibrate
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.contract import Pipeline, clone, get_tags
-from unacorda.inference.inputs import features, label_column, paired
+from unacorda.inference.contract import (
+    Pipeline,
+    Splitter,
+    Wrapper,
+    clone,
+    features,
+    get_tags,
+    label_column,
+    paired,
+    rehearse,
+    size_of,
+)
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
-from unacorda.inference.wrappers import Wrapper, rehearse, size_of
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, RenyiDP
@@ -274,25 +283,6 @@ class CrossValidatedSearch(PrivateSearch):
         return Splitter(
             rows=rows, judges=tuple(rows // number + (k < rows % number) for k in range(number))
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splitter:
-    """Rows dealt out blindly: parts of these sizes judge, each of them a fit to all other rows."""
-
-    rows: int
-    judges: tuple[int, ...]
-
-    @property
-    def fewest(self) -> int:
-        """The number of rows of the smallest fit."""
-        return self.rows - max(self.judges)
-
-    def splits(self, *, bits: RandomBits) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Positions of the rows of each fit and of those that judge it, both rising."""
-        shuffled = np.random.default_rng(bits.below(1 << 64)).permutation(self.rows)
-        parts = np.split(shuffled, np.cumsum(self.judges))[: len(self.judges)]
-        return [(np.delete(np.arange(self.rows), part), np.sort(part)) for part in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

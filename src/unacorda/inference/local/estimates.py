@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, takes_normal_noise
+from unacorda.inference.budgets import check_budget, gdp_budget, takes_normal_noise
 from unacorda.inference.local.reports import (
     NoisyCategories,
     NoisyNumber,
     NoisyVector,
-    local_epsilon,
-    noise_multiplier,
 )
 from unacorda.inference.records import column, public_range
+from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
 from unacorda.mechanisms.local.chances import MOST_ANSWERS, MOST_CATEGORIES
 from unacorda.mechanisms.local.directions import Directions
@@ -30,7 +29,7 @@ from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle
 from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
 from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy.estimates import Estimate
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Guarantee, PureDP
 
 __all__ = [
     "CategoryReports",
@@ -229,7 +228,7 @@ def _cheapest(
     expected: str = "one of which a report can make use",
 ) -> _Reports:
     """The reports of least variance: by kinds that take an epsilon, or with normal noise."""
-    epsilon, found = local_epsilon(budget), list[_Reports]()
+    epsilon, found = PureDP.within(budget).epsilon, list[_Reports]()
     for kind in kinds:
         try:
             found.append(kind(epsilon=epsilon))
@@ -237,7 +236,8 @@ def _cheapest(
             if error.argument != "epsilon":
                 raise
     if normal is not None and takes_normal_noise(budget):
-        found.append(normal(noise_multiplier=noise_multiplier(budget)))
+        noise = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=1)
+        found.append(normal(noise_multiplier=checks.exact("sigma", noise.sigma)))
     if not found:
         raise InvalidParameter("budget", budget, expected=expected)
     return min(found, key=variance)

@@ -10,6 +10,7 @@ gets normal noise there. The classes have the manner of `unacorda.mechanisms` fo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -20,7 +21,6 @@ from numpy.typing import ArrayLike
 from unacorda import checks, elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.records import Floats
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
@@ -29,14 +29,11 @@ from unacorda.mechanisms.local import arguments
 from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
-from unacorda.privacy.guarantees import Guarantee, PureDP
 
 __all__ = [
     "NoisyCategories",
     "NoisyNumber",
     "NoisyVector",
-    "local_epsilon",
-    "noise_multiplier",
 ]
 
 _STEPS: Final = 1 << 30
@@ -44,7 +41,7 @@ _FINE: Final = 28
 """The radius of a ball is about this many powers of two of its grid."""
 
 
-class _NormalReports:
+class _NormalReports(ABC):
     """Reports with normal noise."""
 
     __slots__ = ()
@@ -58,9 +55,9 @@ class _NormalReports:
         return self._noise.event
 
     @property
+    @abstractmethod
     def _apart(self) -> Fraction:
         """The distance of the values of two devices at most, in the unit of the noise."""
-        raise NotImplementedError
 
     @property
     def _noise(self) -> Gaussian:
@@ -234,17 +231,6 @@ class NoisyVector(_NormalReports):
     @property
     def _apart(self) -> Fraction:
         return 2 * checks.exact("radius", self.radius)
-
-
-def local_epsilon(budget: Guarantee) -> Fraction:
-    """The largest epsilon of a pure report within the budget."""
-    return PureDP.within(check_budget(budget)).epsilon
-
-
-def noise_multiplier(budget: Guarantee) -> Fraction:
-    """The least noise within the budget, in units of how far two reports' values are apart."""
-    noise = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=1)
-    return checks.exact("noise_multiplier", noise.sigma)
 
 
 def _reports(reports: ArrayLike) -> Floats:

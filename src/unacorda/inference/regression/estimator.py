@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.contract import BaseEstimator
-from unacorda.inference.inputs import paired
+from unacorda.inference.contract import BaseEstimator, paired
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges

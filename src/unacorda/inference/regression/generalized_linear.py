@@ -21,8 +21,7 @@ from scipy.special import expit
 
 from unacorda.bits import RandomBits
 from unacorda.errors import MissingBound
-from unacorda.inference.contract import RegressorMixin
-from unacorda.inference.inputs import features, labels, predicted, weighed
+from unacorda.inference.contract import RegressorMixin, features, labels, predicted, weighed
 from unacorda.inference.losses import Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.covariance import Fitted, floored, inverse_root

@@ -15,9 +15,15 @@ from scipy.special import expit, ndtr
 
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.contract import ClassifierMixin, RegressorMixin, SharedBits, check_is_fitted
+from unacorda.inference.contract import (
+    ClassifierMixin,
+    RegressorMixin,
+    SharedBits,
+    check_is_fitted,
+    features,
+    predicted,
+)
 from unacorda.inference.expressions import literal
-from unacorda.inference.inputs import features, predicted
 from unacorda.inference.records import Floats, column, half_width
 from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.rows import Row, Rows

@@ -21,14 +21,25 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon
-from unacorda.inference.contract import check_is_fitted, clone, get_tags
-from unacorda.inference.inputs import features, how_many, label_column, labels, paired
+from unacorda.inference.contract import (
+    Splitter,
+    Wrapper,
+    check_is_fitted,
+    clone,
+    features,
+    get_tags,
+    how_many,
+    label_column,
+    labels,
+    paired,
+    rehearse,
+    size_of,
+)
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.designs import SPREAD
 from unacorda.inference.regression.results import Summary
-from unacorda.inference.scalers import RobustScaler
 from unacorda.inference.sums import BLOCK, NoisySums
-from unacorda.inference.wrappers import Wrapper, parts_of, rehearse, size_of
+from unacorda.inference.transformers import RobustScaler
 from unacorda.mechanisms.selection.noisy_max import TopK
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee
@@ -122,7 +133,7 @@ class SparseRegression(Wrapper):
         )
 
         self._promise(asked, budget)
-        choosing, fitting = parts_of(len(x), first, bits=source)
+        ((fitting, choosing),) = Splitter(rows=len(x), judges=(first,)).splits(bits=source)
         half = (upper - lower) / 2
         units = grid_values(x[choosing], centre=lower + half, deviation=half / SPREAD)
         if classes is None:
