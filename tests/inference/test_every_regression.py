@@ -122,7 +122,7 @@ def test_replayed_releases_move_no_farther_on_neighbors(
         nonlocal moved
         (values, deviation), before = next(play)
         gap = float(np.linalg.norm(exact(self, part) - before))
-        moved += (gap / (deviation * self.rows * self.level)) ** 2
+        moved += (gap / (deviation * self.number)) ** 2
         _, noise = mean(self, part, **options)
         assert noise == deviation
         return values, noise

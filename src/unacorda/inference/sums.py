@@ -42,10 +42,13 @@ __all__ = [
     "NoisySums",
     "RowSum",
     "additive_noise",
+    "floored",
+    "inverse_root",
     "law_of",
     "level_of",
     "noisy_counts",
     "noisy_mean",
+    "norm_of",
     "packed",
     "row_sum",
     "slack",
@@ -228,20 +231,39 @@ class Moment:
     @property
     def norm(self) -> float:
         """About what the noise alone does to an eigenvalue, at the most."""
-        return self.deviation * math.sqrt(2 * len(self.matrix))
+        return norm_of(self.deviation, len(self.matrix))
 
-    def floored(self, least: float) -> Floats:
-        """The matrix with its eigenvalues raised to `least` at least."""
-        values, vectors = np.linalg.eigh(self.matrix)
-        raised: Floats = (vectors * np.maximum(values, least)) @ vectors.T
-        return raised
+
+def norm_of(deviation: float, size: int) -> float:
+    """About the operator norm of the noise of a matrix, of this deviation on the diagonal."""
+    return deviation * math.sqrt(2 * size)
+
+
+def floored(matrix: Floats, least: float) -> Floats:
+    """The matrix with its eigenvalues raised to `least` at least."""
+    values, vectors = np.linalg.eigh(matrix)
+    raised: Floats = (vectors * np.maximum(values, least)) @ vectors.T
+    return raised
+
+
+def inverse_root(matrix: Floats, least: float = 0.0) -> Floats:
+    """The symmetric inverse root of a matrix whose eigenvalues are raised to `least` at least."""
+    values, vectors = np.linalg.eigh(matrix)
+    root: Floats = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
+    return root
 
 
 @dataclass(slots=True, kw_only=True)
 class BudgetShares:
-    """Releases that are paid from shares of mu^2; together they cost `event`, within the budget."""
+    """Releases that are paid from shares of mu^2; together they cost `event`, within the budget.
+
+    number: of rows, or the sum of their weights, public or released; number_error: the deviation
+    of the noise in it.
+    """
 
     budget: GDP
+    number: float = field(init=False)
+    number_error: float = field(init=False, default=0.0)
     left: Fraction = Fraction(1)
     released: list[events.Event] = field(default_factory=list)
 
@@ -262,26 +284,13 @@ class BudgetShares:
 
 @dataclass(slots=True, kw_only=True)
 class NoisySums(BudgetShares):
-    """Means over `rows` people.
-
-    level: what a person counts on average, released, with the deviation of its noise: what stands
-    for the number of people is `level` times as many.
-    """
+    """Means over so many rows of arrays."""
 
     rows: int
     bits: RandomBits
-    level: float = 1.0
-    level_error: float = 0.0
 
-    @property
-    def number(self) -> float:
-        """The number of people, or the released sum of their weights."""
-        return self.rows * self.level
-
-    @property
-    def number_error(self) -> float:
-        """The deviation of the noise in it."""
-        return self.rows * self.level_error
+    def __post_init__(self) -> None:
+        self.number = float(self.rows)
 
     def mean(
         self,
@@ -327,7 +336,7 @@ class NoisySums(BudgetShares):
         return Moment(matrix=unpacked(numbers, size), deviation=deviation)
 
     def weigh(self, counts: Floats, *, share: Fraction) -> None:
-        """Release what a person counts on average, of numbers within [0, 1]: the level from now on.
+        """Releases the mean weight, of weights within [0, 1]: means are of weights from now on.
 
         It is kept above its noise, so that no step is far too long.
         Source: docs/proofs/regression.md, section 10.
@@ -339,8 +348,8 @@ class NoisySums(BudgetShares):
             sensitivity=Fraction(1),
             share=share,
         )
-        self.level = min(level_of(float(found[0]), noise), 1.0)
-        self.level_error = noise
+        self.number = self.rows * min(level_of(float(found[0]), noise), 1.0)
+        self.number_error = self.rows * noise
 
 
 def level_of(found: float, noise: float) -> float:

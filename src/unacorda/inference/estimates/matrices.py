@@ -24,7 +24,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.budgets import shareable
 from unacorda.inference.records import Floats, half_width, matrix, public_pair, unit_values
-from unacorda.inference.sums import ROUNDED, noisy_mean, sum_noise
+from unacorda.inference.sums import ROUNDED, floored, noisy_mean, sum_noise
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
@@ -204,9 +204,8 @@ def _moments(
     deviation[upper] = deviation.T[upper] = error / (weight * twice)
     covariance = second - np.outer(means, means) + error**2 * np.eye(p)
     crossed = error * np.hypot.outer(means, means) * np.where(np.eye(p), math.sqrt(2), 1.0)
-    values, vectors = np.linalg.eigh(covariance * n / max(n - 1, 1))
     return _Moments(
-        covariance=(vectors * np.maximum(values, 0.0)) @ vectors.T,
+        covariance=floored(covariance * n / max(n - 1, 1), 0.0),
         noise=np.sqrt(deviation**2 + crossed**2 + error**4),
         halves=np.array([(high - low) / 2 for low, high in ranges]),
         n=n,

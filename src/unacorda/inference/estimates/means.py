@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ from unacorda.inference.sums import (
     noisy_mean,
     sum_noise,
 )
-from unacorda.mechanisms.additive.real import Laplace
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.estimates import Estimate, Interval
 from unacorda.privacy.guarantees import Guarantee
 
@@ -100,20 +100,20 @@ def mean(
         value=low + half + half * moments.first,
         sampling_error=half * moments.deviation / math.sqrt(values.size),
         privacy_error=half * moments.first_noise,
-        noise=moments.law,
+        noise=law_of(moments.noise),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """Released: the means of u and of u^2, the deviations of their noise, and its law."""
+    """Released: the means of u and of u^2, the deviations of their noise, and the noise of sums."""
 
     n: int
     first: float
     second: float
     first_noise: float
     second_noise: float
-    law: Literal["normal", "laplace"]
+    noise: Gaussian | Laplace
 
     @property
     def variance(self) -> float:
@@ -155,7 +155,7 @@ def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Mome
         second=float(second) / weight,
         first_noise=error,
         second_noise=error / weight,
-        law=law_of(noise),
+        noise=noise,
     )
 
 

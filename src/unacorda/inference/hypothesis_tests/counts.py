@@ -18,14 +18,12 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.hypothesis_tests.results import (
     Alternative,
+    Simulation,
     TestResult,
-    check_simulation,
     simulate_noise,
-    simulated_result,
 )
 from unacorda.inference.records import Floats, column
-from unacorda.inference.sums import law_of, noisy_counts
-from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.inference.sums import noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["fit_test", "independence_test", "two_proportions_test"]
@@ -59,7 +57,7 @@ def fit_test(
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise InvalidParameter("shares", shares, expected="finite numbers above 0")
     wanted = weights / weights.sum()
-    check_simulation(draws)
+    simulation = Simulation(draws=draws, seed=seed, alternative="greater")
     cells, n = _categories("x", x, categories=wanted.size)
     counts, noise = noisy_counts(
         np.bincount(cells, minlength=wanted.size), budget=budget, bits=source_of(bits)
@@ -71,9 +69,9 @@ def fit_test(
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
         drawn = rng.multinomial(n, wanted, size)
-        return statistic(drawn + _simulate(noise, rng, (size, wanted.size)))
+        return statistic(drawn + simulate_noise(noise, rng, (size, wanted.size)))
 
-    return simulated_result(float(statistic(counts)), simulate, draws=draws, seed=seed)
+    return simulation.result(float(statistic(counts)), simulate)
 
 
 def independence_test(
@@ -102,7 +100,7 @@ def independence_test(
     True
     """
     rows, columns = _sizes(categories)
-    check_simulation(draws)
+    simulation = Simulation(draws=draws, seed=seed, alternative="greater")
     first, n = _categories("x", x, categories=rows)
     second, others = _categories("y", y, categories=columns)
     if others != n:
@@ -123,10 +121,10 @@ def independence_test(
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
         drawn = rng.multinomial(n, null / null.sum(), size)
-        noisy = drawn + _simulate(noise, rng, (size, null.size))
+        noisy = drawn + simulate_noise(noise, rng, (size, null.size))
         return statistic(noisy.reshape(size, rows, columns))
 
-    return simulated_result(float(statistic(table)), simulate, draws=draws, seed=seed)
+    return simulation.result(float(statistic(table)), simulate)
 
 
 def two_proportions_test(
@@ -155,7 +153,7 @@ def two_proportions_test(
     >>> 0.0001 < result.p_value < 0.02
     True
     """
-    check_simulation(draws, alternative)
+    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
     groups = [column("x", x), column("y", y)]
     sizes = np.array([group.size for group in groups], dtype=np.float64)
     exact = [int(np.sum(~np.isnan(group) & (group != 0))) for group in groups]
@@ -172,11 +170,9 @@ def two_proportions_test(
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
         drawn = rng.binomial(sizes.astype(np.int64), common, (size, 2))
-        return statistic(drawn + _simulate(noise, rng, (size, 2)))
+        return statistic(drawn + simulate_noise(noise, rng, (size, 2)))
 
-    return simulated_result(
-        float(statistic(counts)), simulate, draws=draws, seed=seed, alternative=alternative
-    )
+    return simulation.result(float(statistic(counts)), simulate)
 
 
 def _categories(argument: str, x: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], int]:
@@ -193,9 +189,3 @@ def _sizes(categories: Sequence[object]) -> tuple[int, int]:
         case [int(rows), int(columns)] if 2 <= rows <= 10**4 and 2 <= columns <= 10**4:
             return rows, columns
     raise InvalidParameter("categories", categories, expected="two whole numbers from 2 to 10000")
-
-
-def _simulate(
-    noise: Gaussian | Laplace, rng: np.random.Generator, shape: tuple[int, int]
-) -> Floats:
-    return simulate_noise(rng, shape, law=law_of(noise), deviation=noise.standard_deviation)

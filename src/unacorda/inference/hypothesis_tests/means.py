@@ -22,10 +22,9 @@ from unacorda.inference.budgets import check_budget
 from unacorda.inference.estimates.means import Moments, unit_moments
 from unacorda.inference.hypothesis_tests.results import (
     Alternative,
+    Simulation,
     TestResult,
-    check_simulation,
     simulate_noise,
-    simulated_result,
 )
 from unacorda.inference.records import Floats, column, public_range, unit_values
 from unacorda.privacy.guarantees import Guarantee
@@ -69,7 +68,7 @@ def t_test(
     >>> 0.3 < result.p_value < 0.9
     True
     """
-    check_simulation(draws, alternative)
+    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
     centre = checks.finite(mean=mean)
     low, high = public_range(lower, upper, of="x")
     groups = _Groups.of([x], lower=low, upper=high, budget=budget, bits=source_of(bits))
@@ -79,7 +78,7 @@ def t_test(
     def statistic(first: Floats, variance: Floats) -> Floats:
         return np.asarray((first[..., 0] - null) / groups.errors(variance))
 
-    return groups.result(statistic, centre=null, draws=draws, seed=seed, alternative=alternative)
+    return groups.result(statistic, simulation, centre=null)
 
 
 def two_sample_t_test(
@@ -108,14 +107,14 @@ def two_sample_t_test(
     >>> result.p_value
     0.0002
     """
-    check_simulation(draws, alternative)
+    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
     low, high = public_range(lower, upper, of="x")
     groups = _Groups.of([x, y], lower=low, upper=high, budget=budget, bits=source_of(bits))
 
     def statistic(first: Floats, variance: Floats) -> Floats:
         return np.asarray((first[..., 0] - first[..., 1]) / groups.errors(variance))
 
-    return groups.result(statistic, centre=0.0, draws=draws, seed=seed, alternative=alternative)
+    return groups.result(statistic, simulation, centre=0.0)
 
 
 def anova(
@@ -145,22 +144,22 @@ def anova(
     >>> result.p_value
     0.0001
     """
-    check_simulation(draws)
+    simulation = Simulation(draws=draws, seed=seed, alternative="greater")
     low, high = public_range(lower, upper, of="groups")
     if not isinstance(groups, list | tuple) or len(groups) < 2:
         raise InvalidParameter("groups", type(groups).__name__, expected="a list of 2 or more")
-    told = _Groups.of(groups, lower=low, upper=high, budget=budget, bits=source_of(bits))
-    sizes, k = told.sizes, len(groups)
+    released = _Groups.of(groups, lower=low, upper=high, budget=budget, bits=source_of(bits))
+    sizes, k = released.sizes, len(groups)
 
     def statistic(first: Floats, variance: Floats) -> Floats:
-        weights = 1 / (np.maximum(variance, 0.0) / sizes + told.first_noise**2)
+        weights = 1 / (np.maximum(variance, 0.0) / sizes + released.first_noise**2)
         whole = weights.sum(axis=-1, keepdims=True)
         middle = (weights * first).sum(axis=-1, keepdims=True) / whole
         between = (weights * (first - middle) ** 2).sum(axis=-1) / (k - 1)
         spread = ((1 - weights / whole) ** 2 / (sizes - 1)).sum(axis=-1)
         return np.asarray(between / (1 + 2 * (k - 2) / (k * k - 1) * spread))
 
-    return told.result(statistic, centre=0.0, draws=draws, seed=seed, alternative="greater")
+    return released.result(statistic, simulation, centre=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +189,9 @@ class _Groups:
         moments = [unit_moments(values, budget=checked, bits=bits) for values in units]
         return _Groups(
             moments=moments,
-            sizes=np.array([float(told.n) for told in moments]),
-            first_noise=np.array([told.first_noise for told in moments]),
-            second_noise=np.array([told.second_noise for told in moments]),
+            sizes=np.array([float(released.n) for released in moments]),
+            first_noise=np.array([released.first_noise for released in moments]),
+            second_noise=np.array([released.second_noise for released in moments]),
         )
 
     def errors(self, variance: Floats) -> Floats:
@@ -200,38 +199,24 @@ class _Groups:
         sampling = np.maximum(variance, 0.0) @ (1 / self.sizes)
         return np.asarray(np.sqrt(sampling + (self.first_noise**2).sum()))
 
-    def result(
-        self,
-        statistic: _Statistic,
-        *,
-        centre: float,
-        draws: int,
-        seed: int,
-        alternative: Alternative,
-    ) -> TestResult:
+    def result(self, statistic: _Statistic, simulation: Simulation, *, centre: float) -> TestResult:
         """The statistic of the released moments, and how extreme it is under the null."""
-        deviations = np.array([told.deviation for told in self.moments])
+        deviations = np.array([released.deviation for released in self.moments])
+        noise = self.moments[0].noise
 
         def simulate(rng: np.random.Generator, size: int) -> Floats:
-            shape, law = (size, self.sizes.size), self.moments[0].law
+            shape = (size, self.sizes.size)
             means = rng.normal(centre, deviations / np.sqrt(self.sizes), shape)
             squares = deviations**2 * rng.chisquare(self.sizes - 1, shape) / self.sizes
-            first = means + simulate_noise(rng, shape, law=law, deviation=self.first_noise)
+            first = means + simulate_noise(noise, rng, shape, deviation=self.first_noise)
             second = squares + means**2
-            second += simulate_noise(rng, shape, law=law, deviation=self.second_noise)
+            second += simulate_noise(noise, rng, shape, deviation=self.second_noise)
             return statistic(first, self._variance(first, second))
 
-        first = np.array([told.first for told in self.moments])
-        second = np.array([told.second for told in self.moments])
+        first = np.array([released.first for released in self.moments])
+        second = np.array([released.second for released in self.moments])
         found = float(statistic(first, self._variance(first, second)))
-        return simulated_result(
-            found,
-            simulate,
-            draws=draws,
-            seed=seed,
-            alternative=alternative,
-            samples="normal samples",
-        )
+        return simulation.result(found, simulate, samples="normal samples")
 
     def _variance(self, first: Floats, second: Floats) -> Floats:
         return np.asarray((second - first**2 + self.first_noise**2) * self.sizes / (self.sizes - 1))

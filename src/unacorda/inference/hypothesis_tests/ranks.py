@@ -21,13 +21,12 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.inference.budgets import check_budget
 from unacorda.inference.hypothesis_tests.results import (
     Alternative,
+    Simulation,
     TestResult,
-    check_simulation,
     simulate_noise,
-    simulated_result,
 )
 from unacorda.inference.records import Floats, column
-from unacorda.inference.sums import additive_noise, law_of
+from unacorda.inference.sums import additive_noise
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["mann_whitney_test", "signed_rank_test"]
@@ -61,6 +60,7 @@ def mann_whitney_test(
     >>> 0.6 < result.statistic < 0.75, result.p_value
     (True, 0.0002)
     """
+    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
     first, second = _least_where_missing("x", x), _least_where_missing("y", y)
     n, m = first.size, second.size
     ranks = rankdata(np.concatenate([first, second]))  # halves: exact
@@ -78,9 +78,7 @@ def mann_whitney_test(
         whole=n * m,
         null=null,
         budget=budget,
-        alternative=alternative,
-        draws=draws,
-        seed=seed,
+        simulation=simulation,
         bits=bits,
     )
 
@@ -110,6 +108,7 @@ def signed_rank_test(
     >>> result.p_value
     0.0002
     """
+    simulation = Simulation(draws=draws, seed=seed, alternative=alternative)
     given = column("x", x)
     values = np.where(np.isnan(given), 0.0, given)
     n = values.size
@@ -127,9 +126,7 @@ def signed_rank_test(
         whole=n * (n + 1) // 2,
         null=null,
         budget=budget,
-        alternative=alternative,
-        draws=draws,
-        seed=seed,
+        simulation=simulation,
         bits=bits,
     )
 
@@ -141,24 +138,18 @@ def _noisy_result(
     whole: int,
     null: Callable[[np.random.Generator, int], Floats],
     budget: Guarantee,
-    alternative: Alternative,
-    draws: int,
-    seed: int,
+    simulation: Simulation,
     bits: RandomBits | None,
 ) -> TestResult:
     """The statistic with noise, as a share of the whole, and its p-value."""
-    check_simulation(draws, alternative)
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.
     released = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
-    law, deviation = law_of(noise), noise.standard_deviation
 
     def simulate(rng: np.random.Generator, size: int) -> Floats:
-        return null(rng, size) + simulate_noise(rng, size, law=law, deviation=deviation)
+        return null(rng, size) + simulate_noise(noise, rng, size)
 
-    found = simulated_result(
-        float(released[0]), simulate, draws=draws, seed=seed, alternative=alternative
-    )
+    found = simulation.result(float(released[0]), simulate)
     return dataclasses.replace(found, statistic=found.statistic / whole)
 
 

@@ -14,17 +14,16 @@ import numpy as np
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
 
 __all__ = [
     "Alternative",
     "Power",
+    "Simulation",
     "TestResult",
     "check_alternative",
-    "check_simulation",
     "power_curve",
     "simulate_noise",
-    "simulated_p_value",
-    "simulated_result",
 ]
 
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
@@ -120,70 +119,63 @@ def check_alternative(alternative: object) -> None:
         )
 
 
-def check_simulation(draws: int, alternative: object = "two-sided") -> None:
-    """Checks an alternative, and for 99 samples or more, so that levels of 1 % make sense."""
-    check_alternative(alternative)
-    if checks.positive_integer(draws=draws) < 99:
-        raise InvalidParameter("draws", draws, expected="99 or more")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """P-values from samples of the null hypothesis, noise included.
+
+    draws: how many samples, 99 or more, so that levels of 1 % make sense; seed: public, as nothing
+    of the protection of data hangs on it; alternative: of `Alternative`.
+    Where the null has no free parameters the level is exact, whatever the number of draws.
+    Source: Davison and Hinkley 1997, section 4.2.
+
+    >>> simulation = Simulation(draws=999, seed=1, alternative="greater")
+    >>> simulation.result(9.0, lambda rng, size: rng.normal(size=size)).p_value
+    0.001
+    """
+
+    draws: int
+    seed: int
+    alternative: Alternative
+
+    def __post_init__(self) -> None:
+        check_alternative(self.alternative)
+        if checks.positive_integer(draws=self.draws) < 99:
+            raise InvalidParameter("draws", self.draws, expected="99 or more")
+
+    def result(
+        self,
+        statistic: float,
+        simulate: Callable[[np.random.Generator, int], Floats],
+        *,
+        samples: str = "samples",
+    ) -> TestResult:
+        """(1 + how many simulated statistics are at least as extreme) / (draws + 1), as a result.
+
+        simulate: statistics of so many samples of the null hypothesis, noise included.
+        """
+        null = simulate(np.random.default_rng(self.seed), self.draws)
+        above = (1 + int(np.sum(null >= statistic))) / (null.size + 1)
+        below = (1 + int(np.sum(null <= statistic))) / (null.size + 1)
+        sides = {"greater": above, "less": below, "two-sided": min(2 * min(above, below), 1.0)}
+        return TestResult(
+            statistic=statistic,
+            p_value=sides[self.alternative],
+            method=f"{self.draws} {samples} of the null hypothesis, noise included",
+        )
 
 
 def simulate_noise(
+    noise: Gaussian | Laplace,
     rng: np.random.Generator,
     shape: int | tuple[int, ...],
     *,
-    law: Literal["normal", "laplace"],
-    deviation: float | Floats,
+    deviation: float | Floats | None = None,
 ) -> Floats:
-    """Draws noise for simulated samples. It protects nothing."""
-    if law == "laplace":
-        return np.asarray(rng.laplace(0.0, deviation / math.sqrt(2), shape))
-    return np.asarray(rng.normal(0.0, deviation, shape))
+    """Draws noise of this law for simulated samples; it protects nothing.
 
-
-def simulated_result(
-    statistic: float,
-    simulate: Callable[[np.random.Generator, int], Floats],
-    *,
-    draws: int,
-    seed: int,
-    alternative: Alternative = "greater",
-    samples: str = "samples",
-) -> TestResult:
-    """Adds the `simulated_p_value` to a released statistic."""
-    return TestResult(
-        statistic=statistic,
-        p_value=simulated_p_value(
-            statistic, simulate, draws=draws, seed=seed, alternative=alternative
-        ),
-        method=f"{draws} {samples} of the null hypothesis, noise included",
-    )
-
-
-def simulated_p_value(
-    statistic: float,
-    simulate: Callable[[np.random.Generator, int], Floats],
-    *,
-    draws: int,
-    seed: int,
-    alternative: Alternative = "greater",
-) -> float:
-    """(1 + how many simulated statistics are at least as extreme) / (draws + 1).
-
-    simulate: statistics of so many samples of the null hypothesis, noise included. Where the null
-    has no free parameters the level is exact, whatever the number of draws. The seed is public:
-    nothing of the data's protection hangs on it.
-    Source: Davison and Hinkley 1997, section 4.2.
-
-    >>> simulated_p_value(9.0, lambda rng, size: rng.normal(size=size), draws=999, seed=1)
-    0.001
+    deviation: in place of that of the noise.
     """
-    null = simulate(np.random.default_rng(seed), draws)
-    above = (1 + int(np.sum(null >= statistic))) / (null.size + 1)
-    below = (1 + int(np.sum(null <= statistic))) / (null.size + 1)
-    match alternative:
-        case "greater":
-            return above
-        case "less":
-            return below
-        case "two-sided":
-            return min(2 * min(above, below), 1.0)
+    wide = noise.standard_deviation if deviation is None else deviation
+    if isinstance(noise, Laplace):
+        return np.asarray(rng.laplace(0.0, wide / math.sqrt(2), shape))
+    return np.asarray(rng.normal(0.0, wide, shape))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,6 @@ from unacorda.inference.regression.designs import (
     Scaling,
     mallows_weights,
     radius_of,
-    root_of,
     scaling,
 )
 from unacorda.inference.regression.m_estimation import checked_loss
@@ -45,7 +44,7 @@ from unacorda.inference.regression.results import (
     TwoClasses,
     two_classes,
 )
-from unacorda.inference.sums import Moment, packed, unpacked
+from unacorda.inference.sums import Moment, floored, inverse_root, packed, unpacked
 from unacorda.mechanisms.local.directions import Directions
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
@@ -83,12 +82,13 @@ _LEAST: Final = 0.02
 """No mean curvature is taken to be below this share of the loss's bound."""
 
 
-class _LocalRegression(Intervals):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _LocalRegression(Intervals, BaseEstimator):  # type: ignore[misc]
     """The fit that all of them share."""
 
     budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None
-    bits: RandomBits | None
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bits: RandomBits | None = None
 
     def _fit_local(self, x: Floats, target: Floats, *, loss: Loss, start: float) -> Floats:
         """The parameters, the intercept first; notes all the rest."""
@@ -120,7 +120,21 @@ class _LocalRegression(Intervals):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LocalMEstimator(_LocalRegression, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
+class _LocalLine(ManyPeople, LinearPredictor, _LocalRegression):
+    """A local regression of numbers."""
+
+    start: float = 0.0
+
+    def _fit_line(self, X: ArrayLike, y: ArrayLike, *, loss: Loss) -> Self:
+        start = checks.finite(start=self.start)
+        x, target, _ = paired(self, X, y)
+        parameters = self._fit_local(x, target, loss=loss, start=start)
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LocalMEstimator(_LocalLine):
     r"""The linear predictor that minimises a mean loss, by one randomised report a person.
 
     budget: any guarantee, kept for each person whatever becomes of her report; loss, start: as for
@@ -156,24 +170,14 @@ class LocalMEstimator(_LocalRegression, ManyPeople, LinearPredictor, BaseEstimat
     """
 
     loss: Loss
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
-    start: float = 0.0
-    bits: RandomBits | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalMEstimator:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
-        self._fit_all(X, y, loss=checked_loss(self.loss))
-        return self
-
-    def _fit_all(self, X: ArrayLike, y: ArrayLike, *, loss: Loss) -> None:
-        start = checks.finite(start=self.start)
-        x, target, _ = paired(self, X, y)
-        parameters = self._fit_local(x, target, loss=loss, start=start)
-        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        return self._fit_line(X, y, loss=checked_loss(self.loss))
 
 
-class LocalLinearRegression(LocalMEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LocalLinearRegression(_LocalLine):
     r"""Linear regression, residuals cut at a public bound, by one randomised report a person.
 
     residual_bound: public, in the unit of the target; larger residuals count as if they were this
@@ -194,33 +198,20 @@ class LocalLinearRegression(LocalMEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        residual_bound: float | None = None,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: float = 0.0,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.residual_bound = residual_bound
-        self.feature_bounds = feature_bounds
-        self.start = start
-        self.bits = bits
+    residual_bound: float | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalLinearRegression:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
         if self.residual_bound is None:
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
             )
-        self._fit_all(X, y, loss=Huber(public_size(residual_bound=self.residual_bound)))
-        return self
+        bound = public_size(residual_bound=self.residual_bound)
+        return self._fit_line(X, y, loss=Huber(bound))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LocalLogisticRegression(_LocalRegression, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
+class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
     r"""Logistic regression by one randomised report a person.
 
     classes: the two labels, public; the probability is that of the second. The others, what a fit
@@ -238,12 +229,9 @@ class LocalLogisticRegression(_LocalRegression, ManyPeople, TwoClasses, BaseEsti
     True
     """
 
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
     classes: tuple[Any, Any] = (0, 1)
-    bits: RandomBits | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LocalLogisticRegression:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Ask one row a person, X n x p and y of n labels; each spends her budget."""
         check_budget(self.budget)
         classes = two_classes(self.classes)
@@ -400,7 +388,7 @@ class LocalFit:
     def run(self, start: Floats) -> tuple[Floats, LocalErrors]:
         """The scaled coefficients and their errors."""
         moment = self._moment(self.device.moment(self.x[self.groups[0]], bits=self.bits))
-        root = root_of(moment, least=max(_NARROWEST, moment.norm))
+        root = inverse_root(moment.matrix, max(_NARROWEST, moment.norm))
         white = replace(self, device=replace(self.device, root=root))
         first: Floats = np.asarray(np.linalg.solve(root, start), dtype=np.float64)
         theta, errors = white.descend(first)
@@ -422,7 +410,9 @@ class LocalFit:
         told = self.device.curvature(self.x[group], self.y[group], theta=theta, bits=self.bits)
         found = self._moment(told)
         least = max(_LEAST, math.sqrt(2) * found.norm)
-        inverse: Floats = np.asarray(np.linalg.inv(bound * found.floored(least)), np.float64)
+        inverse: Floats = np.asarray(
+            np.linalg.inv(bound * floored(found.matrix, least)), np.float64
+        )
         taken: list[_Taken] = []
         near, people = theta, 0
         for place, group in enumerate(self._some(self.groups[2 + early :])):
@@ -443,12 +433,11 @@ class LocalFit:
     def _errors(self, found: Moment, inverse: Floats, taken: list[_Taken]) -> LocalErrors:
         size = self.device.scales.size
         signal = float(np.linalg.eigvalsh(found.matrix)[0]) / found.norm
-        bent = self.device.loss.curvature_bound * found.floored(max(_LEAST, found.norm))
+        bent = self.device.loss.curvature_bound * floored(found.matrix, max(_LEAST, found.norm))
         free = sum(one.people - 1 for one in taken)
         scatter: Floats = sum((one.squares for one in taken), np.zeros((size, size))) / max(free, 1)
         noise = min(self.device.gradients.variance, float(np.trace(scatter)) / size)
-        values, vectors = np.linalg.eigh(scatter - noise * np.eye(size))
-        own: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        own = floored(scatter - noise * np.eye(size), 0.0)
         total, sampling = np.zeros((size, size)), np.zeros((size, size))
         for one in taken:
             step = one.length * inverse

@@ -16,14 +16,13 @@ import numpy as np
 
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import Row, Rows
-from unacorda.inference.sums import Moment
+from unacorda.inference.sums import Moment, floored
 
 __all__ = [
     "Errors",
     "Fitted",
     "Step",
     "fit_errors",
-    "inverse_root",
     "propagated",
     "sampling_errors",
     "shrunk",
@@ -162,20 +161,6 @@ def shrunk(found: Moment, target: Floats) -> tuple[Floats, float]:
     noise = found.deviation**2 * size * (size + 1) / 2
     kept = 1 - min(1.0, noise / max(float(np.sum(difference**2)), 1e-300))
     return target + kept * difference, kept
-
-
-def floored(matrix: Floats, least: float) -> Floats:
-    """The matrix with its eigenvalues raised to `least` at least."""
-    values, vectors = np.linalg.eigh(matrix)
-    raised: Floats = (vectors * np.maximum(values, least)) @ vectors.T
-    return raised
-
-
-def inverse_root(matrix: Floats) -> Floats:
-    """The symmetric inverse root of a positive definite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    root: Floats = (vectors / np.sqrt(values)) @ vectors.T
-    return root
 
 
 def step_ratio(

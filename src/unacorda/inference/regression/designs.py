@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.inference.records import Floats, bounds_of
-from unacorda.inference.sums import BLOCK, Moment
+from unacorda.inference.sums import BLOCK
 
 __all__ = [
     "FAR",
@@ -27,7 +27,6 @@ __all__ = [
     "Scaling",
     "mallows_weights",
     "radius_of",
-    "root_of",
     "scaling",
 ]
 
@@ -74,17 +73,6 @@ def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
     lower, upper = bounds_of(feature_bounds, features=features)
     half = (upper - lower) / 2
     return Scaling(centre=lower + half, factor=SPREAD / half)
-
-
-def root_of(second: Moment, *, least: float = 0.0) -> Floats:
-    """The matrix that whitens rows whose second moment this is: its inverse root.
-
-    least: eigenvalues below it are taken for it.
-    """
-    values, vectors = np.linalg.eigh(second.matrix)
-    values = np.maximum(values, max(least, second.deviation * math.sqrt(len(values))))
-    root: Floats = (vectors / np.sqrt(values)) @ vectors.T
-    return root
 
 
 def radius_of(size: int) -> Fraction:

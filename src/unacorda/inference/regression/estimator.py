@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Final, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,32 +20,35 @@ from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
 from unacorda.inference.regression.covariance import Fitted
-from unacorda.inference.regression.metric import norm_of
-from unacorda.inference.regression.results import Intervals
+from unacorda.inference.regression.results import Intervals, LinearPredictor
 from unacorda.inference.regression.rows import Rows, Unit
-from unacorda.inference.regression.tables import Table, TableRows, open_table, table_range
-from unacorda.inference.sums import LEVEL, NoisySums
+from unacorda.inference.regression.tables import Table, TableRows, TableSums, note_table
+from unacorda.inference.sums import LEVEL, NoisySums, norm_of
 from unacorda.privacy.guarantees import GDP, Guarantee
 
-__all__ = ["Regression"]
+__all__ = ["LineRegression", "Regression"]
 
 _HEARD: Final = 0.12
 """The share of mu^2 of the largest matrix, by which a budget is judged beforehand."""
 
 _OWN_UNIT: Final = Unit(middle=0.0, half=1.0)
 
-Pair = tuple[Floats, Floats]
+Pair: TypeAlias = tuple[Floats, Floats]
 
 
+class _Find(Protocol):
+    """A private search for the ranges of some features, by place, and of the target."""
+
+    def __call__(self, places: list[int], *, with_target: bool) -> list[tuple[float, float]]: ...
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
     """A regression that is fit to rows, of arrays or of a table."""
 
     budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None
-    bits: RandomBits | None
-
-    feature_bounds_: Pair
-    target_bounds_: tuple[float, float]
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bits: RandomBits | None = None
 
     _needs_target_bounds = False
     """True if the target's unit is that of public or found bounds."""
@@ -61,23 +65,18 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
         x, target, own = self._records(X, y, sample_weight)
-        given = self._given(self.feature_bounds, features=x.shape[1])
+        lower, upper = self._bounds(x.shape[1])
         ends = self._target_ends(getattr(self, "target_bounds", None))
         _check_affordable(asked, budget, rows=len(x), size=x.shape[1] + 1)
         sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
         if sample_weight is not None:
             sums.weigh(own, share=LEVEL)
-        unknown = list(x.T) if given is None else []
-        if self._needs_target_bounds and ends is None:
-            unknown.append(target)
-        found = find_ranges(unknown, own, sums) if unknown else []
-        self._bound_target(ends, found)
-        if given is None:
-            lower, upper = np.array(found[: x.shape[1]]).T
-            given = lower, upper
-        self.feature_bounds_ = lower, upper = given
-        rows = ArrayRows.of(x, target, own, lower=lower, upper=upper, sums=sums)
-        self._run(rows, asked)
+
+        def find(places: list[int], *, with_target: bool) -> list[tuple[float, float]]:
+            return find_ranges([*x.T[places], *([target] if with_target else [])], own, sums)
+
+        lower, upper = self._complete(lower, upper, ends, find)
+        self._run(ArrayRows.of(x, target, own, lower=lower, upper=upper, sums=sums), asked)
         return self
 
     def fit_table(self, table: Table) -> Self:
@@ -85,22 +84,23 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
         size = len(table.features)
-        given = self._given(self.feature_bounds, features=size)
-        lower, upper = np.array(table.bounds).T if given is None else given
-        known = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
-        ends = self._target_ends(table_range(getattr(self, "target_bounds", None), table))
-        source = open_table(self, table, budget=budget, target=self._target_text())
+        lower, upper = (
+            self._bounds(size) if self.feature_bounds is not None else np.array(table.bounds).T
+        )
+        given = getattr(self, "target_bounds", None)
+        if given is None and all(map(math.isfinite, table.target_bounds)):
+            given = table.target_bounds
+        ends = self._target_ends(given)
+        note_table(self, table)
+        source = TableSums(table=table, budget=budget, target=self._target_text())
         if source.number_error == 0:  # a rehearsal, of very many rows
             _check_affordable(asked, budget, rows=round(source.number), size=size + 1, at_most=True)
-        places = np.flatnonzero(~known)
-        unknown = [f"x{place}" for place in places]
-        if self._needs_target_bounds and ends is None:
-            unknown.append("y")
-        found = source.find_ranges(unknown) if unknown else []
-        self._bound_target(ends, found)
-        for place, (low, high) in zip(places, found, strict=False):
-            lower[place], upper[place] = low, high
-        self.feature_bounds_ = lower, upper
+
+        def find(places: list[int], *, with_target: bool) -> list[tuple[float, float]]:
+            names = [f"x{place}" for place in places]
+            return source.find_ranges([*names, *(["y"] if with_target else [])])
+
+        lower, upper = self._complete(lower, upper, ends, find)
         self._run(TableRows.of(source, lower=lower, upper=upper), asked)
         return self
 
@@ -121,27 +121,31 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
     def _run(self, rows: Rows, asked: Guarantee) -> None:
         """Fit to rows, and set what a fit sets."""
 
-    @property
-    def _unit(self) -> Unit:
-        """Half widths of the target's bounds."""
-        low, high = self.target_bounds_
-        return Unit(middle=low + (high - low) / 2, half=(high - low) / 2)
-
-    @staticmethod
-    def _given(bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Pair | None:
-        return None if bounds is None else bounds_of(bounds, features=features)
+    def _bounds(self, size: int) -> Pair:
+        """Public bounds of the features; infinite ones where they are left out."""
+        if self.feature_bounds is None:
+            return np.full(size, -math.inf), np.full(size, math.inf)
+        return bounds_of(self.feature_bounds, features=size)
 
     def _target_ends(self, given: object) -> tuple[float, float] | None:
         if not self._needs_target_bounds or given is None:
             return None
         return public_pair("target_bounds", given, of="y")
 
-    def _bound_target(
-        self, ends: tuple[float, float] | None, found: list[tuple[float, float]]
-    ) -> None:
-        """Keep the bounds of the target, public or the last that were found."""
+    def _complete(
+        self, lower: Floats, upper: Floats, ends: tuple[float, float] | None, find: _Find
+    ) -> Pair:
+        """The bounds of the features, those that are missing found, as are the target's."""
+        missing = ~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper))
+        places: list[int] = np.flatnonzero(missing).tolist()
+        with_target = self._needs_target_bounds and ends is None
+        found = find(places, with_target=with_target) if places or with_target else []
         if self._needs_target_bounds:
-            self.target_bounds_ = found[-1] if ends is None else ends
+            self.target_bounds_: tuple[float, float] = found[-1] if ends is None else ends
+        for place, (low, high) in zip(places, found, strict=False):
+            lower[place], upper[place] = low, high
+        self.feature_bounds_: Pair = lower, upper
+        return lower, upper
 
     def _keep_line(
         self, rows: Rows, found: Fitted, *, asked: Guarantee, unit: Unit = _OWN_UNIT
@@ -158,6 +162,21 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         slopes = ((upper - lower) / 5)[:, None] * rows.back[1:]
         matrix: Floats = penalty * slopes.T @ slopes
         return matrix
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LineRegression(LinearPredictor, Regression):
+    """A regression that predicts by a line in the unit of the target's bounds."""
+
+    _needs_target_bounds = True
+
+    target_bounds: tuple[float, float] | None = None
+
+    @property
+    def _unit(self) -> Unit:
+        """Half widths of the target's bounds."""
+        low, high = self.target_bounds_
+        return Unit(middle=low + (high - low) / 2, half=(high - low) / 2)
 
 
 def _check_affordable(

@@ -19,24 +19,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from unacorda.bits import RandomBits
 from unacorda.errors import MissingBound
 from unacorda.inference.contract import RegressorMixin, features, labels, predicted, weighed
 from unacorda.inference.losses import Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
-from unacorda.inference.regression.covariance import Fitted, floored, inverse_root
+from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.estimator import Regression
 from unacorda.inference.regression.metric import (
     LEAST_THRIFT,
     fixed_radius,
     gram,
-    norm_of,
     thrift,
     whiten,
 )
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.results import TwoClasses, second_class, two_classes
 from unacorda.inference.regression.rows import Rows, Total, power, share_of
+from unacorda.inference.sums import floored, inverse_root
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["LogisticRegression", "PoissonRegression", "fit_rare", "log_odds", "mean_target"]
@@ -84,10 +83,7 @@ class LogisticRegression(TwoClasses, Regression):
     ((1, 2), True)
     """
 
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
     classes: tuple[Any, Any] = (0, 1)
-    bits: RandomBits | None = None
 
     def _check(self) -> None:
         two_classes(self.classes)
@@ -193,10 +189,7 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
     True
     """
 
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
     largest: float | None = None
-    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if self.largest is None:
@@ -293,7 +286,7 @@ def fit_rare(
     f = max(0.75 if heavy else 0.25, thrifty)
     second = gram(rows, fixed_radius(rows, metric, share=_GRAM * f), _GRAM * f)
     before = rows.back
-    bent = floored(second.matrix, norm_of(second.deviation, d))
+    bent = floored(second.matrix, second.norm)
     found = Newton(
         rows=rows,
         loss=loss,
@@ -316,7 +309,7 @@ def fit_rare(
     people = rows.number / rows.repeated * float(informed)
     rest = inverse_root(found.before)
     values = np.linalg.eigvalsh(rest @ pooled.matrix @ rest)
-    noise = norm_of(pooled.deviation, d) * float(np.linalg.norm(rest, 2)) ** 2
+    noise = pooled.norm * float(np.linalg.norm(rest, 2)) ** 2
     mu = power(rows) * rows.repeated / rows.number
     closed = []
     if noise > 0.3:

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from unacorda import checks
-from unacorda.bits import RandomBits
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import (
     GradientBound,
@@ -33,21 +31,18 @@ from unacorda.inference.regression.covariance import (
     Fitted,
     Step,
     fit_errors,
-    floored,
     sampling_errors,
     shrunk,
 )
-from unacorda.inference.regression.estimator import Regression
+from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.metric import (
     LEAST_THRIFT,
     Metric,
     fixed_radius,
     gram,
-    norm_of,
     thrift,
     whiten,
 )
-from unacorda.inference.regression.results import LinearPredictor
 from unacorda.inference.regression.rows import (
     Gradient,
     Matrix,
@@ -57,14 +52,28 @@ from unacorda.inference.regression.rows import (
     Unit,
     share_of,
 )
-from unacorda.inference.sums import Moment
+from unacorda.inference.sums import Moment, floored, norm_of
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["LeastSquares", "LinearRegression", "RidgeRegression"]
 
 
+class _SquaresRegression(LineRegression):
+    """The least squares fit that `LinearRegression` and `RidgeRegression` share."""
+
+    def _fit_squares(
+        self, rows: Rows, asked: Guarantee, *, tuning: float | None = None, penalty: float = 0.0
+    ) -> None:
+        unit, metric = self._unit, whiten(rows)
+        held = self._penalty(rows, penalty)
+        found = LeastSquares(rows=rows, metric=metric, unit=unit, tuning=tuning, penalty=held).fit()
+        self._keep_line(rows, found, asked=asked, unit=unit)
+        self.scale_ = found.errors.diagnostics["scale"] * unit.half
+        self.diagnostics_["scale"] = self.scale_
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearRegression(LinearPredictor, Regression):
+class LinearRegression(_SquaresRegression):
     r"""Least squares with valid intervals, private under replacement of one row.
 
     What is estimated is the least squares line of the population, whatever the errors look like,
@@ -112,36 +121,18 @@ class LinearRegression(LinearPredictor, Regression):
     ((3, 2), True)
     """
 
-    _needs_target_bounds = True
-
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
-    target_bounds: tuple[float, float] | None = None
     tuning: float | None = None
-    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if self.tuning is not None:
             public_size(tuning=self.tuning)
 
     def _run(self, rows: Rows, asked: Guarantee) -> None:
-        self._line(rows, asked, tuning=self.tuning, penalty=0.0)
-
-    def _line(self, rows: Rows, asked: Guarantee, *, tuning: float | None, penalty: float) -> None:
-        unit, metric = self._unit, whiten(rows)
-        found = LeastSquares(
-            rows=rows,
-            metric=metric,
-            unit=unit,
-            tuning=tuning,
-            penalty=self._penalty(rows, penalty),
-        ).fit()
-        self._keep_line(rows, found, asked=asked, unit=unit)
-        self.scale_ = found.errors.diagnostics["scale"] * unit.half
-        self.diagnostics_["scale"] = self.scale_
+        self._fit_squares(rows, asked, tuning=self.tuning)
 
 
-class RidgeRegression(LinearRegression):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RidgeRegression(_SquaresRegression):
     r"""Ridge regression with valid intervals, private under replacement of one row.
 
     penalty: penalty / 2 times the sum of squared slopes is added to half the mean squared residual,
@@ -167,26 +158,13 @@ class RidgeRegression(LinearRegression):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Guarantee,
-        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        penalty: float = 1.0,
-        bits: RandomBits | None = None,
-    ) -> None:
-        self.budget = budget
-        self.feature_bounds = feature_bounds
-        self.target_bounds = target_bounds
-        self.penalty = penalty
-        self.bits = bits
+    penalty: float = 1.0
 
     def _check(self) -> None:
         checks.non_negative(penalty=self.penalty)
 
     def _run(self, rows: Rows, asked: Guarantee) -> None:
-        self._line(rows, asked, tuning=None, penalty=self.penalty)
+        self._fit_squares(rows, asked, penalty=self.penalty)
 
 
 _STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
@@ -249,7 +227,7 @@ class LeastSquares:
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
         second = gram(rows, square, gram_share)
-        bent = floored(second.matrix, norm_of(second.deviation, d))
+        bent = floored(second.matrix, second.norm)
         theta, steps, last, precision = np.zeros(d), list[Step](), np.zeros(d), 0.0
         alone, total = len(shares) - averaged, sum(shares[-averaged:])
         for step, share in enumerate(shares):

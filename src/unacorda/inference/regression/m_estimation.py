@@ -13,23 +13,21 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from unacorda import checks
-from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.expressions import sql_of
 from unacorda.inference.losses import Check, Loss
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
-from unacorda.inference.regression.covariance import Fitted, floored
-from unacorda.inference.regression.estimator import Regression
+from unacorda.inference.regression.covariance import Fitted
+from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.linear import LeastSquares
-from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
+from unacorda.inference.regression.metric import Metric, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
-from unacorda.inference.regression.results import LinearPredictor
 from unacorda.inference.regression.rows import Row, Rows, Total, Unit, share_of
 from unacorda.inference.regression.tables import Table
+from unacorda.inference.sums import floored
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = [
@@ -46,7 +44,7 @@ __all__ = [
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MEstimator(LinearPredictor, Regression):
+class MEstimator(LineRegression):
     r"""The linear predictor that minimizes a mean loss, private under replacement of one row.
 
     A tenth of the budget finds a line by least squares, gradients cut, to start from.
@@ -105,14 +103,8 @@ class MEstimator(LinearPredictor, Regression):
     True
     """
 
-    _needs_target_bounds = True
-
     loss: Loss
-    budget: Guarantee
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
-    target_bounds: tuple[float, float] | None = None
     penalty: float = 0.0
-    bits: RandomBits | None = None
 
     def _check(self) -> None:
         checked_loss(self.loss)
@@ -218,7 +210,7 @@ class _Quantile:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class QuantileRegression(LinearPredictor, Regression):
+class QuantileRegression(LineRegression):
     r"""A quantile of the target as a line in the features, with valid intervals, private.
 
     What is estimated is the line of the check loss, smoothed by .15 deviations of the residuals or
@@ -259,13 +251,7 @@ class QuantileRegression(LinearPredictor, Regression):
     True
     """
 
-    _needs_target_bounds = True
-
-    budget: Guarantee
     quantile: float = 0.5
-    feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
-    target_bounds: tuple[float, float] | None = None
-    bits: RandomBits | None = None
 
     def _check(self) -> None:
         if not _RAREST <= checks.finite(quantile=self.quantile) <= 1 - _RAREST:
@@ -336,7 +322,7 @@ def pilot_of(rows: Rows, unit: Unit) -> Pilot:
         counted=_COUNTED,
         averaged=1,
     )
-    bent = floored(found.second.matrix, norm_of(found.second.deviation, rows.size))
+    bent = floored(found.second.matrix, found.second.norm)
     return Pilot(theta=found.theta, gram=bent, metric=metric, thrifty=f)
 
 
@@ -414,8 +400,7 @@ def fit_from(
         penalty=penalty,
     ).run()
     pooled = found.curvature
-    noise = norm_of(pooled.deviation, rows.size)
-    signal = float(np.linalg.eigvalsh(pooled.matrix)[0]) / noise
+    signal = float(np.linalg.eigvalsh(pooled.matrix)[0]) / pooled.norm
     closed = []
     if signal < _SIGNAL:
         closed.append("noise hides the curvature in some direction of the features")

@@ -17,9 +17,9 @@ import numpy as np
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import Tail, tail_of
 from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
-from unacorda.inference.sums import Moment
+from unacorda.inference.sums import Moment, inverse_root
 
-__all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "norm_of", "thrift", "whiten"]
+__all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "thrift", "whiten"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,6 @@ def thrift(rows: Rows) -> float:
     """The part of their shares that matrices need, which falls with n mu as their noise does."""
     needed = 3000 * math.pow(rows.size / 5, 1.5)
     return min(1.0, max(LEAST_THRIFT, (needed / power(rows)) ** 2))
-
-
-def norm_of(deviation: float, size: int) -> float:
-    """About the operator norm of the noise of a matrix."""
-    return deviation * math.sqrt(2 * size)
 
 
 def whiten(rows: Rows) -> Metric:
@@ -65,8 +60,7 @@ def whiten(rows: Rows) -> Metric:
             min(tail.end(max(0.01 * rows.number, 2 * noise)) or tail.squares[0], most), 1.5 * d
         )
         found = gram(rows, square, share)
-        values, vectors = np.linalg.eigh(found.matrix)
-        rows.transform((vectors / np.sqrt(np.maximum(values, found.norm))) @ vectors.T)
+        rows.transform(inverse_root(found.matrix, found.norm))
     tail, noise = tail_of(rows, share=counted)
     end = tail.end(max(0.0005 * rows.number, 2 * noise)) or float(tail.squares[0])
     return Metric(tail=tail, end=end)

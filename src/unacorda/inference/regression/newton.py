@@ -32,12 +32,9 @@ from unacorda.inference.regression.covariance import (
     Fitted,
     Step,
     fit_errors,
-    floored,
-    inverse_root,
     sampling_errors,
     shrunk,
 )
-from unacorda.inference.regression.metric import norm_of
 from unacorda.inference.regression.rows import (
     GRADIENT,
     MATRIX,
@@ -50,7 +47,7 @@ from unacorda.inference.regression.rows import (
     Total,
     share_of,
 )
-from unacorda.inference.sums import Moment
+from unacorda.inference.sums import Moment, floored, inverse_root, norm_of
 
 __all__ = ["Descent", "Newton", "Shares"]
 
@@ -185,13 +182,13 @@ class Newton:
     def run(self) -> Descent:
         """Spend what is left of the budget."""
         way = self._steps()
-        rows, theta, penalty, d = self.rows, way.theta, way.penalty, self.rows.size
+        rows, theta, penalty = self.rows, way.theta, way.penalty
         convex = getattr(self.loss, "convex", True)
         end, scores, level = self._end(theta, signed=not convex)
         pooled = _pooled([*way.found, end]) if convex else end
         if self.one_metric:
             pooled = _rounded(pooled)
-        bent = floored(pooled.matrix, norm_of(pooled.deviation, d))
+        bent = floored(pooled.matrix, pooled.norm)
         penalized = bent + penalty
         sampling = rows.repeated * sampling_errors(
             bent, penalized, scores, level=level, number=rows.number
@@ -257,7 +254,7 @@ class Newton:
                 last = self._shortened(last, gradient.deviation, before, first=step == 0)
                 if not self.one_metric:
                     before, own = bent, inverse_root(bent)
-                    clear = norm_of(moment.deviation, d) * _norm(own) ** 2 <= _CLEAR
+                    clear = moment.norm * _norm(own) ** 2 <= _CLEAR
                     if not (_near_identity(bent) or (self.ample and clear)):
                         root = own
             else:
@@ -382,7 +379,7 @@ class Newton:
             moment = _rounded(moment)
         root = inverse_root(before)
         back = np.linalg.inv(root)
-        least = max(0.25, norm_of(moment.deviation, len(penalty)) * _norm(root) ** 2)
+        least = max(0.25, moment.norm * _norm(root) ** 2)
         return np.asarray(back @ floored(root @ (moment.matrix + penalty) @ root, least) @ back)
 
     def _shortened(self, step: Floats, noise: float, before: Floats, *, first: bool) -> Floats:

@@ -14,13 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from unacorda.inference.records import Floats
+from unacorda.inference.sums import BudgetShares
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import GDP
 
 __all__ = [
     "APART",
@@ -150,35 +150,6 @@ class Released:
     deviation: float
 
 
-class BudgetedSums(Protocol):
-    """BudgetedSums over rows, each paid from its share of one budget."""
-
-    @property
-    def budget(self) -> GDP:
-        """The budget of all sums together."""
-        ...
-
-    @property
-    def left(self) -> Fraction:
-        """The share of mu^2 that is left."""
-        ...
-
-    @property
-    def event(self) -> events.Event:
-        """The event of all releases so far."""
-        ...
-
-    @property
-    def number(self) -> float:
-        """The number of rows, or the sum of their weights; public or released."""
-        ...
-
-    @property
-    def number_error(self) -> float:
-        """The deviation of the noise in that."""
-        ...
-
-
 @dataclass(slots=True, kw_only=True, repr=False)
 class Rows(ABC):
     """Rows of people, private; means of them are released, each paid from its share of mu^2.
@@ -188,7 +159,7 @@ class Rows(ABC):
     not by one that is added or removed; protects: what the noise hides, in words.
     """
 
-    sums: BudgetedSums
+    sums: BudgetShares
     back: Floats
     repeated: int = 1
     replaced: bool = True

@@ -45,7 +45,7 @@ from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpac
 from unacorda.mechanisms.contributions.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 
-__all__ = ["Table", "TableRows", "TableSums", "note_table", "open_table", "table_range"]
+__all__ = ["Table", "TableRows", "TableSums", "note_table"]
 
 
 class Table(Protocol):
@@ -117,13 +117,6 @@ def note_table(estimator: Any, table: Table) -> None:
     estimator.feature_names_in_ = np.array(list(table.features), dtype=object)
 
 
-def table_range(given: tuple[float, float] | None, table: Table) -> tuple[float, float] | None:
-    """Public bounds of the target, or else those that its column was declared with."""
-    if given is None and all(map(math.isfinite, table.target_bounds)):
-        return table.target_bounds
-    return given
-
-
 _COUNTED: Final = Fraction(1, 1000)
 """Of mu^2, for the number of rows: its noise is some 30 / mu."""
 
@@ -132,15 +125,12 @@ _COUNTED: Final = Fraction(1, 1000)
 class TableSums(BudgetShares):
     """Means over the rows of a table.
 
-    target: SQL of the target, of y. number: how many rows there are, as released, or after the
-    first scan of rows with weights of their own the released sum of these; number_error: the
-    deviation of the noise in it.
+    target: SQL of the target, of y. The number of rows is released, and after the first scan of
+    rows with weights of their own the sum of these.
     """
 
     table: Table
     target: str = "y"
-    number: float = field(init=False)
-    number_error: float = field(init=False)
     _level_due: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -344,12 +334,3 @@ class TableRows(Rows):
             own=column(self.sums.own),
         )
         return str(value(row))
-
-
-def open_table(estimator: Any, table: Table, *, budget: GDP, target: str = "y") -> TableSums:
-    """The rows of a table, for an estimator, which notes the names of its features.
-
-    target: SQL of y. InvalidParameter for bits of the estimator's own.
-    """
-    note_table(estimator, table)
-    return TableSums(table=table, budget=budget, target=target)
