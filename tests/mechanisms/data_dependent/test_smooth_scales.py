@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from tests.support.cases import in_subtests
-from tests.tiers import mostly_slow
 
 from unacorda import checks
 from unacorda.mechanisms.data_dependent.smooth_scales import (
     Noise,
-    cauchy_epsilon,
     default_smoothness,
     gaussian_delta,
     laplace_delta,
@@ -111,10 +109,6 @@ def student(power: float) -> Callable[[Any], Any]:
     return lambda z: -(power / 2) * np.log1p(z * z / (power - 1))
 
 
-def cauchy(power: float) -> Callable[[Any], Any]:
-    return lambda z: -np.logaddexp(0.0, power * np.log(np.abs(z) + 1e-300))
-
-
 CASES = [
     (F(1, 10), F("1e-6"), F(1, 200)),
     (F(1), F("1e-6"), F(3, 100)),
@@ -144,7 +138,7 @@ def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
 @in_subtests("epsilon", [F(1, 20), F(1), F(20)])
 @in_subtests("share", [F(1, 100), F(1, 5)])
 @in_subtests("power", [F(2), F(4), F(13, 2), F(12), F(20)])
-@in_subtests(("noise", "law"), [("student", student), ("cauchy", cauchy)])
+@in_subtests(("noise", "law"), [("student", student)])
 def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
     noise: Noise,
     law: Callable[[float], Callable[[Any], Any]],
@@ -161,32 +155,6 @@ def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
     assert worst <= float(epsilon) * (1 + 1e-9)
     assert worst >= float(epsilon) * (1 - 2e-5)  # of a grid
     assert at_most_shift <= worst
-
-
-@pytest.mark.parametrize("power", mostly_slow([F(2), F(23, 2), F(12), F(15), F(20)], quick=3))
-@pytest.mark.parametrize(
-    "epsilon", mostly_slow([F(1, 1000), F(1, 10), F(1), F(10), F(500)], quick=2)
-)
-def test_every_power_of_the_cauchy_has_a_default_that_keeps_its_promise(
-    power: Fraction, epsilon: Fraction
-) -> None:
-    smoothness = default_smoothness("cauchy", epsilon=epsilon, delta=F(0), tail_power=power)
-    assert smoothness is not None
-    scale = least_scale(
-        "cauchy", epsilon=epsilon, delta=F(0), smoothness=smoothness, tail_power=power
-    )
-    assert scale is not None
-    shift = 1 / checks.exact("scale", scale)
-    assert cauchy_epsilon(power=power, smoothness=smoothness, shift=shift) <= epsilon
-    wider = cauchy_epsilon(power=power, smoothness=smoothness, shift=shift * F(1001, 1000))
-    assert wider > epsilon
-
-
-def test_cauchy_and_student_agree_where_they_are_one_law() -> None:
-    for smoothness, shift in ((F(1, 100), F(1, 3)), (F(1, 2), F(5))):
-        one = cauchy_epsilon(power=F(2), smoothness=smoothness, shift=shift)
-        other = student_epsilon(degrees=F(1), smoothness=smoothness, shift=shift)
-        assert one == pytest.approx(other, rel=1e-14)
 
 
 def test_normal_noise_of_scale_two_over_epsilon_is_caught() -> None:
@@ -217,12 +185,7 @@ def test_published_constants_need_more_noise() -> None:
     )
     assert laplace is not None
     assert laplace < 1.45  # published: 2
-    smoothness = F(1, 10)  # epsilon / (2 (g + 1)) for g = 4
-    cauchy_scale = least_scale(
-        "cauchy", epsilon=epsilon, delta=F(0), smoothness=smoothness, tail_power=F(4)
-    )
-    assert cauchy_scale is not None
-    assert cauchy_scale < 2.8  # published: 10
+    smoothness = F(1, 10)
     for degrees in (1, 3, 7):  # (nu + 1) (xi + shift / (2 sqrt nu)), Bun and Steinke 2019
         least = student_epsilon(degrees=F(degrees), smoothness=smoothness, shift=F(1, 5))
         assert least < (degrees + 1) * (0.1 + 0.1 / math.sqrt(degrees))
@@ -234,7 +197,7 @@ def test_what_is_not_proved_is_not_claimed() -> None:
     assert gaussian_delta(epsilon=F(1), smoothness=F(1, 2), shift=F(1, 2)) == 1.0
 
 
-@in_subtests("noise", ["student", "cauchy", "laplace", "gaussian"])
+@in_subtests("noise", ["student", "laplace", "gaussian"])
 @in_subtests("epsilon", [F("1e-6"), F(1), F(500)])
 def test_every_epsilon_has_noise_and_more_smoothness_costs_more(
     noise: Noise, epsilon: Fraction

@@ -27,7 +27,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.sensitivities import smooth_sensitivity
 from unacorda.mechanisms.data_dependent.smooth_scales import Noise, default_smoothness, least_scale
 from unacorda.mechanisms.data_dependent.standard_noise import (
-    StandardCauchy,
     StandardLaplace,
     StandardNoise,
     StandardNormal,
@@ -59,7 +58,6 @@ _LARGEST_EPSILON: Final = 500
 _LEAST_SMOOTHNESS: Final = Fraction(1, 1 << 16)
 _LEAST_DELTA: Final = Fraction(1, 2**1000)
 _LARGEST_POWER: Final = 20
-_PURE = ("student", "cauchy")
 _NOISES = get_args(Noise)
 
 
@@ -78,8 +76,8 @@ class SmoothSensitivity(PureCalibrated):
     r"""Release f(x) + noise_scale S(x) Z, rounded to a public grid, S a smooth bound.
 
     statistic: what is asked, or None where only `release_at` is used; epsilon: above 0, at most
-    500; delta: 0 for student and cauchy, else above 0 and below 1; noise: of Z, see below;
-    tail_power: p from 2 to 20, the density of student and cauchy falls like |z|^-p, 4 by default;
+    500; delta: 0 for student, else above 0 and below 1; noise: of Z, see below;
+    tail_power: p from 2 to 20, the density of student falls like |z|^-p, 4 by default;
     neighbors: AddRemove or ReplaceOne; smoothness: S may move by e^smoothness, by default what
     needs the least noise where values are spread evenly; grid_log2: outputs are multiples of
     2^grid_log2, by default about 2^50 of them in the statistic's interval.
@@ -88,7 +86,6 @@ class SmoothSensitivity(PureCalibrated):
     noise      density of Z                        event                 variance of Z
     =========  ==================================  ====================  =================
     student    like (1 + z^2/(p - 1))^(-p/2)       Pure                  (p - 1)/(p - 3)
-    cauchy     like 1/(1 + abs(z)^p)               Pure                  1 for p = 4
     laplace    exp(-abs(z)) / 2                    Approximate           2
     gaussian   normal                              Approximate           1
     =========  ==================================  ====================  =================
@@ -98,7 +95,7 @@ class SmoothSensitivity(PureCalibrated):
     answer to the interval costs nothing. How much noise there was depends on the data and is not
     told.
     Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6, with the least constants, for every
-    epsilon: docs/proofs/adaptive_smooth.md, Theorems 1 to 5.
+    epsilon: docs/proofs/adaptive_smooth.md, Theorems 1 to 3.
 
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
@@ -155,7 +152,7 @@ class SmoothSensitivity(PureCalibrated):
     @property
     def event(self) -> events.Event:
         """What one release costs."""
-        if self.noise in _PURE:
+        if self.noise == "student":
             return events.Pure(epsilon=self.epsilon)
         return events.Approximate(epsilon=self.epsilon, delta=self.delta)
 
@@ -229,8 +226,6 @@ class SmoothSensitivity(PureCalibrated):
             case "student":
                 degrees = self._promise()["tail_power"] - 1
                 return StandardStudent(degrees=degrees, bits=bits)
-            case "cauchy":
-                return StandardCauchy(power=self._promise()["tail_power"], bits=bits)
             case "laplace":
                 return StandardLaplace(bits=bits)
             case "gaussian":
@@ -238,7 +233,7 @@ class SmoothSensitivity(PureCalibrated):
 
     def _delta(self) -> Real:
         delta = checks.exact("delta", self.delta)
-        if self.noise in _PURE:
+        if self.noise == "student":
             if delta != 0:
                 expected = f"0: {self.noise} noise needs none; name noise='laplace' to spend it"
                 raise InvalidParameter("delta", self.delta, expected=expected)
@@ -252,7 +247,7 @@ class SmoothSensitivity(PureCalibrated):
 
     def _tail_power(self) -> Real | None:
         given = self.tail_power
-        if self.noise not in _PURE:
+        if self.noise != "student":
             if given is not None:
                 expected = f"None: {self.noise} noise has no such power"
                 raise InvalidParameter("tail_power", given, expected=expected)

@@ -1,4 +1,4 @@
-r"""How much noise a smooth bound on the sensitivity needs: certified, and tight for four laws.
+r"""How much noise a smooth bound on the sensitivity needs: certified, and tight for three laws.
 
 Released is f(x) + s S(x) Z, Z of a standard law symmetric about 0, where S bounds the local
 sensitivity of f and moves by a factor of at most e^xi between neighbours. So two neighbours are
@@ -23,7 +23,6 @@ from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 
 __all__ = [
     "Noise",
-    "cauchy_epsilon",
     "default_smoothness",
     "gaussian_delta",
     "laplace_delta",
@@ -31,7 +30,7 @@ __all__ = [
     "student_epsilon",
 ]
 
-Noise: TypeAlias = Literal["student", "cauchy", "laplace", "gaussian"]
+Noise: TypeAlias = Literal["student", "laplace", "gaussian"]
 
 _NUDGE = Fraction(1, 10**12)
 _TRIES = 40
@@ -91,53 +90,13 @@ def student_epsilon(*, degrees: Fraction, smoothness: Fraction, shift: Fraction)
     return float_up(max(level, wider))
 
 
-def cauchy_epsilon(*, power: Fraction, smoothness: Fraction, shift: Fraction) -> float:
-    r"""The least epsilon of noise with density like 1 / (1 + |z|^g), g >= 2, rounded up. Attained.
-
-    The largest log-ratio is that of equal widths, or of widths that differ by e^xi, in one order or
-    the other; each is the maximum of ln((1 + (a + b y)^g) / (1 + y^g)) over y >= 0.
-    """
-    mp, xi = context(), mpf(smoothness)
-    width, centre = mp.exp(xi), mpf(shift)
-    return float_up(
-        max(
-            _largest_ratio(centre, mp.mpf(1), power),
-            _largest_ratio(centre, width, power) - xi,
-            _largest_ratio(centre / width, 1 / width, power) + xi,
-        )
-    )
-
-
-def _largest_ratio(start: Any, slope: Any, power: Fraction) -> Any:
-    """The maximum over y >= 0 of ln((1 + (start + slope y)^g) / (1 + y^g)), to 2^-200 at least.
-
-    It is where slope y^(1 - g) - (start + slope y)^(1 - g) - start changes its sign, once.
-    """
-    mp, g = context(), mpf(power)
-
-    def rising(y: Any) -> bool:
-        return bool(slope * y ** (1 - g) - (start + slope * y) ** (1 - g) > start)
-
-    high = mp.mpf(1)
-    while rising(high):
-        high *= 2
-    low = high / 2
-    while not rising(low):
-        low, high = low / 2, low
-    for _ in range(120):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) else (low, middle)
-    # Both logarithms rise with y, so this bounds the maximum wherever it lies in between.
-    return mp.log1p((start + slope * high) ** g) - mp.log1p(low**g)
-
-
 @lru_cache(maxsize=128)
 def least_scale(
     noise: Noise, *, epsilon: Fraction, delta: Fraction, smoothness: Fraction, tail_power: Fraction
 ) -> Real | None:
     """The least scale s, rounded up at the 15th digit and certified; None where there is none.
 
-    tail_power: the density falls like |z|^-tail_power, for student and cauchy.
+    tail_power: the density falls like |z|^-tail_power, for student.
     """
     if smoothness >= epsilon:
         return None  # the change of width alone costs so much, with any of these laws
@@ -168,9 +127,6 @@ def _holds(
         case "student":
             degrees = tail_power - 1
             least = student_epsilon(degrees=degrees, smoothness=smoothness, shift=shift)
-            return Fraction(least) <= epsilon
-        case "cauchy":
-            least = cauchy_epsilon(power=tail_power, smoothness=smoothness, shift=shift)
             return Fraction(least) <= epsilon
         case "laplace":
             lost = laplace_delta(epsilon=epsilon, smoothness=smoothness, shift=shift)
@@ -223,8 +179,6 @@ def _shift(noise: Noise, epsilon: float, delta: float, xi: float, tail_power: fl
     match noise:
         case "student":
             return _student_shift(epsilon, xi, tail_power - 1)
-        case "cauchy":
-            return _largest(lambda shift: _cauchy_loss(shift, xi, tail_power) <= epsilon, 1.0)
         case "laplace":
             return _laplace_shift(epsilon, delta, xi)
         case "gaussian":
@@ -267,41 +221,7 @@ def _gaussian_loss(shift: float, epsilon: float, xi: float) -> float:
     return lost
 
 
-def _cauchy_loss(shift: float, xi: float, power: float) -> float:
-    width = math.exp(xi)
-    return max(
-        _ratio_near(shift, 1.0, power),
-        _ratio_near(shift, width, power) - xi,
-        _ratio_near(shift / width, 1 / width, power) + xi,
-    )
-
-
-def _ratio_near(start: float, slope: float, power: float) -> float:
-    def rising(y: float) -> bool:
-        # times y^(power - 1), so that no power of a large number is taken
-        left = slope - _power(y / (start + slope * y), power - 1)
-        return left > start * _power(y, power - 1)
-
-    place = _largest(rising, 1.0, steps=30)  # the ratio is flat there
-    return _log_of_more(start + slope * place, power) - _log_of_more(place, power)
-
-
-def _power(base: float, exponent: float) -> float:
-    """base^exponent, base >= 0; e^700 where it is more."""
-    return math.exp(min(exponent * math.log(base), 700.0)) if base else 0.0
-
-
-def _log_of_more(base: float, power: float) -> float:
-    """ln(1 + base^power), whatever the base >= 0."""
-    if not base:
-        return 0.0
-    log = power * math.log(base)
-    return max(log, 0.0) + math.log1p(math.exp(-abs(log)))
-
-
-def _largest(
-    holds: Callable[[float], bool], start: float, most: float = math.inf, *, steps: int = _STEPS
-) -> float:
+def _largest(holds: Callable[[float], bool], start: float, most: float = math.inf) -> float:
     """About the largest number, at most `most`, for which a falling condition holds, or 0.0."""
     if not start > 0:
         return 0.0
@@ -315,7 +235,7 @@ def _largest(
         low, high = high, min(4 * high, most)
     if high == most and holds(most):
         return most
-    for _ in range(steps):
+    for _ in range(_STEPS):
         middle = (low + high) / 2
         if not low < middle < high:
             break

@@ -25,7 +25,6 @@ from unacorda.mechanisms.noise.refinement import (
 )
 
 __all__ = [
-    "StandardCauchy",
     "StandardLaplace",
     "StandardNoise",
     "StandardNormal",
@@ -154,69 +153,6 @@ class StandardStudent:
         """Read 64 more bits of the radius and of the angle."""
         self._radius.extend()
         self._angle.extend()
-
-
-class StandardCauchy:
-    r"""Density proportional to 1 / (1 + |z|^g), for any g > 1.
-
-    By rejection from the density min(1, |z|^-g) (g - 1) / (2 g): |z| is W inside 1, with
-    probability (g - 1) / g and W uniform, else 1 / W with W = U^(1 / (g - 1)). Either is kept with
-    probability 1 / (1 + W^g), at least one half, which is the ratio of the two densities.
-    """
-
-    __slots__ = ("_inside", "_magnitude", "_power", "_sign")
-
-    def __init__(self, *, power: Fraction, bits: RandomBits) -> None:
-        self._power = power
-        while True:
-            self._inside = bits.below(power.numerator) >= power.denominator
-            self._sign, self._magnitude = _signed(bits)
-            if self._kept(_uniform(bits)):
-                return
-
-    def ends(self) -> Ends | None:
-        """Numbers between which the draw lies."""
-        found = self._powers(Fraction(1))
-        if found is None:
-            return None
-        low, high, places = found
-        square = 1 << 2 * places
-        outside = square // high, -(-square // low)  # taken, in the same time, also where not used
-        low, high = (low, high) if self._inside else outside
-        return _mirrored((low, high, places), sign=self._sign)
-
-    def extend(self) -> None:
-        """Read 64 more bits."""
-        self._magnitude.extend()
-
-    def _kept(self, coin: LazyUniform) -> bool:
-        """Whether a uniform number is below 1 / (1 + W^g)."""
-        while True:
-            found = self._powers(self._power)
-            if found is not None:
-                low, high, places = found
-                whole = 1 << coin.length + places
-                if (coin.value + 1) * ((1 << places) + high) < whole:
-                    return True
-                if coin.value * ((1 << places) + low) > whole:
-                    return False
-            self._magnitude.extend()
-            coin.extend()
-
-    def _powers(self, exponent: Fraction) -> Ends | None:
-        """Numbers, above 0, between which W^exponent lies."""
-        places, found = self._magnitude.places, _minus_log(self._magnitude)
-        if found is None:
-            return None
-        # Of one denominator on both sides of 1, so that neither takes longer.
-        whole, part = self._power.numerator, self._power.denominator
-        share = -exponent.numerator * (whole - part if self._inside else part)
-        factor = share, exponent.denominator * (whole - part)
-        goal = 2 * places  # so that the lower bound is above 0, and close in relative terms
-        high, low = (
-            _exp(end, places, factor, most=self._magnitude.length, goal=goal) for end in found
-        )
-        return (low - 2, high + 2, goal) if low > 2 else None
 
 
 def _signed(bits: RandomBits) -> tuple[int, LazyUniform]:
