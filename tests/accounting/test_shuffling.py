@@ -20,12 +20,14 @@ from unacorda.accounting import delta_interval, epsilon_interval
 from unacorda.accounting.amplification import binary_reports, blankets
 from unacorda.accounting.amplification.binary_reports import delta_of_shuffled_bits
 from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
+from unacorda.accounting.amplification.events import delta_of_shuffled_event
 from unacorda.accounting.amplification.responses import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
 from unacorda.accounting.amplification.shuffling import delta_of_shuffled
-from unacorda.privacy.events import Laplace, Pure, RandomizedResponse
+from unacorda.accounting.pld import shuffled_reports
+from unacorda.privacy.events import Event, Gaussian, Laplace, Pure, RandomizedResponse, Shuffled
 from unacorda.privacy.neighbors import ReplaceOne
 
 Floats = NDArray[np.float64]
@@ -227,6 +229,65 @@ def test_tiny_deltas_and_edges() -> None:
     assert lower_delta_of_shuffled_response(2, categories=3, count=10**8, epsilon=1) == 0
 
 
+def product(laws: list[list[float]]) -> Floats:
+    found = np.ones(1)
+    for law in laws:
+        found = np.outer(found, law).ravel()
+    return found
+
+
+@in_subtests("categories, count, times", [(2, 3, 2), (2, 4, 3), (3, 3, 2), (3, 4, 2)])
+@pytest.mark.parametrize("local", [0.8, 2.0])
+def test_compositions_by_enumeration_of_all_datasets(
+    categories: int, count: int, times: int, local: float
+) -> None:
+    """The same rows in every release, which ask the same of them, or have their own for each."""
+    randomizer, inputs = response(local, categories), range(categories)
+    datasets = list(itertools.combinations_with_replacement(inputs, count - 1))
+    laws = [
+        [list(counts_of([randomizer[x] for x in (own, *others)]).values()) for own in inputs]
+        for others in datasets
+    ]
+    event = RandomizedResponse(epsilon=local, categories=categories).shuffled(count=count) * times
+    for epsilon in (0.0, 0.3, 1.0):
+        found = delta_interval(event, epsilon=epsilon, neighbors=ReplaceOne)
+        truth = 0.0
+        for chosen in itertools.combinations_with_replacement(laws, times):
+            for one, two in itertools.permutations(inputs, 2):
+                p, q = (product([law[own] for law in chosen]) for own in (one, two))
+                truth = max(truth, float(np.maximum(p - math.exp(epsilon) * q, 0).sum()))
+        assert found.lower <= truth * (1 + 1e-9)
+        assert truth <= found.upper * (1 + 1e-9)
+
+
+@in_subtests(
+    "event",
+    [
+        RandomizedResponse(epsilon=1, categories=2).shuffled(count=3_000) * 5,
+        RandomizedResponse(epsilon=2, categories=6).shuffled(count=3_000) * 20,
+        Pure(epsilon=0.5).shuffled(count=3_000) * 4,
+        Pure(epsilon=2).shuffled(count=3_000) * 4,
+        RandomizedResponse(epsilon=1, categories=3).shuffled(count=900)
+        + RandomizedResponse(epsilon=0.5, categories=2).shuffled(count=900) * 2,
+    ],
+)
+def test_the_ends_of_compositions_are_near(event: Event) -> None:
+    found = epsilon_interval(event, delta=1e-6, neighbors=ReplaceOne)
+    assert 0 < found.lower <= found.upper <= found.lower * 1.25
+
+
+def test_compositions_with_other_noise() -> None:
+    shuffled = RandomizedResponse(epsilon=1, categories=2).shuffled(count=3_000)
+    noise = Laplace(noise_multiplier=10)
+    alone = epsilon_interval(shuffled * 2, delta=1e-6, neighbors=ReplaceOne)
+    found = epsilon_interval(shuffled * 2 + noise, delta=1e-6, neighbors=ReplaceOne)
+    assert alone.upper < found.lower <= found.upper <= alone.upper + 0.2 + 1e-9
+    loud = Gaussian(noise_multiplier=2).shuffled(count=9) * 2
+    plain = epsilon_interval(Gaussian(noise_multiplier=2) * 2, delta=1e-6, neighbors=ReplaceOne)
+    found = epsilon_interval(loud, delta=1e-6, neighbors=ReplaceOne)
+    assert found.upper == pytest.approx(plain.upper, rel=1e-12)
+
+
 FAULTS: dict[str, tuple[float, Any, Any]] = {
     "a report leans half as much": (
         0.0501,
@@ -253,3 +314,14 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
         for categories, count, local in ((2, 3, 1.0), (3, 6, 1.0))
     ]
     assert any(below)
+
+
+def test_a_planted_fault_of_compositions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = delta_of_shuffled_event
+    plant(monkeypatch, right, lambda event, epsilon: right(event, epsilon=epsilon * 1.3 + 0.01))
+    event = RandomizedResponse(epsilon=1, categories=2).shuffled(count=2_000)
+    assert isinstance(event, Shuffled)
+    curve = shuffled_reports.curve_of_shuffled(event)
+    assert curve.attained is not None
+    at = np.asarray(0.1)
+    assert float(curve(at).upper) < float(curve.attained(at).lower)

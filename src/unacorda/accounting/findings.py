@@ -25,12 +25,12 @@ from unacorda.accounting.engines import (
 )
 from unacorda.accounting.moments import delta_from_renyi, epsilon_from_renyi
 from unacorda.accounting.rewriting import leaves
-from unacorda.accounting.rules.base import dominated, dominating, finite_loss, rules_of
+from unacorda.accounting.rules.base import dominated, dominating, finite_loss, pure_of, rules_of
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event, RandomAllocation, Shuffled
-from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, float_below
 
 __all__ = [
@@ -161,6 +161,10 @@ def epsilon_findings(
     several = rewritten.shuffled_parts(event)
     known = event
     if several:
+        found = list(_whole(event, neighbors, "epsilon", limit, tolerance=tolerance))
+        yield from found
+        if any(finding.interval.upper < math.inf for finding in found):
+            return
         share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
         known = rewritten.without_shuffling(event, delta=Fraction(share))
     plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
@@ -231,6 +235,11 @@ def delta_findings(
         yield from found
         if found:
             return
+    if rewritten.shuffled_parts(event):
+        found = list(_whole(event, neighbors, "delta", at, tolerance=tolerance))
+        yield from found
+        if any(finding.interval.upper < 1 for finding in found):
+            return
     known = rewritten.without_shuffling(event, delta=Fraction(0))
     plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
     below = dominated(event, neighbors)
@@ -265,6 +274,19 @@ def delta_findings(
     yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
     if not early and not (needed and meet.within(_KNOWN)):
         yield from _asked("Renyi divergences", by_moments, _MOMENTS)
+
+
+def _whole(
+    event: Event, neighbors: Neighbors, measure: Measure, at: Fraction, *, tolerance: float
+) -> Findings:
+    """What grids find of a composition with its shuffled parts as they are, if these are pure."""
+    shuffled = [part for part in leaves(event) if isinstance(part, Shuffled)]
+    if any(pure_of(part.event, ReplaceOne) is None for part in shuffled):
+        return
+    entire = dominating(event, neighbors)
+    asking = _Asking(measure, at, tolerance=tolerance, below=event)
+    grids = by_loss_grids(entire, neighbors, tolerance=tolerance)
+    yield from asking.numerical(Meeting(entire, measure), [grids])
 
 
 @dataclass(frozen=True, slots=True)

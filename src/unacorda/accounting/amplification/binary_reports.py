@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unacorda.accounting.amplification.binomials import at_least, log_binomial
+from unacorda.accounting.amplification.binomials import CountLaw, at_least
 from unacorda.accounting.amplification.blankets import LARGEST_EPSILON
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
@@ -29,8 +29,6 @@ from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 __all__ = ["delta_of_shuffled_bits"]
 
-_REACH = 14.0
-"""Standard deviations of a binomial law that are kept."""
 _UNLIKELY = 4.5
 """Standard deviations below the mean at which a number of fair coins is taken."""
 _NEAR = 2e-2
@@ -97,52 +95,19 @@ def _delta_of_range(low: int, high: int, n: int, other: float, epsilon: float) -
 @functools.lru_cache(maxsize=256)
 def _event_of(ones: int, zeros: int, coins: int, other: float) -> _Event:
     """The law of the number of ones among others, as two summands within some deviations."""
-    turned = _Law.binomial(ones, other)
-    first = _Law(
-        ones - turned.start - len(turned.masses) + 1, turned.masses[::-1], turned.error, turned.edge
-    )
-    second = _Law.binomial(zeros, other).plus(_Law.binomial(coins, 0.5))
+    first = CountLaw.binomial(ones, other).turned(ones)
+    second = CountLaw.binomial(zeros, other).plus(CountLaw.binomial(coins, 0.5))
     tails = np.append(np.cumsum(second.masses[::-1])[::-1], 0.0)
     middle = ones, zeros, coins
     return _Event(first=first, second=second, tails=tails, others=middle, other=other)
-
-
-@dataclass(frozen=True, slots=True)
-class _Law:
-    """Masses of a law of counts, from `start` on, to a relative error.
-
-    edge: how much of a mass may be missing where another count is added: what is left out of each
-    summand lies where its law, which is unimodal, is below the masses at the ends.
-    """
-
-    start: int
-    masses: Array
-    error: float
-    edge: float
-
-    @classmethod
-    def binomial(cls, trials: int, chance: float) -> _Law:
-        mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance))
-        start = max(0, math.floor(mean - _REACH * spread - _REACH))
-        stop = min(trials, math.ceil(mean + _REACH * spread + _REACH))
-        logs, error = log_binomial(trials, chance, np.arange(start, stop + 1.0))
-        masses = np.exp(logs)
-        edge = max(float(masses[0]) * (start > 0), float(masses[-1]) * (stop < trials))
-        return cls(start, masses, 2 * float(np.max(error)), edge)
-
-    def plus(self, other: _Law) -> _Law:
-        masses = np.convolve(self.masses, other.masses)
-        terms = min(len(self.masses), len(other.masses))
-        error = self.error + other.error + 2 * (terms + 4) * _UNIT
-        return _Law(self.start + other.start, masses, error, self.edge + other.edge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
     """The sum of two laws, and tails of the second; others: ones, zeros, coins of the sum."""
 
-    first: _Law
-    second: _Law
+    first: CountLaw
+    second: CountLaw
     tails: Array
     others: tuple[int, int, int]
     other: float

@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array
 
-__all__ = ["at_least", "log_binomial", "mass_between"]
+__all__ = ["CountLaw", "at_least", "log_binomial", "mass_between"]
 
 _UNIT = 2.0**-53
+_REACH = 14.0
+"""Standard deviations of a binomial law that are kept."""
 
 
 def mass_between(trials: int, chance: float, first: int, end: int) -> float:
@@ -96,3 +99,52 @@ def _stirling(x: Array) -> Array:
     exact = scipy.special.gammaln(x + 1) - (x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
     value: Array = np.where(x < 16, exact, series)
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class CountLaw:
+    """Masses of a law of counts, from `start` on, to a relative error.
+
+    edge: how much of a mass may be missing where another count is added: what is left out of each
+    summand lies where its law, which is unimodal, is below the masses at the ends.
+    """
+
+    start: int
+    masses: Array
+    error: float
+    edge: float
+
+    @classmethod
+    def binomial(cls, trials: int, chance: float) -> CountLaw:
+        """The binomial law, within 14 standard deviations and a few counts.
+
+        Bound       both, by the error and the edge.
+        Source      log_binomial.
+        """
+        mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance))
+        start = max(0, math.floor(mean - _REACH * spread - _REACH))
+        stop = min(trials, math.ceil(mean + _REACH * spread + _REACH))
+        logs, error = log_binomial(trials, chance, np.arange(start, stop + 1.0))
+        masses = np.exp(logs)
+        edge = max(float(masses[0]) * (start > 0), float(masses[-1]) * (stop < trials))
+        return cls(start, masses, 2 * float(np.max(error)), edge)
+
+    def plus(self, other: CountLaw) -> CountLaw:
+        """The law of the sum of two independent counts.
+
+        Bound       both, by the error and the edge.
+        Source      the definition.
+        """
+        masses = np.convolve(self.masses, other.masses)
+        terms = min(len(self.masses), len(other.masses))
+        error = self.error + other.error + 2 * (terms + 4) * _UNIT
+        return CountLaw(self.start + other.start, masses, error, self.edge + other.edge)
+
+    def turned(self, whole: int) -> CountLaw:
+        """The law of `whole` less the count.
+
+        Bound       both, by the error and the edge.
+        Source      the definition.
+        """
+        start = whole - self.start - len(self.masses) + 1
+        return CountLaw(start, self.masses[::-1], self.error, self.edge)

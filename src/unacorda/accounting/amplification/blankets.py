@@ -33,7 +33,7 @@ _TRUSTED = 1e-9
 """Relative error granted to binomial masses, and to tails, which are SciPy's."""
 _REACH = 9.5
 """Standard deviations around the mean that are looked at run by run."""
-_NEAR, _FAR = 160, 32
+_NEAR, _FAR = 80, 16
 """Runs of numbers of reports, within these and below them."""
 _CUTS = np.array([-_REACH, -4.5, -3.0, -2.25, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.25, 3.0])
 """Where numbers of reports of c are cut into runs, in standard deviations."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.pld.nested import curve_of_sum
 from unacorda.accounting.pld.selected import selected
+from unacorda.accounting.pld.shuffled_reports import curve_of_shuffled
 from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
 from unacorda.accounting.prices import checked_pure_epsilon, renyi
@@ -33,7 +34,7 @@ from unacorda.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
 
@@ -99,12 +100,12 @@ def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) ->
             return curve_of_sum(parts_of(event, direction=direction, neighbors=neighbors))
         case NegativeBinomialTries() | PoissonTries():
             return _selected(event, direction, neighbors)
-        case Shuffled():
+        case Shuffled() if neighbors is AddRemove:
             raise UnsupportedEvent(
-                event,
-                kind="a privacy profile",
-                try_instead="Shuffling is priced by its own theorem.",
+                event, kind="a privacy profile", try_instead="Shuffling keeps the number of units."
             )
+        case Shuffled():
+            return curve_of_shuffled(event)
         case PoissonSampled() | RandomAllocation() if neighbors is ReplaceOne:
             curve = curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
             if curve.atomic:

@@ -113,7 +113,7 @@ def _negative_binomial(shape: float, stop: float) -> _Runs:
         )
         return found
 
-    return _Runs(masses=masses, none=0.0, condition=(2 + abs(shape)) / stop)
+    return _Runs(masses=masses, none=0.0, condition=(2 + abs(shape)) * (2 - math.log(stop)))
 
 
 def _best_runs(run: Curve, runs: _Runs) -> list[tuple[Array, Array, float] | None]:
