@@ -10,6 +10,12 @@ from dataclasses import dataclass
 
 __all__ = ["Found", "Trial", "narrow"]
 
+_USUALLY_STEEP = 2.0
+"""How fast the cost is taken to change at first: Gaussian noise has a cost like 1 / noise^2."""
+_LEAST_STEEP = 0.5
+_FAR = math.log(4)
+"""How far to go from a cost of 0 or inf, which says nothing of the distance."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -78,7 +84,7 @@ class _Search:
 
     def bracket(self) -> None:
         """Walk from the first trial towards the other side, in growing steps."""
-        reach = 0.02
+        reach, steep, before = 0.02, _USUALLY_STEEP, None
         while (trial := self.failing if self.passing is None else self.passing) is not None:
             if self.passing is not None and self.failing is not None:
                 return
@@ -86,9 +92,11 @@ class _Search:
             end = self.within[1] if upwards else self.within[0]
             if trial.parameter == end:
                 return
-            # Where the cost is inversely proportional to the parameter, this step suffices.
-            guessed = 1.1 * abs(trial.height) if math.isfinite(trial.height) else math.log(4)
-            step = min(guessed, 20.0) + reach
+            if before is not None and math.isfinite(before.height - trial.height):
+                run = math.log(trial.parameter) - math.log(before.parameter)
+                steep = max(abs((trial.height - before.height) / run), _LEAST_STEEP)
+            guessed = 1.1 * abs(trial.height) / steep if math.isfinite(trial.height) else _FAR
+            step, before = min(guessed, 20.0) + reach, trial
             reach *= 4
             place = math.log(trial.parameter) + (step if upwards else -step)
             self.evaluate(self.rounded(place, towards=end, after=trial.parameter))
