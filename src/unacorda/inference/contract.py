@@ -222,24 +222,50 @@ class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
         return self.estimator_, self._columns(X)
 
     def predict(self, X: ArrayLike) -> Any:
-        """Predictions of the fitted estimator, row by row; X may be any rows, it is no release."""
+        """Returns predictions of the fitted estimator, row by row; no release.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         fitted, x = self._inside(X)
         return fitted.predict(x)
 
     @available_if(_shown("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities of the classes, one row each."""
+        """Returns the probabilities of the classes, one row each.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         fitted, x = self._inside(X)
         return np.asarray(fitted.predict_proba(x))
 
     @available_if(_shown("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The log odds of the second class for each row."""
+        """Returns the log odds of the second class for each row.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         fitted, x = self._inside(X)
         return np.asarray(fitted.decision_function(x))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The fitted estimator's exact score on these rows: not to be published of private ones."""
+        """Returns the fitted estimator's exact score: not to be published of private rows.
+
+        Parameters
+        ----------
+        X
+            Features, shape (m, p).
+        y
+            Targets or labels, shape (m,).
+        """
         fitted, x = self._inside(X)
         return float(fitted.score(x, y))
 

@@ -72,7 +72,15 @@ class PrivateSearch(Wrapper):
     bits: RandomBits | None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Search with X, n x p, and y of n targets or labels; spends the whole budget once."""
+        """Searches, and keeps the best fit; spends the whole budget once.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets or labels, shape (n,).
+        """
         asked, shares = _shared_budget(self.estimator)
         grid = _combinations(self.estimator, self.grid)
         tries = 4.0 * len(grid) if self.tries is None else self.tries
@@ -165,30 +173,50 @@ class PrivateSearch(Wrapper):
 
 @dataclass(eq=False, repr=False)
 class HeldOutSearch(PrivateSearch):
-    r"""A regression or classifier with the parameters that do best on held-out rows, privately.
+    r"""Searches privately for the hyperparameters that do best on held-out rows.
 
-    estimator: an unfitted estimator of `unacorda.inference`, or a pipeline of them; its budget, or
-    the sum of those of its steps, is that of the whole search: ApproxDP with a delta, or RenyiDP.
-    grid: a list of values for each parameter that is tried, by name as in `set_params`; every
-    combination is a candidate. A run draws a candidate, fits it to the rows that are not held out
-    and scores it on those that are, both with noise; the best of K runs is kept, with its fit. K is
-    random and never shown, which is what makes many runs cost little more than one: under
-    ApproxDP(1, 1e-6) and 20 runs in the mean each may spend 0.6 of the mu that a single fit could.
-    tries: the mean of K, 1 or more, by default four times the number of candidates; a candidate
-    may be drawn often, or never. shape: of the law of K, a truncated negative binomial one: 1 is
-    geometric, 0 logarithmic. held_out: the share of rows, drawn blindly, that judges. error_bound:
-    public, for regressions; an error of this size or more counts as one of this size. bits: leave
-    it out; SeededBits makes a fit reproducible, and not private.
+    A run draws a candidate, fits it to the rows that are not held out and scores it on those that
+    are, both with noise; the best of K runs is kept, with its fit. K is random and never shown,
+    which is why many runs cost little more than one: under ApproxDP(1, 1e-6) and 20 runs in the
+    mean each may spend 0.6 of the mu that a single fit could. Intervals of best_estimator_ do not
+    count that it was chosen. The duration of a fit depends on K, which no guarantee covers: do not
+    publish it. Steps of a pipeline without a budget may learn nothing, must treat each row by
+    itself, and must not fail for the values of one. Every candidate is first fitted to zeros, so
+    that a candidate that cannot be fitted at all is an error before anything is read. A fit that
+    fails on the rows has the worst score; FitFailed where the best has it.
 
-    After fit: best_params_, best_estimator_ (fitted to the rows that were not held out),
-    best_score_ (the accuracy, or minus the mean absolute error, both noisy; the best of several is
-    a little too good), score_error_ (the deviation of its noise), run_budget_, event_, guarantee_.
-    Intervals of best_estimator_ do not count that it was chosen. How long a fit takes tells of K,
-    which no guarantee covers: do not publish it. Steps of a pipeline without a budget may learn
-    nothing, must treat each row by itself, and must not fail for what stands in one.
-    Every candidate is first fitted to zeros, so that what cannot be fitted at all is an error
-    before anything is read. What fails on the rows has the worst score; FitFailed where the best
-    has it.
+    Parameters
+    ----------
+    estimator
+        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them; its
+        budget, or the sum of those of its steps, is that of the whole search: ApproxDP with a
+        delta, or RenyiDP.
+    grid
+        A list of values for each parameter that is tried, by name as in `set_params`; every
+        combination is a candidate.
+    tries
+        The mean of K, 1 or more, by default four times the number of candidates; a candidate may be
+        drawn often, or never.
+    shape
+        Of the law of K, a truncated negative binomial one: 1 is geometric, 0 logarithmic.
+    held_out
+        The share of rows, drawn blindly, that judges.
+    error_bound
+        Public, for regressions, in the unit of the target; an error of this size or more counts as
+        one of this size.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    best_params_, best_estimator_
+        Fitted to the rows that were not held out.
+    best_score_, score_error_
+        The accuracy, or minus the mean absolute error, both noisy (the best of several is a little
+        too good), and the standard deviation of the noise.
+    run_budget_, event_, guarantee_
+        The budget of one run, the event for the accountant, and the promise.
+
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     docs/proofs/selection.md; docs/proofs/sparse.md, section 3 (two parts).
 
@@ -223,21 +251,34 @@ class HeldOutSearch(PrivateSearch):
 
 @dataclass(eq=False, repr=False)
 class CrossValidatedSearch(PrivateSearch):
-    r"""A regression or classifier with the parameters that do best in cross-validation, privately.
+    r"""Searches privately for the hyperparameters that do best in cross-validation.
 
-    estimator, grid, tries, shape, error_bound, bits: as for `HeldOutSearch`; the budget of the
-    estimator is that of the whole search. folds: into how many parts rows are dealt out, blindly,
-    2 or more. A run draws a candidate; for each fold it is fitted to the rows outside and judged by
-    those inside. Each fit, and the score, has the root of 1 / folds of the mu of a run: two folds
-    mean the least noise. The best of K runs tells the parameters. share: of the budget, for the
-    last fit, of the best parameters to all rows; the rest is for the choice.
+    A run draws a candidate; for each fold it is fitted to the rows outside and judged by those
+    inside. Each fit, and the score, has the root of 1 / folds of the mu of a run: two folds mean
+    the least noise. The parameters of the best of K runs are fitted to all rows, and the last fit
+    pays nothing for the number of runs; but the fits that are compared have more noise than the
+    last one has, so that a penalty may be chosen too large. `HeldOutSearch` compares the fits that
+    it keeps. docs/regression.md compares both.
 
-    It fits everybody, and the last fit pays nothing for the number of runs; but the fits that are
-    compared have more noise than the last one has, so that a penalty may be chosen too large.
-    `HeldOutSearch` compares what it keeps. docs/regression.md has both beside each other.
+    Parameters
+    ----------
+    estimator, grid, tries, shape, error_bound, bits
+        As for `HeldOutSearch`; the budget of the estimator is that of the whole search.
+    folds
+        The number of parts that rows are dealt out to, blindly, 2 or more.
+    share
+        Of the budget, for the last fit, of the best parameters to all rows; the rest is for the
+        choice.
 
-    After fit: best_params_, best_estimator_ (fitted to all rows), best_score_, score_error_ (as
-    for `HeldOutSearch`), run_budget_, last_budget_, event_, guarantee_.
+    Attributes
+    ----------
+    best_params_, best_estimator_
+        Fitted to all rows.
+    best_score_, score_error_
+        As for `HeldOutSearch`.
+    run_budget_, last_budget_, event_, guarantee_
+        Budgets of one run and of the last fit, the event for the accountant, and the promise.
+
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     docs/proofs/selection.md; docs/proofs/sparse.md, section 6 (folds).
 

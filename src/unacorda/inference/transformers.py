@@ -64,18 +64,33 @@ _NARROWEST: Final = 1 / 1000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Centre and scale features by private quartiles.
+    r"""Centers and scales features by private quartiles.
 
-    budget: any guarantee, kept under the replacement of one row, shared equally by two quartiles a
-    feature; feature_bounds: public (lower, upper), each one number or one a feature; values beyond
-    count as the bound while quartiles are sought, but are not cut by `transform`. bits: leave it
-    out; SeededBits makes a fit reproducible, and not private.
-
-    After fit: center_ (the middle of the quartiles), scale_ (their distance over 1.349, that of a
-    normal law's in deviations, and at least a thousandth of the range), event_, guarantee_. NaN
-    counts as the middle of the bounds. In a pipeline the budgets of the steps add up: each step
+    NaN counts as the middle of the bounds. In a pipeline the budgets of the steps add up: each step
     looks at the data anew. Features of few values, such as 0 and 1, are better left as they are.
     Some 50 log(range / scale) features / epsilon people are needed.
+
+    Parameters
+    ----------
+    budget
+        Any guarantee, kept under the replacement of one row, shared equally by two quartiles per
+        feature.
+    feature_bounds
+        Public (lower, upper), each one number or one per feature; values beyond count as the bound
+        while quartiles are sought, but `transform` does not clip them.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    center_
+        The middle of the quartiles, shape (p,).
+    scale_
+        Their distance over 1.349, that of a normal law's in deviations, and at least a thousandth
+        of the range, shape (p,).
+    event_, guarantee_
+        The event for the accountant, and the promise.
+
     Source: Smith 2011, Algorithm 2; docs/proofs/quantiles.md.
 
     >>> import unacorda
@@ -92,7 +107,15 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
     bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RobustScaler:  # noqa: ARG002  # the contract
-        """Find the quartiles of each column of X, n x p; spends the budget. y is not used."""
+        """Finds the quartiles of each column; spends the budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Not used.
+        """
         asked = check_budget(self.budget)
         x = features(self, X, reset=True)
         lower, upper = bounds_of(self.feature_bounds, features=x.shape[1])
@@ -112,14 +135,26 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """(X - center_) / scale_, row by row; no release."""
+        """Returns (X - center_) / scale_, row by row; no release.
+
+        Parameters
+        ----------
+        X
+            Features, shape (m, p).
+        """
         check_is_fitted(self)
         x = features(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray((x - self.center_) / self.scale_)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
-        """X * scale_ + center_, row by row."""
+        """Returns X * scale_ + center_, row by row.
+
+        Parameters
+        ----------
+        X
+            Scaled features, shape (m, p).
+        """
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(features(self, X, reset=False) * self.scale_ + self.center_)
@@ -134,33 +169,58 @@ _REACH: Final = 2.5
 
 @dataclass(eq=False, repr=False)
 class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Principal components, private under replacement of one row.
+    r"""Finds principal components, private under the replacement of one row.
 
-    n_components: how many, from 1 to the number of features; None for all. budget: any guarantee,
-    spent whole by each fit. feature_bounds: public (lower, upper), each one number or one a
-    feature, where most values lie. center: True releases the mean beside the second moment and
-    takes it out; False takes the middles of the bounds (or quartiles) for the means. scale: True
-    divides features by private deviations, found with a fifth of the budget from quartiles, as
-    `RobustScaler` does; rows are then cut around the middles of the quartiles. row_norm: public;
-    rows farther than this from the middle are moved to this distance, in the unit of the features
-    (of deviations, if scale); by default the distance of the corner of the bounds, so that no row
-    within the bounds is cut, or 2.5 sqrt(p). Noise grows with its square. bits: leave it out;
-    SeededBits makes a fit reproducible, and not private.
+    A missing value counts as the middle. Sampling errors are those of a normal population. Noise is
+    normal, or spherical for pure budgets. (Adding a Wishart matrix, proposed for pure budgets, is
+    not private: the released matrix lies above the true one, so that some outputs are possible for
+    one of two neighbors alone.)
 
-    After fit: components_ (k x p), explained_variance_, explained_variance_ratio_, of the rows as
-    they were cut; sampling_error_ and privacy_error_ of the explained variances; distinct_ (k
-    booleans): whether a component stands apart from its neighbours by twice the noise, and if not,
-    then its direction means nothing, and its privacy error is the norm of the noise; angle_error_
-    (k): about how far a distinct component is off, in radians, pi / 2 for the others; mean_,
-    scale_, covariance_ (p x p, of the scaled features, positive semidefinite), event_, guarantee_,
-    diagnostics_ (noise: the norm of that of covariance_; signal: the gap below the last component,
-    in sizes of what blurs it). A missing value counts as the middle. Sampling errors are those of
-    a normal population.
-    Noise is normal, or spherical for pure budgets. (Adding a Wishart matrix, proposed for pure
-    budgets, is not private: what it releases lies above the true matrix, so that some outputs are
-    possible for one of two neighbours alone.)
-    Source: Dwork, Talwar, Thakurta, Zhang 2014 (noise on the second moment); Anderson 2003,
-    section 13.5 (sampling errors); docs/proofs/components.md.
+    Parameters
+    ----------
+    n_components
+        From 1 to the number of features; None for all.
+    budget
+        Any guarantee, spent whole by each fit.
+    feature_bounds
+        Public (lower, upper), each one number or one per feature, where most values lie.
+    center
+        True releases the mean along with the second moment and takes it out; False takes the
+        middles of the bounds (or quartiles) for the means.
+    scale
+        True divides features by private deviations, found with a fifth of the budget from
+        quartiles, as `RobustScaler` does; rows are then clipped around the middles of the
+        quartiles.
+    row_norm
+        Public; rows farther than this from the middle are moved to this distance, in the unit of
+        the features (of deviations, if scale). By default the distance of the corner of the bounds,
+        so that no row within the bounds is clipped, or 2.5 sqrt(p). Noise grows with its square.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    components_
+        Shape (k, p).
+    explained_variance_, explained_variance_ratio_
+        Of the rows as they were clipped, shape (k,).
+    sampling_error_, privacy_error_
+        Of the explained variances.
+    distinct_
+        True where a component stands apart from its neighbors by twice the noise. Elsewhere its
+        direction means nothing, and its privacy error is the norm of the noise.
+    angle_error_
+        About how far a distinct component is off, in radians; pi / 2 for the others.
+    mean_, scale_, covariance_
+        Of features; the covariance of scaled ones, shape (p, p), positive semidefinite.
+    event_, guarantee_
+        The event for the accountant, and the promise.
+    diagnostics_
+        "noise": the norm of that of covariance_; "signal": the gap below the last component, in
+        sizes of its blur.
+
+    Source: Dwork, Talwar, Thakurta, Zhang 2014 (noise on the second moment); Anderson 2003, section
+    13.5 (sampling errors); docs/proofs/components.md.
 
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
@@ -182,7 +242,15 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> PCA:  # noqa: ARG002  # the contract
-        """Find the components of X, n x p; spends the budget. y is not used."""
+        """Finds the components; spends the budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Not used.
+        """
         for name, flag in (("center", self.center), ("scale", self.scale)):
             if not isinstance(flag, bool | np.bool_):
                 raise InvalidParameter(name, flag, expected="True or False")
@@ -240,9 +308,12 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         }
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
-        """Intervals of the explained variances, one row (lower, upper) each, cut at 0.
+        """Returns intervals of the explained variances, one row (lower, upper) each, at least 0.
 
-        confidence: strictly between 0 and 1; sample and noise count, both as normal.
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1; sample and noise count, both as normal.
         """
         check_is_fitted(self)
         half = half_width(confidence, self.sampling_error_, self.privacy_error_)
@@ -250,14 +321,26 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.column_stack([np.maximum(value - half, 0.0), value + half])
 
     def transform(self, X: ArrayLike) -> Floats:
-        """The scores ((X - mean_) / scale_) components_^T, row by row; no release."""
+        """Returns the scores ((X - mean_) / scale_) components_^T, row by row; no release.
+
+        Parameters
+        ----------
+        X
+            Features, shape (m, p).
+        """
         check_is_fitted(self)
         x = features(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(((x - self.mean_) / self.scale_) @ self.components_.T)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
-        """The features that have these scores, n x k, and lie in the span of the components."""
+        """Returns the features that have these scores and lie in the span of the components.
+
+        Parameters
+        ----------
+        X
+            Scores, shape (m, k).
+        """
         check_is_fitted(self)
         scores = np.asarray(X, dtype=np.float64)
         if scores.ndim != 2 or scores.shape[1] != self.n_components_:

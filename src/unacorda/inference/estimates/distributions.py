@@ -32,9 +32,22 @@ __all__ = ["Density", "Distribution", "Histogram", "density", "distribution", "h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Noisy counts of cells. edges: (m + 1,); counts, the errors: (m,), in people of n.
+    """Holds the noisy counts of cells, with their errors.
 
-    sampling_error is that of the count of a fresh sample of n people.
+    Parameters
+    ----------
+    edges
+        Of the cells, rising, shape (m + 1,), in the unit of x.
+    counts
+        Of people in each cell, shape (m,), unbiased.
+    sampling_error
+        Of the count of a fresh sample of n people, shape (m,).
+    privacy_error
+        The standard deviation of the noise of each count.
+    noise
+        The law of the noise: "normal" or "laplace".
+    n
+        The number of people, public.
     """
 
     edges: Floats
@@ -50,7 +63,18 @@ class Histogram:
         return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Ends for the expected count of each cell, each covering this often."""
+        """Returns intervals for the expected count of each cell.
+
+        Parameters
+        ----------
+        confidence
+            The coverage of each, strictly between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (m,)
+            Ends, in people.
+        """
         half = half_width(confidence, self.sampling_error, self.privacy_error)
         return self.counts - half, self.counts + half
 
@@ -69,10 +93,18 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """A distribution function with a band. edges: (m + 1,); values: (m + 1,), rising from 0 to 1.
+    """Holds a distribution function with a confidence band.
 
-    values[k] is the share of people below edges[k]; half_width: of a band that holds the
-    population's function at all edges at once, with the confidence that was asked for.
+    Parameters
+    ----------
+    edges
+        Rising, shape (m + 1,), in the unit of x.
+    values
+        The share of people below each edge, rising from 0 to 1, shape (m + 1,).
+    half_width
+        Of a band that holds the population's function at all edges at once.
+    confidence
+        The probability with which it does.
     """
 
     edges: Floats
@@ -93,13 +125,30 @@ def histogram(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Histogram:
-    """Counts of public cells, with their errors.
+    """Counts people in public cells, with sampling and privacy errors.
 
-    x: one number a person, n public; edges: public, rising; each cell holds its lower edge, the
-    last its upper edge too. What lies beyond counts in the first or last cell, NaN in the middle
-    one. budget: any guarantee, kept under the replacement of one person. Counts are unbiased and
-    add up to n only up to noise.
-    Raises InvalidParameter for arguments that cannot be used.
+    Counts are unbiased and add up to n only up to noise.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); n is public. Values beyond the edges count in the first
+        or last cell, NaN in the middle one.
+    edges
+        Public, rising, shape (m + 1,); each cell holds its lower edge, the last its upper edge too.
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    Histogram
+        Counts and errors of the m cells.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Dwork, McSherry, Nissim, Smith 2006, section 3.1.
 
     >>> import unacorda
@@ -135,12 +184,25 @@ def distribution(
     confidence: float = 0.95,
     bits: RandomBits | None = None,
 ) -> Distribution:
-    r"""The distribution function at public edges, with a band that holds it at all of them.
+    r"""Estimates the distribution function at public edges, with a band that holds at all of them.
 
-    Arguments and errors as for `histogram`. Sums of the noisy counts from the left, less their
-    share of the whole noise (n is public), so that the noise is a bridge, whose largest excursion
-    has a bound; the sample's is below sqrt(log(2 / beta) / (2 n)) with probability 1 - beta. Each
-    gets half of 1 - confidence. Then the sums are made to rise, which takes none out of the band.
+    The noisy counts are summed from the left, less their share of the whole noise (n is public), so
+    that the noise is a bridge, whose largest excursion has a bound; the sample's is below
+    sqrt(log(2 / beta) / (2 n)) with probability 1 - beta. Each gets half of 1 - confidence. Then
+    the sums are made to rise, which takes none out of the band.
+
+    Parameters
+    ----------
+    x, edges, budget, bits
+        As for `histogram`; errors too.
+    confidence
+        Of the band, strictly between 0 and 1.
+
+    Returns
+    -------
+    Distribution
+        The function at the m + 1 edges, and the half width of the band.
+
     Source: Massart 1990 (Dvoretzky, Kiefer, Wolfowitz with the constant 2); Doob 1949 (bridges);
     docs/proofs/distributions.md.
 
@@ -204,12 +266,23 @@ _HALF: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """A smooth density over public bounds, with errors. Arrays have one number a point: (m,).
+    """Holds a smooth density over public bounds, with errors; arrays have shape (m,).
 
-    values: 0 or above, they integrate to 1 by the midpoint rule over the points; bandwidth: in the
-    unit of x, how far they are smoothed; centre: heights smoothed over half of that, whose errors
-    sampling_error and privacy_error are: there, what smoothing takes from peaks is little beside
-    them; path: an angle, by which a band is wider than intervals are.
+    Parameters
+    ----------
+    points
+        Middles of the cells, in the unit of x.
+    values
+        0 or above; they integrate to 1 by the midpoint rule over the points.
+    bandwidth
+        How far they are smoothed, in the unit of x.
+    centre
+        Heights smoothed over half of that: there smoothing takes little from peaks, against the
+        errors.
+    sampling_error, privacy_error
+        Standard deviations of `centre`.
+    path
+        An angle, by which a band is wider than intervals are.
     """
 
     points: Floats
@@ -226,16 +299,36 @@ class Density:
         return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Ends for the density at each point, each covering this often.
+        """Returns intervals for the density at each point.
 
-        confidence: strictly between 0 and 1, else InvalidParameter. They count the sample and the
-        noise as normal, and hold the density where it is smooth: `density` says what that means.
+        They count the sample and the noise as normal, and hold the density where it is smooth, in
+        the sense of `density`.
+
+        Parameters
+        ----------
+        confidence
+            The coverage of each, strictly between 0 and 1, else InvalidParameter.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (m,)
+            Ends, 0 or above.
         """
         checks.probability(confidence=confidence)
         return self._around(NormalDist().inv_cdf((1 + confidence) / 2))
 
     def band(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Ends that hold the density at all points at once this often; else as `interval`.
+        """Returns a band that holds the density at all points at once.
+
+        Parameters
+        ----------
+        confidence
+            The probability with which it does; else as for `interval`.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (m,)
+            Ends, 0 or above.
 
         Source: Naiman 1986; docs/proofs/distributions.md.
         """
@@ -248,7 +341,13 @@ class Density:
         return self._around(brentq(missed, 0.0, 38.0))
 
     def to_pandas(self, confidence: float = 0.95) -> Any:
-        """A data frame of point, value, standard error and interval, one line a point."""
+        """Returns a data frame of point, value, standard error and interval, one line per point.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals.
+        """
         frames = require("pandas", extra="frames")
         lower, upper = self.interval(confidence)
         return frames.DataFrame(
@@ -274,15 +373,27 @@ def density(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Density:
-    r"""A smooth density of a bounded column, with both its errors, intervals and a band.
+    r"""Estimates a smooth density of a bounded column, with errors, intervals and a band.
 
-    Arguments and errors as for `mean`; values beyond the bounds count in the outermost cells. A
-    noisy histogram of 256 cells is smoothed by cubics, fitted around each cell; the bandwidth has
-    the least unbiased estimate of the squared error. Intervals lie around heights that are
-    smoothed over half of it: there the bias is a sixteenth, and the deviation some 1.4 times as
-    large, so that they cover the density itself where it has four derivatives and its bends are
-    wide enough for sample and noise to show. They miss it at jumps and kinks; bends too narrow to
-    be shown they cover as they are when smoothed.
+    A noisy histogram of 256 cells is smoothed by cubics, fitted around each cell; the bandwidth has
+    the least unbiased estimate of the squared error. Intervals lie around heights that are smoothed
+    over half of it: there the bias is a sixteenth, and the deviation some 1.4 times as large, so
+    that they cover the density itself where it has four derivatives and its bends are wide enough
+    for sample and noise to show. They miss it at jumps and kinks; bends too narrow to be shown they
+    cover as they are when smoothed.
+
+    Parameters
+    ----------
+    x, budget, bits
+        As for `mean`; errors too.
+    lower, upper
+        Public bounds, in the unit of x; values beyond them count in the outermost cells.
+
+    Returns
+    -------
+    Density
+        Heights at 256 points, in the inverse unit of x.
+
     Source: Cheng, Fan, Marron 1997 (cubics fitted to cells, up to the bounds); Mallows 1973 (the
     choice of a smoother by its error); Calonico, Cattaneo, Farrell 2018 (intervals by less
     smoothing); docs/proofs/distributions.md.

@@ -33,10 +33,16 @@ __all__ = ["MatrixEstimate", "correlation_matrix", "covariance_matrix"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixEstimate:
-    """A symmetric matrix and the errors of its entries, all of shape (p, p).
+    """Holds a symmetric matrix and the errors of its entries, all of shape (p, p).
 
-    value: positive semidefinite; sampling_error, privacy_error: standard deviations;
-    columns: names of rows and columns, for `to_pandas`.
+    Parameters
+    ----------
+    value
+        Positive semidefinite.
+    sampling_error, privacy_error
+        Standard deviations of the entries.
+    columns
+        Names of rows and columns, for `to_pandas`.
     """
 
     value: Floats
@@ -50,7 +56,18 @@ class MatrixEstimate:
         return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Lower and upper ends, entry by entry, each covering this often; both errors as normal."""
+        """Returns intervals of the entries, both errors as normal.
+
+        Parameters
+        ----------
+        confidence
+            The coverage of each, strictly between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (p, p)
+            Ends, entry by entry.
+        """
         half = half_width(confidence, self.sampling_error, self.privacy_error)
         return self.value - half, self.value + half
 
@@ -67,13 +84,31 @@ def covariance_matrix(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> MatrixEstimate:
-    """The covariance matrix of bounded columns, with the errors of its entries.
+    """Estimates the covariance matrix of bounded columns, with the errors of its entries.
 
-    X: shape (n, p), one row a person, n public; bounds: a public (lower, upper) a column, beyond
-    which a value counts as the bound; a missing value counts as the middle. budget: any guarantee,
-    kept under the replacement of one person. The value is the nearest positive semidefinite
-    matrix (negative eigenvalues become 0). Sampling errors are those of a normal population.
-    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+    The value is the nearest positive semidefinite matrix (negative eigenvalues become 0). Sampling
+    errors are those of a normal population.
+
+    Parameters
+    ----------
+    X
+        Shape (n, p), one row per person; n is public. A missing value counts as the middle of its
+        bounds.
+    bounds
+        A public (lower, upper) per column, beyond which a value counts as the bound.
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    MatrixEstimate
+        The matrix and its errors, in the products of the units of the columns.
+
+    Raises
+    ------
+    InvalidParameter, MissingBound
+        For arguments that cannot be used.
+
     Source: docs/proofs/row_sums.md, section 4; Anderson 2003, Theorem 3.4.4 (sampling errors).
 
     >>> import unacorda
@@ -106,11 +141,22 @@ def correlation_matrix(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> MatrixEstimate:
-    """The correlation matrix of bounded columns: `covariance_matrix`, scaled to a unit diagonal.
+    """Estimates the correlation matrix of bounded columns, with the errors of its entries.
 
-    Arguments and errors as there. Errors by the first order: sampling (1 - r^2) / sqrt n, as in a
-    normal population; noise by the slope. A column whose variance the noise drowns has
-    correlations of 0 with an error of 1.
+    It is `covariance_matrix`, scaled to a unit diagonal. Errors are by the first order: sampling (1
+    - r^2) / sqrt n, as in a normal population; noise by the slope. A column whose variance the
+    noise drowns has correlations of 0 with an error of 1.
+
+    Parameters
+    ----------
+    X, bounds, budget, bits
+        As for `covariance_matrix`; errors too.
+
+    Returns
+    -------
+    MatrixEstimate
+        Correlations from -1 to 1, and their errors.
+
     Source: Anderson 2003, Theorem 4.2.4 (sampling errors).
 
     >>> import unacorda

@@ -72,17 +72,38 @@ def mean(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    r"""The mean of a bounded column: its value, both its errors, and intervals.
+    r"""Estimates the mean of a bounded column, with sampling and privacy errors and intervals.
 
-    x: one number a person, whose number n is public; what lies beyond lower or upper, which are
-    public, counts as the bound, and NaN as the middle between them. budget: any guarantee, kept
-    under the replacement of one person, by Laplace or normal noise, whichever is less.
-    The estimate is unbiased for the mean of the clipped values. Its sampling error is the
-    deviation of n draws from a large population, from a private variance.
-    Raises InvalidParameter for shapes, dtypes, bounds and budgets that cannot be used, and
-    MissingBound for a bound that is None.
-    Source: Karwa and Vadhan 2018, arXiv:1711.03908 (sampling and noise both in the interval);
-    the square within the same sensitivity: docs/proofs/row_sums.md, section 2.
+    The noise is Laplace or normal, whichever is less. The estimate is unbiased for the mean of the
+    clipped values. Its sampling error is the standard deviation of n draws from a large population,
+    from a private variance.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); n is public. Values beyond a bound count as the bound,
+        NaN as the middle between them.
+    lower, upper
+        Public bounds, in the unit of x.
+    budget
+        Any guarantee, kept under the replacement of one row.
+    bits
+        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+
+    Returns
+    -------
+    Estimate
+        The value, both its errors and the law of the noise, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
+
+    Source: Karwa and Vadhan 2018, arXiv:1711.03908 (sampling and noise both in the interval); the
+    square within the same sensitivity: docs/proofs/row_sums.md, section 2.
 
     >>> import unacorda
     >>> ages = np.arange(2000) % 100
@@ -160,10 +181,22 @@ def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Mome
 
 
 def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None) -> Estimate:
-    """The share of people for whom x is true: a number other than 0 (NaN is false).
+    """Estimates the share of people for whom x is true, with sampling and privacy errors.
 
-    The value is unbiased and not cut to [0, 1]; its sampling error is the binomial one. Arguments
-    and errors as for `mean`. For small counts ask `binomial_interval`, which is exact.
+    The value is unbiased and not clamped to [0, 1]; its sampling error is the binomial one. For
+    small counts use `binomial_test`, whose intervals are exact.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,), true where it is neither 0 nor NaN.
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    Estimate
+        The share, from 0 to 1 but for noise.
 
     >>> import unacorda
     >>> estimate = proportion(
@@ -222,11 +255,22 @@ def variance(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    r"""The variance of a bounded column: its value, both its errors, and intervals.
+    r"""Estimates the variance of a bounded column, with sampling and privacy errors and intervals.
 
-    Arguments and errors as for `mean`. A fifth of the budget releases the mean; the rest the sums
-    of squares and of fourth powers around it, which move by no more than the largest square and
-    half of it. The value is unbiased (up to terms of order 1/n^2) and may be negative.
+    A fifth of the budget releases the mean; the rest the sums of squares and of fourth powers
+    around it, which move by no more than the largest square and half of it. The value is unbiased
+    (up to terms of order 1/n^2) and may be negative.
+
+    Parameters
+    ----------
+    x, lower, upper, budget, bits
+        As for `mean`; errors too.
+
+    Returns
+    -------
+    Estimate
+        The variance and its errors, in the squared unit of x.
+
     Source: Cramer 1946, section 27.4 (sampling error from the fourth moment);
     docs/proofs/row_sums.md, section 3.
 
@@ -284,9 +328,20 @@ def stdev(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    """The standard deviation of a bounded column: the root of `variance`, its errors by the slope.
+    """Estimates the standard deviation of a bounded column: the root of `variance`.
 
-    A variance that noise took near or below 0 counts as a small positive one.
+    Its errors are those of the variance by the slope. A variance that noise took near or below 0
+    counts as a small positive one.
+
+    Parameters
+    ----------
+    x, lower, upper, budget, bits
+        As for `mean`; errors too.
+
+    Returns
+    -------
+    Estimate
+        The standard deviation and its errors, in the unit of x.
 
     >>> import unacorda
     >>> estimate = stdev(
@@ -333,13 +388,33 @@ _QUARTILE: Final = 2 * NormalDist().inv_cdf(0.75)  # the interquartile range in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedMean(Estimate):
-    """An estimate of the mean of values that are clipped to `bounds`, released with it."""
+    """Holds an estimate of the mean of values that are clipped to released bounds.
+
+    Parameters
+    ----------
+    value
+        The mean of the clipped values, in the unit of x.
+    sampling_error, privacy_error
+        Standard deviations, in the unit of x.
+    noise
+        The law of the noise: "normal" or "laplace".
+    bounds
+        The interval that values are clipped to, released too.
+    """
 
     bounds: Interval
 
     @staticmethod
     def of(estimate: Estimate, *, bounds: Interval) -> ClippedMean:
-        """The estimate, of values clipped to these bounds."""
+        """Returns the estimate, of values clipped to these bounds.
+
+        Parameters
+        ----------
+        estimate
+            The mean of the clipped values.
+        bounds
+            The interval that they are clipped to.
+        """
         return ClippedMean(
             value=estimate.value,
             sampling_error=estimate.sampling_error,
@@ -350,13 +425,25 @@ class ClippedMean(Estimate):
 
 
 def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None) -> Interval:
-    """Bounds that hold all but few values, found privately: zero or powers of two, with signs.
+    """Finds bounds that hold all but few values: zero or powers of two, with signs.
 
-    x: one number a person, n public; NaN counts as 0. budget: any guarantee, kept under the
-    replacement of one person. People are counted by the sign and the binary exponent of their
-    value, from 2^-64 to 2^64; counts that noise alone would exceed in 1 of 100 runs say where
-    values are. A few people may be left out beyond them, as in the example. Where no count stands
-    out of the noise, the bounds are the widest: -2^64 and 2^64.
+    People are counted by the sign and the binary exponent of their value, from 2^-64 to 2^64;
+    counts that noise alone would exceed in 1 of 100 runs are where values are. A few people may be
+    left out beyond them, as in the example. Where no count stands out of the noise, the bounds are
+    the widest: -2^64 and 2^64.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); n is public. NaN counts as 0.
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    Interval
+        The lower and the upper bound, in the unit of x.
+
     Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
     section 5.1.1 (approximate bounds).
 
@@ -391,18 +478,37 @@ def clipped_mean(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> ClippedMean:
-    """The mean of a column clipped to bounds that are found, where public ones are wide or missing.
+    """Estimates the mean of a column clipped to bounds that are found privately.
 
-    x: one number a person, n public; lower, upper: public and perhaps far apart, or both left out:
-    then a tenth of the budget finds them (`find_bounds`). A tenth each goes into two quartiles,
-    the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal deviations around
-    the middle of the quartiles. Value, errors and interval speak of the population's mean of
-    values clipped to `bounds`, which are released too; nothing is known of what lies beyond. For
+    It is for columns whose public bounds are wide or missing. A tenth each of the budget goes into
+    two quartiles, the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal
+    deviations around the middle of the quartiles. Value, errors and interval are of the
+    population's mean of values clipped to `bounds`; nothing is known of what lies beyond. For
     normal values that is the mean itself; with a long tail on one side it is not: for incomes take
-    `mean` with bounds that hold nearly all of them, or a median. Where the clipped values lie
-    far from the middle, by the released moments, the quartiles missed most people (there were too
-    few for them), or a ninth and more are beyond; the sampling error is then the whole range.
-    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+    `mean` with bounds that hold nearly all of them, or a median. Where the clipped values lie far
+    from the middle, by the released moments, the quartiles missed most people (there were too few
+    for them), or a ninth and more are beyond; the sampling error is then the whole range.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); n is public.
+    lower, upper
+        Public and perhaps far apart, or both left out: then a tenth of the budget finds them
+        (`find_bounds`).
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    ClippedMean
+        The estimate and the bounds, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter, MissingBound
+        For arguments that cannot be used.
+
     Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
     quartiles as in `quantile`.
 

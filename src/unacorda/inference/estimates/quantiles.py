@@ -49,20 +49,44 @@ def quantile(
     interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    """A quantile of a bounded column, with both its errors.
+    """Estimates a quantile of a bounded column, with sampling and privacy errors.
 
-    x: one number a person, whose number n is public; beyond lower or upper, both public, it counts
-    as the bound, and NaN as the middle. q: from 0 to 1; the answer has about q n values below it.
-    resolution: answers are multiples of the largest power of two up to this; by default 1 where the
-    type of x is that of whole numbers (a NumPy, pandas, polars or Arrow column of integers, a
-    range), else about a millionth of the range. The type is public and no value is looked at: for
-    whole numbers in a list or as floats say 1, or intervals are too narrow. budget: any guarantee,
-    kept under the replacement of one person; interval: the share of it, above 0 and below 1, that
-    buys the two points that tell how wide a rank is, and so the errors; the rest buys the value.
-    False buys the value alone: its errors are infinite.
     About 50 log(range / resolution) / epsilon people are needed for a useful answer (divided by the
     smaller of q and 1 - q, twice over); with fewer the errors become as wide as the range.
-    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); n is public. Values beyond a bound count as the bound,
+        NaN as the middle.
+    q
+        From 0 to 1; the answer has about q n values below it.
+    lower, upper
+        Public bounds, in the unit of x.
+    budget
+        Any guarantee, kept under the replacement of one row.
+    resolution
+        Answers are multiples of the largest power of two up to this; by default 1 where the type of
+        x is that of whole numbers (a NumPy, pandas, polars or Arrow column of integers, a range),
+        else about a millionth of the range. The type is public and no value is looked at: for whole
+        numbers in a list or as floats give 1, or intervals are too narrow.
+    interval
+        The share of the budget, above 0 and below 1, for two further points, which give the width
+        of a rank there, and so the errors; the rest is for the value. False spends all on the
+        value: its errors are infinite.
+    bits
+        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+
+    Returns
+    -------
+    Estimate
+        The value and both its errors, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter, MissingBound
+        For arguments that cannot be used.
+
     Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
 
     >>> import unacorda
@@ -104,7 +128,17 @@ def median(
     interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    """The median of a bounded column: `quantile` at 1/2.
+    """Estimates the median of a bounded column: `quantile` at 1/2.
+
+    Parameters
+    ----------
+    x, lower, upper, budget, resolution, interval, bits
+        As for `quantile`; errors too.
+
+    Returns
+    -------
+    Estimate
+        The median and both its errors, in the unit of x.
 
     >>> import unacorda
     >>> estimate = median(
@@ -139,9 +173,20 @@ def iqr(
     interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    """The interquartile range of a bounded column, with both its errors.
+    """Estimates the interquartile range of a bounded column, with sampling and privacy errors.
 
-    Arguments and errors as for `quantile`; both quartiles have half of the budget each.
+    Both quartiles have half of the budget each.
+
+    Parameters
+    ----------
+    x, lower, upper, budget, resolution, interval, bits
+        As for `quantile`; errors too.
+
+    Returns
+    -------
+    Estimate
+        The range and both its errors, in the unit of x.
+
     Source: the joint law of two sample quantiles, Mosteller 1946.
 
     >>> import unacorda

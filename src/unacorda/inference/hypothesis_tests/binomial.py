@@ -35,9 +35,18 @@ __all__ = ["BinomialTest", "binomial_power", "binomial_test", "tulap_cdf"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinomialTest:
-    """A released count with noise, from which any proportion can be tested, and an interval made.
+    """Holds a released noisy count, with tests and intervals of the share in the population.
 
-    count: noisy; n: public; epsilon: of Tulap noise, or sigma: of normal noise, the other is 0.
+    Parameters
+    ----------
+    count
+        With noise.
+    n
+        The number of people, public.
+    epsilon
+        Of Tulap noise; 0 for normal noise.
+    sigma
+        The standard deviation of normal noise; 0 for Tulap noise.
     """
 
     count: float
@@ -51,9 +60,21 @@ class BinomialTest:
         return self.count / self.n
 
     def p_value(self, share: float, *, alternative: Alternative = "two-sided") -> float:
-        """The p-value of the null hypothesis that this is the share in the population.
+        """Returns the p-value of the null hypothesis of a share in the population.
 
-        Exact for one side; for two sides twice the smaller, at most 1. share: from 0 to 1.
+        Exact for one side; for two sides twice the smaller, at most 1.
+
+        Parameters
+        ----------
+        share
+            Of the null hypothesis, from 0 to 1.
+        alternative
+            "greater" and "less" are one-sided.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
         """
         check_alternative(alternative)
         proportion = _share(share)
@@ -67,9 +88,20 @@ class BinomialTest:
                 return min(2 * min(above, 1 - above), 1.0)
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """The shares that a two-sided test at level 1 - confidence does not refuse.
+        """Returns the shares that a two-sided test at level 1 - confidence does not refuse.
 
         It covers with at least this probability, whatever the share and n.
+
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        Interval
+            Ends from 0 to 1.
+
         Source: Clopper and Pearson 1934 (inversion); Awan and Slavkovic 2020, section 5.
         """
         tail = (1 - checks.probability(confidence=confidence)) / 2
@@ -103,13 +135,25 @@ class BinomialTest:
 def binomial_test(
     x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None
 ) -> BinomialTest:
-    """Count for how many of n people x is true, with the noise that tests lose least by.
+    """Counts the people for whom x is true, with the noise that tests lose least by.
 
-    x: one number a person, true where it is neither 0 nor NaN; n is public. budget: any guarantee,
-    kept under the replacement of one person; Tulap noise for pure ones and for ApproxDP where it
-    is less than normal noise, normal noise for the others.
-    Source: Awan and Slavkovic 2018, arXiv:1805.09236, Theorem 3.2 (uniformly most powerful);
-    Awan and Vadhan 2023, arXiv:2108.04303 (normal noise is canonical for Gaussian DP).
+    The noise is Tulap for pure guarantees, and for ApproxDP where it is less than normal noise;
+    normal for the others.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,), true where it is neither 0 nor NaN; n is public.
+    budget, bits
+        As for `mean`.
+
+    Returns
+    -------
+    BinomialTest
+        The noisy count, from which every share can be tested.
+
+    Source: Awan and Slavkovic 2018, arXiv:1805.09236, Theorem 3.2 (uniformly most powerful); Awan
+    and Vadhan 2023, arXiv:2108.04303 (normal noise is canonical for Gaussian DP).
 
     >>> import unacorda
     >>> tested = binomial_test(
@@ -143,10 +187,35 @@ def binomial_power(
     alternative: Alternative = "greater",
     alpha: float = 0.05,
 ) -> float:
-    """Power of the test of a null share at level alpha, if share is the truth.
+    """Computes the power of the test of a null share, if another share is the truth.
 
-    A public number: ask it before spending. The count that is just refused is found by halving.
-    Raises InvalidParameter for arguments that cannot be used.
+    It is a function of public numbers: use it before spending. The count that is just refused is
+    found by halving.
+
+    Parameters
+    ----------
+    share
+        The true share, from 0 to 1.
+    null
+        The share of the null hypothesis, from 0 to 1.
+    n
+        The number of people.
+    budget
+        Of the test, any guarantee.
+    alternative
+        Of the test.
+    alpha
+        The level of the test.
+
+    Returns
+    -------
+    float
+        The probability that the test refuses the null, from 0 to 1.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
 
     >>> round(binomial_power(0.6, null=0.5, n=200, budget=PureDP(1)), 3)
     0.875

@@ -38,13 +38,36 @@ def fit_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    r"""The chi-square test of fit: whether categories have these shares.
+    r"""Tests by chi-square whether categories have given shares.
 
-    x: a category 0, ..., k - 1 a person (others count as the first); n is public; shares: public,
-    above 0, of each category; they are divided by their sum. budget: any guarantee, kept under the
-    replacement of one person; all goes into the noisy counts. statistic: sum of
-    (count - n share)^2 / (n share). The level is exact: the null has no free parameters.
-    Raises InvalidParameter for arguments that cannot be used.
+    The statistic is the sum of (count - n share)^2 / (n share); the whole budget goes into the
+    noisy counts. The level is exact: the null has no free parameters.
+
+    Parameters
+    ----------
+    x
+        A category 0, ..., k - 1 per person, shape (n,) (others count as the first); n is public.
+    shares
+        Public, above 0, of each category, shape (k,); they are divided by their sum.
+    budget
+        Any guarantee, kept under the replacement of one row.
+    draws
+        Samples of the null hypothesis, 99 or more.
+    seed
+        Of these samples, public.
+    bits
+        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 1 (Monte Carlo null).
 
     >>> import unacorda
@@ -84,11 +107,25 @@ def independence_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """The chi-square test of independence of two columns of categories.
+    """Tests by chi-square whether two columns of categories are independent.
 
-    x, y: categories 0, 1, ... of each person, as many as `categories` says of each (others count
-    as the first); n is public. budget and errors as for `fit_test`. The null has free margins,
-    which are estimated from the noisy table, at least half a person each.
+    The null has free margins, which are estimated from the noisy table, at least half a person
+    each.
+
+    Parameters
+    ----------
+    x, y
+        Categories 0, 1, ... of each person, shape (n,) (others count as the first); n is public.
+    categories
+        How many x and y have, each from 2 to 10000.
+    budget, draws, seed, bits
+        As for `fit_test`; errors too.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
     Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 3.
 
     >>> import unacorda
@@ -137,14 +174,27 @@ def two_proportions_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """The test of two proportions: whether two groups have the same share of true values.
+    """Tests whether two groups have the same share of true values.
 
-    x, y: of different people, whose numbers, and who belongs where, are public; true where neither
-    0 nor NaN. A replaced person changes one of the two counts by one, so that each gets the noise
-    of the whole budget. alternative: "greater" if the share of x is held to be the larger.
-    statistic: difference of the noisy shares over its deviation, noise counted. The common share
-    of the null is estimated from both.
-    Raises InvalidParameter for arguments that cannot be used.
+    A replaced person changes one of the two counts by one, so that each gets the noise of the whole
+    budget. The statistic is the difference of the noisy shares over its deviation, noise counted.
+    The common share of the null is estimated from both.
+
+    Parameters
+    ----------
+    x, y
+        Of different people, true where neither 0 nor NaN; their numbers, and who belongs where, are
+        public.
+    budget, draws, seed, bits
+        As for `fit_test`; errors too.
+    alternative
+        "greater" if the share of x is held to be the larger.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
     Source: the pooled z-test with a parametric bootstrap (Davison and Hinkley 1997, section 4.4).
 
     >>> import unacorda

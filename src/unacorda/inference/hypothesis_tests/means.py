@@ -47,13 +47,35 @@ def t_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """The one-sample t-test: whether the mean of a bounded column is this.
+    """Tests whether the mean of a bounded column is a given number.
 
-    x, lower, upper, budget: as for `inference.mean`, two or more people; mean: public, of the null
-    hypothesis. statistic: the distance of the released mean over its standard error, noise
-    counted. Values beyond the bounds count as the bounds, in the sample and in the null alike only
-    as long as few are.
-    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+    The statistic is the distance of the released mean over its standard error, noise counted.
+    Values beyond the bounds count as the bounds, in the sample and in the null alike only as long
+    as few are.
+
+    Parameters
+    ----------
+    x, lower, upper
+        As for `mean`; two or more people.
+    mean
+        Of the null hypothesis, public, in the unit of x.
+    budget
+        Any guarantee, kept under the replacement of one row.
+    alternative
+        "greater" if the mean of x is held to be the larger.
+    draws, seed, bits
+        As for `fit_test`.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter, MissingBound
+        For arguments that cannot be used.
+
     Source: Student 1908; the null with noise after Pena and Barrientos 2021, arXiv:2009.14153.
 
     >>> import unacorda
@@ -93,10 +115,22 @@ def two_sample_t_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """Welch's t-test: whether two groups of people have the same mean, their variances being free.
+    """Tests by Welch's t whether two groups of people have the same mean, with free variances.
 
-    x, y: of different people; who belongs where is public, so that a replaced person changes one
-    group only and each is released with the whole budget. Other arguments as for `t_test`.
+    A replaced person changes one group only, so that each is released with the whole budget.
+
+    Parameters
+    ----------
+    x, y
+        Of different people, shapes (n,) and (m,); who belongs where is public.
+    lower, upper, budget, alternative, draws, seed, bits
+        As for `t_test`; errors too.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
     Source: Welch 1947; noise as for `t_test`.
 
     >>> import unacorda
@@ -127,14 +161,27 @@ def anova(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """Welch's analysis of variance: whether groups of people have the same mean.
+    """Tests by Welch's analysis of variance whether groups of people have the same mean.
 
-    groups: two or more columns, of different people, who belongs where being public; their
-    variances are free. Other arguments as for `t_test`. statistic: Welch's F, the squares of the
-    distances of the released means from their weighted mean, each over its own squared standard
-    error, noise counted. The null has the released deviation of each group.
-    Source: Welch 1951; the null drawn as by Krishnamoorthy, Lu, Mathew 2007 (parametric
-    bootstrap); noise after Campbell, Bray, Ritz, Groce 2018, arXiv:1711.01335.
+    The statistic is Welch's F: the squares of the distances of the released means from their
+    weighted mean, each over its own squared standard error, noise counted. The null has the
+    released deviation of each group.
+
+    Parameters
+    ----------
+    groups
+        Two or more columns, of different people; who belongs where is public. Their variances are
+        free.
+    lower, upper, budget, draws, seed, bits
+        As for `t_test`; errors too.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
+    Source: Welch 1951; the null drawn as by Krishnamoorthy, Lu, Mathew 2007 (parametric bootstrap);
+    noise after Campbell, Bray, Ritz, Groce 2018, arXiv:1711.01335.
 
     >>> import unacorda
     >>> x = np.arange(1000) % 100

@@ -47,11 +47,30 @@ def mann_whitney_test(
 ) -> TestResult:
     """Tests whether values of one group tend to be larger than those of another.
 
-    x, y: numbers of different people; how many, n and m, and who belongs where, are public; NaN
-    counts as the least. statistic: the share of pairs in which x is larger, a tie being half a
-    pair, with noise. Replacing a person moves the number of pairs by the size of the other group,
-    max(n, m) at most. Ties make the test refuse less often than it may.
-    Raises InvalidParameter for arguments that cannot be used.
+    The statistic is the share of pairs in which x is larger, a tie being half a pair, with noise.
+    Replacing a person moves the number of pairs by the size of the other group, max(n, m) at most.
+    Ties make the test refuse less often than it may.
+
+    Parameters
+    ----------
+    x, y
+        Numbers of different people, shapes (n,) and (m,); how many, and who belongs where, are
+        public. NaN counts as the least.
+    budget, draws, seed, bits
+        As for `fit_test`.
+    alternative
+        "greater" if values of x are held to be the larger.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Mann and Whitney 1947; Couch, Kazan, Shi, Bray, Groce 2019, arXiv:1809.01635 (noise).
 
     >>> import unacorda
@@ -92,13 +111,32 @@ def signed_rank_test(
     seed: int = 0,
     bits: RandomBits | None = None,
 ) -> TestResult:
-    """Tests whether differences, one a person, are symmetric about 0.
+    """Tests whether differences, one per person, are symmetric about 0.
 
-    x: differences; their number n is public; NaN counts as 0. statistic: the sum of the ranks of
-    |x|, each with the sign of its difference (0 for 0), over the largest possible, with noise.
-    Replacing a person moves the sum by 2 n at most: it is a sum over pairs of people of the sign
-    of the farther one. Ties and zeros make the test refuse less often than it may.
-    Raises InvalidParameter for arguments that cannot be used.
+    The statistic is the sum of the ranks of |x|, each with the sign of its difference (0 for 0),
+    over the largest possible, with noise. Replacing a person moves the sum by 2 n at most: it is a
+    sum over pairs of people of the sign of the farther one. Ties and zeros make the test refuse
+    less often than it may.
+
+    Parameters
+    ----------
+    x
+        Differences, shape (n,); n is public. NaN counts as 0.
+    budget, draws, seed, bits
+        As for `fit_test`.
+    alternative
+        "greater" if differences are held to be above 0.
+
+    Returns
+    -------
+    TestResult
+        The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Wilcoxon 1945 with Pratt's zeros; Couch, Kazan, Shi, Bray, Groce 2019 (noise).
 
     >>> import unacorda

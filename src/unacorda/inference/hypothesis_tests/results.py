@@ -34,10 +34,16 @@ _ALTERNATIVES: Final = ("two-sided", "less", "greater")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """A test's outcome. statistic: released, with noise; p_value: from 0 to 1.
+    """Holds the outcome of a test: a function of released values and public numbers.
 
-    method: which null distribution the p-value comes from, in words. Everything is a function of
-    released values and public numbers.
+    Parameters
+    ----------
+    statistic
+        Released, with noise.
+    p_value
+        From 0 to 1.
+    method
+        The null distribution that the p-value comes from, in words.
     """
 
     __test__ = False  # pytest: no test class
@@ -47,7 +53,12 @@ class TestResult:
     method: str
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """True if the null hypothesis is rejected at this level.
+        """Returns True if the null hypothesis is rejected at a level.
+
+        Parameters
+        ----------
+        alpha
+            The level, strictly between 0 and 1.
 
         >>> TestResult(statistic=3.0, p_value=0.01, method="").rejects()
         True
@@ -57,7 +68,17 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """Power of a test: effect, rate of rejections over repetitions, the rate's standard error."""
+    """Holds the power of a test at one effect.
+
+    Parameters
+    ----------
+    effect
+        In the unit that the caller gave.
+    rate
+        Of rejections over repetitions.
+    standard_error
+        Of the rate.
+    """
 
     effect: float
     rate: float
@@ -72,13 +93,34 @@ def power_curve(
     repetitions: int = 200,
     seed: int = 0,
 ) -> list[Power]:
-    """Estimates the power of a test at level alpha from made-up samples with these effects.
+    """Estimates the power of a test from made-up samples with given effects.
 
-    test: draws a sample with the effect from the generator, asks the test and hands back its
-    result. It speaks of made-up data only, so that it costs nothing and can be asked beforehand.
-    Draw the seed of the test's null too: one null of 199 draws for all samples would put the rate
-    at effect 0 two points beside alpha, one drawn for each leaves it there.
-    Raises InvalidParameter for arguments that cannot be used.
+    Made-up data alone are tested, so that it costs nothing and can be done beforehand.
+
+    Parameters
+    ----------
+    test
+        Draws a sample with the effect from the generator, and returns the result of the test. Draw
+        the seed of the test's null too: one null of 199 draws for all samples would put the rate at
+        effect 0 two points off alpha, one drawn for each leaves it there.
+    effects
+        The effects that `test` is called with.
+    alpha
+        The level of the test.
+    repetitions
+        Samples per effect.
+    seed
+        Of the generator, public.
+
+    Returns
+    -------
+    list of Power
+        One per effect.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
 
     >>> from unacorda import GDP
     >>> from unacorda.inference import t_test

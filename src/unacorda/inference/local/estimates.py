@@ -55,11 +55,30 @@ _Reports = TypeVar("_Reports")
 def mean_randomizer(*, lower: float, upper: float, budget: Guarantee) -> NumberReports:
     """Chooses the reports of a number that have the least variance of the worst numbers.
 
-    lower, upper: public bounds; budget: any guarantee, kept for each report by itself, under the
-    replacement of its number by any other. Of `Duchi`, `Piecewise`, `Hybrid` and, where the
-    budget allows it, normal noise. (Laplace noise is never better than `Hybrid` or `Duchi`.)
-    A device calls `encode(x)`, the server `aggregate(reports)`.
-    Raises InvalidParameter for bounds and budgets that cannot be used, MissingBound for None.
+    It chooses among `Duchi`, `Piecewise`, `Hybrid` and, where the budget allows it, normal noise.
+    (Laplace noise is never better than `Hybrid` or `Duchi`.) A device calls `encode(x)`, the server
+    `aggregate(reports)`.
+
+    Parameters
+    ----------
+    lower, upper
+        Public bounds of the number.
+    budget
+        Any guarantee, kept for each report by itself, under the replacement of its number by any
+        other.
+
+    Returns
+    -------
+    Duchi, Piecewise, Hybrid or NoisyNumber
+        With `encode` and `aggregate`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
+
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390; Wang et al. 2019, arXiv:1907.00782.
 
     >>> import unacorda
@@ -92,15 +111,34 @@ def local_mean(
     budget: Guarantee,
     bits: RandomBits | None = None,
 ) -> Estimate:
-    """The mean of a bounded column by reports of its owners, with both its errors.
+    """Estimates the mean of a bounded column from randomized reports of its owners.
 
-    x: one number a person; each is randomised by itself, by `mean_randomizer`, as her own device
-    would. What lies beyond lower or upper, which are public, counts as the bound, NaN as 0.
-    budget: any guarantee, kept for each person whatever becomes of her report. The estimate is
-    unbiased for the mean of the clipped values; where reports are single bits, which do not tell
-    sampling and noise apart, the whole error is told as that of privacy.
-    Raises InvalidParameter for shapes, dtypes, bounds and budgets that cannot be used, and
-    MissingBound for a bound that is None.
+    The estimate is unbiased for the mean of the clipped values; where reports are single bits, from
+    which sampling and noise cannot be separated, the whole error counts as privacy error.
+
+    Parameters
+    ----------
+    x
+        One number per person, shape (n,); each is randomized by itself, by `mean_randomizer`, as on
+        the person's own device. Values beyond a bound count as the bound, NaN as 0.
+    lower, upper
+        Public bounds, in the unit of x.
+    budget
+        Any guarantee, kept for each person whatever becomes of their report.
+    bits
+        Left out for secure noise; `SeededBits` makes the result reproducible, and not private.
+
+    Returns
+    -------
+    Estimate
+        The mean and its errors, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
 
     >>> import numpy as np
     >>> import unacorda
@@ -121,12 +159,30 @@ def frequency_randomizer(
 ) -> CategoryReports:
     """Chooses the reports of a category that have the least total variance of all shares.
 
-    categories: how many, 2 or more; budget: any guarantee, kept for each report by itself, under
-    the replacement of its category by any other; most_bytes: how long a report may be. Of k-ary
-    randomised response, both unary encodings, subset selection, Hadamard response, hashing and,
-    where the budget allows it, normal noise on all categories. Equal ones: the one named first.
-    A device calls `encode(value)`, the server `aggregate(reports)`.
-    Raises InvalidParameter for arguments that cannot be used.
+    It chooses among k-ary randomized response, both unary encodings, subset selection, Hadamard
+    response, hashing and, where the budget allows it, normal noise on all categories. Equal ones:
+    the one named first. A device calls `encode(value)`, the server `aggregate(reports)`.
+
+    Parameters
+    ----------
+    categories
+        How many, 2 or more.
+    budget
+        Any guarantee, kept for each report by itself, under the replacement of its category by any
+        other.
+    most_bytes
+        The largest size of a report, in bytes.
+
+    Returns
+    -------
+    a randomizer
+        With `encode` and `aggregate`.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security); Ye and Barg 2018, arXiv:1702.00610.
 
     >>> import unacorda
@@ -171,13 +227,35 @@ def local_frequencies(
     most_bytes: int = 1024,
     bits: RandomBits | None = None,
 ) -> Frequencies:
-    """Shares of all categories by reports of their owners, with errors and intervals.
+    """Estimates the shares of all categories from randomized reports of their owners.
 
-    x: one category a person, integers from 0 to categories - 1; those beyond count as the nearest.
-    Each is randomised by itself, by `frequency_randomizer`, as her own device would. budget: any
-    guarantee, kept for each person whatever becomes of her report. Estimates are unbiased, so that
-    some lie below 0; `interval()` has ends that cover, `on_simplex()` the nearest shares.
-    Raises InvalidParameter for arguments that cannot be used.
+    Estimates are unbiased, so that some lie below 0; `interval()` has ends that cover,
+    `on_simplex()` the nearest shares.
+
+    Parameters
+    ----------
+    x
+        One category per person, integers from 0 to categories - 1, shape (n,); those beyond count
+        as the nearest. Each is randomized by itself, by `frequency_randomizer`, as on the person's
+        own device.
+    categories
+        How many, 2 or more.
+    budget
+        Any guarantee, kept for each person whatever becomes of their report.
+    most_bytes
+        The largest size of a report, in bytes.
+    bits
+        As for `local_mean`.
+
+    Returns
+    -------
+    Frequencies
+        Shares, shape (categories,), with errors and intervals.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
 
     >>> import numpy as np
     >>> import unacorda
@@ -199,10 +277,27 @@ def local_frequencies(
 def vector_randomizer(*, size: int, radius: float | Fraction, budget: Guarantee) -> VectorReports:
     """Chooses the reports of a vector of bounded length that have the least variance.
 
-    size: how many numbers; radius: public, longer vectors are cut to it; budget: any guarantee,
-    kept for each report by itself, under the replacement of its vector by any other. Of
-    `Directions` and, where the budget allows it, normal noise.
-    Raises InvalidParameter for arguments that cannot be used.
+    It chooses among `Directions` and, where the budget allows it, normal noise.
+
+    Parameters
+    ----------
+    size
+        The number of coordinates.
+    radius
+        Public, an l2 norm; longer vectors are clipped to it.
+    budget
+        Any guarantee, kept for each report by itself, under the replacement of its vector by any
+        other.
+
+    Returns
+    -------
+    Directions or NoisyVector
+        With `release`, whose reports are unbiased.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
 
     >>> import unacorda
     >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.PureDP(2))).__name__

@@ -135,22 +135,45 @@ class _LocalLine(ManyPeople, LinearPredictor, _LocalRegression):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalMEstimator(_LocalLine):
-    r"""The linear predictor that minimises a mean loss, by one randomised report a person.
+    r"""Fits the linear predictor that minimizes a mean loss, by one randomized report per person.
 
-    budget: any guarantee, kept for each person whatever becomes of her report; loss, start: as for
-    `MEstimator` (a loss whose curvature falls far below its bound, such as that of Poisson
-    counts, needs many people); feature_bounds: public (lower, upper), each one number or one a
-    feature, where most values lie. bits: leave it out.
+    A fit simulates the people: they are dealt out to rounds at random and each sends one report,
+    through `unacorda.inference.local.regression.Device`, which is the code for their devices. It
+    takes tens of thousands of people. Rows with a number that is not finite report nothing.
 
-    A fit simulates the people: they are dealt out to rounds at random and each is asked once,
-    through `unacorda.inference.local.regression.Device`, which is what would run on their devices.
-    After fit: coef_, intercept_, sampling_error_ and privacy_error_ (of the intercept, then the
-    coefficients; where reports are directions the whole error is told as that of privacy),
-    covariance_, event_ (of one person's report), guarantee_, diagnostics_. Intervals are infinite
-    where noise hides the curvature, or classes or counts lie too far from the start. Rows with a
-    number that is not finite report nothing.
-    Raises InvalidParameter for arguments that cannot be used, and for fewer people than the
-    budget and the number of parameters need: it takes tens of thousands.
+    Parameters
+    ----------
+    loss
+        As for `MEstimator`; a loss whose curvature falls far below its bound, such as that of
+        Poisson counts, needs many people.
+    budget
+        Any guarantee, kept for each person whatever becomes of their report.
+    feature_bounds
+        Public (lower, upper), each one number or one per feature, where most values lie.
+    start
+        A public prediction to begin from.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The fit.
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients; where reports are directions the whole error
+        counts as privacy error.
+    cannot_
+        The reason for infinite intervals, in words: noise hides the curvature, or classes or counts
+        lie too far from the start.
+    event_, guarantee_, diagnostics_
+        The event is that of one person's report.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used, and for fewer people than the budget and the number of
+        parameters need.
+
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);
     Polyak and Juditsky 1992 (averages); docs/proofs/regression.md, section 8.
 
@@ -172,17 +195,31 @@ class LocalMEstimator(_LocalLine):
     loss: Loss
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
+        """Fits to one report per person, which spends their budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets, shape (n,).
+        """
         return self._fit_line(X, y, loss=checked_loss(self.loss))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalLinearRegression(_LocalLine):
-    r"""Linear regression, residuals cut at a public bound, by one randomised report a person.
+    r"""Fits a line to clipped residuals, by one randomized report per person.
 
-    residual_bound: public, in the unit of the target; larger residuals count as if they were this
-    large; some 1.5 deviations of the errors serve well. start: a public guess of the typical
-    target, within some ten residual_bound of it. The others: as for `LocalMEstimator`.
+    Parameters
+    ----------
+    residual_bound
+        Public, in the unit of the target; larger residuals count as if they were this large. Some
+        1.5 deviations of the errors serve well.
+    start
+        A public guess of the typical target, within some ten residual_bound of it.
+    budget, feature_bounds, bits
+        As for `LocalMEstimator`; attributes and errors too.
 
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
@@ -201,7 +238,15 @@ class LocalLinearRegression(_LocalLine):
     residual_bound: float | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Ask one row a person, X n x p and y of n numbers; each spends her budget."""
+        """Fits to one report per person, which spends their budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets, shape (n,).
+        """
         if self.residual_bound is None:
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
@@ -212,11 +257,17 @@ class LocalLinearRegression(_LocalLine):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
-    r"""Logistic regression by one randomised report a person.
+    r"""Fits a logistic regression by one randomized report per person.
 
-    classes: the two labels, public; the probability is that of the second. The others, what a fit
-    does and leaves: as for `LocalMEstimator`; coef_ (1 x p) and intercept_ (one number in an
-    array) as for `LogisticRegression`. Rows with another label report nothing.
+    Rows with another label report nothing. `coef_` has shape (1, p) and `intercept_` shape (1,), as
+    for `LogisticRegression`.
+
+    Parameters
+    ----------
+    classes
+        The two labels, public; the probability is that of the second.
+    budget, feature_bounds, bits
+        As for `LocalMEstimator`; attributes and errors too.
 
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
@@ -232,7 +283,15 @@ class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
     classes: tuple[Any, Any] = (0, 1)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Ask one row a person, X n x p and y of n labels; each spends her budget."""
+        """Fits to one report per person, which spends their budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Labels, shape (n,).
+        """
         check_budget(self.budget)
         classes = two_classes(self.classes)
         x = features(self, X, reset=True)

@@ -54,13 +54,20 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
     """True if the target's unit is that of public or found bounds."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+        """Fits to one row per person; spends the budget.
 
-        sample_weight: n numbers, one a person, within [0, 1]: what is outside is clipped to it, and
-        what is no number counts as 0. It multiplies the person's loss, and is as private as their
-        row; the estimate is that of the weighted mean loss. A hundredth of the budget buys the mean
-        weight, which is all that is released of weights alone. Divide by a public bound of them,
-        near the largest: noise counts as if weights were 1.
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets, shape (n,).
+        sample_weight
+            Shape (n,), within [0, 1]: values outside are clipped to it, and NaN counts as 0. It
+            multiplies the person's loss, and is as private as their row; the estimate is that of
+            the weighted mean loss. A hundredth of the budget buys the mean weight, the only release
+            of weights alone. Divide by a public bound of them, near the largest: noise counts as if
+            weights were 1.
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
@@ -80,7 +87,13 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_table(self, table: Table) -> Self:
-        """Fit to a table of a session, which hands it in: see `unacorda.Session.fit`."""
+        """Fits to a table of a session, which hands it in: see `unacorda.Session.fit`.
+
+        Parameters
+        ----------
+        table
+            The session's table.
+        """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
         size = len(table.features)

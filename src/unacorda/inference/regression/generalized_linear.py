@@ -43,31 +43,38 @@ __all__ = ["LogisticRegression", "PoissonRegression", "fit_rare", "log_odds", "m
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogisticRegression(TwoClasses, Regression):
-    r"""Logistic regression with valid intervals, private under replacement of one row.
+    r"""Fits a logistic regression, with valid intervals, private under replacement of one row.
 
-    What is estimated is the maximum likelihood fit; rows whose features lie far out weigh less
-    where noise asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that
-    holds.
+    It estimates the maximum likelihood fit; rows whose features lie far out weigh less where noise
+    asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that holds. Rows
+    with a feature that is not finite, or with another label, have weight 0.
 
     Parameters
     ----------
-    budget : any guarantee that normal noise keeps; each fit spends it whole.
-    feature_bounds : public (lower, upper), each one number or one a feature, where most values lie;
-        nothing is clipped at them. Left out, ranges are found for a twentieth of the budget.
-    classes : the two labels, public; the probability is that of the second.
-    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+    budget
+        Any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds
+        Public (lower, upper), each one number or one per feature, where most values lie; nothing is
+        clipped at them. Left out, ranges are found for a twentieth of the budget.
+    classes
+        The two labels, public; the probability is that of the second.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
-    classes_, coef_ (1 x p), intercept_ (one number in an array) : the fit.
-    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
-    cannot_ : why intervals are infinite, in words: classes that features separate, or events so
+    classes_, coef_, intercept_
+        The fit; coef_ has shape (1, p), intercept_ shape (1,).
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients.
+    cannot_
+        The reason for infinite intervals, in words: classes that features separate, or events so
         rare that fewer than 40 people stand behind a direction, have no honest interval.
-    diagnostics_ : "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units
-        of the curvature), the "people" behind the least informed direction, the "last step".
-    event_, guarantee_ : what the accountant prices, and what was promised.
-
-    Rows with a feature that is not finite, or with another label, have weight 0.
+    diagnostics_
+        "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units of the
+        curvature), the "people" behind the least informed direction, the "last step".
+    event_, guarantee_
+        The event for the accountant, and the promise.
 
     Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
     Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
@@ -154,27 +161,28 @@ def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
-    r"""Poisson regression with valid intervals, private under replacement of one row.
+    r"""Fits a Poisson regression, with valid intervals, private under replacement of one row.
 
     The logarithm of the mean is linear in the features. Errors are those of the sandwich, so that
-    the variance of counts need not be their mean.
+    the variance of counts need not be their mean. Rows with a number that is not finite have weight
+    0.
 
     Parameters
     ----------
-    budget : any guarantee that normal noise keeps; each fit spends it whole.
-    feature_bounds : public (lower, upper), each one number or one a feature, where most values lie;
-        nothing is clipped at them. Left out, ranges are found for a twentieth of the budget.
-    largest : public; counts and fitted means above it count as if they were it, and counts below 0
-        as 0. As long as few counts are above it, it biases nothing; a loose one costs little.
-    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+    largest
+        Public; counts and fitted means above it count as if they were it, and counts below 0 as 0.
+        As long as few counts are above it, it biases nothing; a loose one costs little.
+    budget, feature_bounds, bits
+        As for `LogisticRegression`.
 
     Attributes
     ----------
-    coef_, intercept_, dispersion_ : the fit; the dispersion is about the variance over the mean.
-    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
-    cannot_, diagnostics_, event_, guarantee_ : as of `LogisticRegression`.
-
-    Rows with a number that is not finite have weight 0.
+    coef_, intercept_, dispersion_
+        The fit; the dispersion is about the variance over the mean.
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_
+        As of `LogisticRegression`.
 
     Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
 
@@ -225,7 +233,13 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
         return tags
 
     def predict(self, X: ArrayLike) -> Floats:
-        """The fitted mean of each row."""
+        """Returns the fitted mean of each row; no release.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(predicted(self, X)))
 

@@ -74,34 +74,41 @@ class _SquaresRegression(LineRegression):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegression(_SquaresRegression):
-    r"""Least squares with valid intervals, private under replacement of one row.
+    r"""Fits a line by least squares, with valid intervals, private under replacement of one row.
 
-    What is estimated is the least squares line of the population, whatever the errors look like,
-    as far as no gradient is cut: `diagnostics_["cut"]` is the share that is, by released counts. It
-    falls with n; 0 means that the estimate is that of ordinary least squares.
+    It estimates the least squares line of the population, whatever the errors look like, as far as
+    no gradient is clipped: `diagnostics_["cut"]` is the share that is, by released counts. It falls
+    with n; 0 means that the estimate is that of ordinary least squares. Rows with a number that is
+    not finite have weight 0. Errors name public facts alone: shapes, dtypes, bounds, and a budget
+    too small for n and p.
 
     Parameters
     ----------
-    budget : any guarantee that normal noise keeps; each fit spends it whole.
-    feature_bounds, target_bounds : public (lower, upper), of features each one number or one a
-        feature, where most values lie. Nothing is clipped at them, and they may be hundreds of
-        times too wide. Left out, ranges are found for a twentieth of the budget
-        (`feature_bounds_`, `target_bounds_`).
-    tuning : cut gradients at this many robust deviations, such as 3, for a line that outliers do
-        not carry away. Intervals then hold for errors that are symmetric given the features.
-    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+    budget
+        Any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds, target_bounds
+        Public (lower, upper), of features each one number or one per feature, where most values
+        lie. Nothing is clipped at them, and they may be hundreds of times too wide. Left out,
+        ranges are found for a twentieth of the budget (`feature_bounds_`, `target_bounds_`).
+    tuning
+        Clips gradients at this many robust deviations, such as 3, for a line that outliers do not
+        carry away. Intervals then hold for errors that are symmetric given the features.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
     Attributes
     ----------
-    coef_, intercept_, scale_ : the fit; scale_ is the standard deviation of residuals.
-    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
-    cannot_ : why intervals are infinite, in words; empty where they are finite.
-    diagnostics_ : "rows", the share "beyond" the radius (who weigh less), the share "cut", the
-        "signal" of the second moment over its noise, the "last step" over what explains it.
-    event_, guarantee_ : what the accountant prices, and what was promised.
-
-    Rows with a number that is not finite have weight 0. Errors name what is public alone: shapes,
-    dtypes, bounds, and a budget too small for n and p.
+    coef_, intercept_, scale_
+        The fit; scale_ is the standard deviation of residuals.
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients.
+    cannot_
+        The reason for infinite intervals, in words; empty where they are finite.
+    diagnostics_
+        "rows", the share "beyond" the radius (who weigh less), the share "cut", the "signal" of the
+        second moment over its noise, the "last step" over the length that its error explains.
+    event_, guarantee_
+        The event for the accountant, and the promise.
 
     Source: Hampel 1974 and Krasker, Welsch 1982 (bounded influence of least variance);
     Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy steps); docs/proofs/regression.md.
@@ -133,11 +140,17 @@ class LinearRegression(_SquaresRegression):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RidgeRegression(_SquaresRegression):
-    r"""Ridge regression with valid intervals, private under replacement of one row.
+    r"""Fits a ridge regression, with valid intervals, private under replacement of one row.
 
-    penalty: penalty / 2 times the sum of squared slopes is added to half the mean squared residual,
-    slopes of features in units of a fifth of the width of their bounds; intervals are about the
-    penalized solution. The others: as for `LinearRegression`.
+    Intervals are about the penalized solution.
+
+    Parameters
+    ----------
+    penalty
+        penalty / 2 times the sum of squared slopes is added to half the mean squared residual,
+        slopes of features in units of a fifth of the width of their bounds.
+    budget, feature_bounds, target_bounds, bits
+        As for `LinearRegression`; attributes too.
 
     >>> import numpy as np
     >>> import unacorda

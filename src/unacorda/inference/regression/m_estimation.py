@@ -45,31 +45,34 @@ __all__ = [
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MEstimator(LineRegression):
-    r"""The linear predictor that minimizes a mean loss, private under replacement of one row.
+    r"""Fits the linear predictor that minimizes a mean loss, private under replacement of one row.
 
-    A tenth of the budget finds a line by least squares, gradients cut, to start from.
+    A tenth of the budget finds a line by least squares, gradients clipped, to start from. Rows with
+    a number that is not finite have weight 0.
 
     Parameters
     ----------
-    loss : an object like those of `unacorda.inference.losses`: functions score and curvature of
+    loss
+        An object like those of `unacorda.inference.losses`: functions score and curvature of
         (prediction, target), and the numbers score_bound and curvature_bound. The loss itself is
-        not asked for, so that psi alone will do: score is minus psi(target - prediction), and
-        curvature is psi', with `convex = False` where psi falls. What a score or a curvature is
-        beyond its bound is clipped, and what is no number counts as 0, so that a loss that breaks
-        its word breaks no guarantee; its functions must answer row by row, and not raise.
-    budget : any guarantee that normal noise keeps; each fit spends it whole.
-    feature_bounds, target_bounds : as for `LinearRegression`; left out, ranges are found.
-    penalty : a ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of
-        a fifth of the width of their bounds; intervals are then about the penalized solution.
-    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+        not needed, so that psi alone will do: score is minus psi(target - prediction), and
+        curvature is psi', with `convex = False` where psi falls. Scores and curvatures beyond their
+        bounds are clipped, and NaN counts as 0, so that a loss that breaks its word breaks no
+        guarantee; its functions must answer row by row, and not raise.
+    penalty
+        A ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of a
+        fifth of the width of their bounds; intervals are then about the penalized solution.
+    budget, feature_bounds, target_bounds, bits
+        As for `LinearRegression`.
 
     Attributes
     ----------
-    coef_, intercept_ : the fit.
-    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
-    cannot_, diagnostics_, event_, guarantee_ : as of `LinearRegression`.
-
-    Rows with a number that is not finite have weight 0.
+    coef_, intercept_
+        The fit.
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_
+        As of `LinearRegression`.
 
     Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003; docs/proofs/regression.md.
 
@@ -111,9 +114,17 @@ class MEstimator(LineRegression):
         checks.non_negative(penalty=self.penalty)
 
     def fit_table(self, table: Table) -> MEstimator:
-        """Fit to a table of a session, which hands it in: see `unacorda.Session.fit`.
+        """Fits to a table of a session, which hands it in: see `unacorda.Session.fit`.
 
-        InvalidParameter for a loss that cannot be written as SQL.
+        Parameters
+        ----------
+        table
+            The session's table.
+
+        Raises
+        ------
+        InvalidParameter
+            For a loss that cannot be written as SQL.
         """
         loss = checked_loss(self.loss)
         for function in (loss.score, loss.curvature):
@@ -211,27 +222,27 @@ class _Quantile:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileRegression(LineRegression):
-    r"""A quantile of the target as a line in the features, with valid intervals, private.
+    r"""Fits a quantile of the target as a line in the features, with valid intervals, private.
 
-    What is estimated is the line of the check loss, smoothed by .15 deviations of the residuals or
-    less, which falls with n.
+    It estimates the line of the check loss, smoothed by .15 deviations of the residuals or less,
+    which falls with n. Rows with a number that is not finite have weight 0.
 
     Parameters
     ----------
-    budget : any guarantee that normal noise keeps; each fit spends it whole.
-    quantile : of the target given the features, in (0, 1).
-    feature_bounds, target_bounds : as for `LinearRegression`; left out, ranges are found.
-    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+    quantile
+        Of the target given the features, in (0, 1).
+    budget, feature_bounds, target_bounds, bits
+        As for `LinearRegression`.
 
     Attributes
     ----------
-    coef_, intercept_ : the fit.
-    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
-    cannot_, diagnostics_, event_, guarantee_ : as of `LinearRegression`; "signal" is that of the
-        density of the errors at the quantile. It is smoothed by .4 deviations or less: standard
-        errors err where it changes much within that.
-
-    Rows with a number that is not finite have weight 0.
+    coef_, intercept_
+        The fit.
+    sampling_error_, privacy_error_, covariance_
+        Errors of the intercept, then the coefficients.
+    cannot_, diagnostics_, event_, guarantee_
+        As of `LinearRegression`; "signal" is that of the density of the errors at the quantile. It
+        is smoothed by .4 deviations or less: standard errors err where it changes much within that.
 
     Source: Koenker and Bassett 1978; Fernandes, Guerre, Horta 2021 (smoothing);
     docs/proofs/regression.md.

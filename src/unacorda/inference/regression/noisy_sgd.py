@@ -62,21 +62,49 @@ class Squared:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
-    r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
+    r"""Fits the linear predictor of a mean loss by noisy stochastic gradients, for comparison.
 
-    loss: with score and curvature as in `unacorda.inference.losses`, or `Squared()`; budget:
-    any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
-    fit. That people are in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches
-    are priced as if the coins were seen, so that there sampling_rate=1 is best. clip: longer
-    gradients, of scaled features and an intercept, are cut to this length; sampling_rate: each
-    person is in each batch with this probability, by coins of her own; steps: how many batches;
-    learning_rate: of each step, in scaled features; feature_bounds: public (lower, upper), which
-    set the scale and cut nothing; start: a public prediction to begin from. bits: leave it out.
+    There are no standard errors: clipping moves the estimate, by an unknown amount. That people are
+    in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches are priced as if the
+    coins were seen, so that there sampling_rate=1 is best. Rows with a number that is not finite
+    have gradient 0.
 
-    After fit: coef_, intercept_ (of the mean of the later half of all iterates), event_,
-    guarantee_, noise_multiplier_ (the noise's deviation over clip). There are no standard errors:
-    the clip moves what is estimated, by an amount that nobody knows. Rows with a number that is
-    not finite have gradient 0. Raises InvalidParameter for arguments that cannot be used.
+    Parameters
+    ----------
+    loss
+        With score and curvature as in `unacorda.inference.losses`, or `Squared()`.
+    budget
+        Any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
+        fit.
+    clip
+        The l2 norm that longer gradients, of scaled features and an intercept, are clipped to.
+    sampling_rate
+        Each person is in each batch with this probability, independently; above 0, at most 1.
+    steps
+        The number of batches.
+    learning_rate
+        The length of each step, in scaled features.
+    feature_bounds
+        Public (lower, upper), which set the scale and clip nothing.
+    start
+        A public prediction to begin from.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        Of the mean of the later half of all iterates.
+    noise_multiplier_
+        The standard deviation of the noise over clip.
+    event_, guarantee_
+        The event for the accountant, and the promise.
+
+    Raises
+    ------
+    InvalidParameter
+        For arguments that cannot be used.
+
     Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
     Poisson samples under replacement.
 
@@ -106,7 +134,15 @@ class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type:
     bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> NoisySGD:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+        """Fits to one row per person; spends the budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets, shape (n,).
+        """
         budget = _budget(self.budget)
         if isinstance(self.loss, type) or not hasattr(self.loss, "score"):
             raise InvalidParameter("loss", self.loss, expected="an object with a score")

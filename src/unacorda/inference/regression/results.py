@@ -58,18 +58,35 @@ class Intervals(SharedBits):
     _influence: Influence
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
-        """Intervals, one row (lower, upper) a parameter: the intercept, then the coefficients.
+        """Returns intervals, one row (lower, upper) per parameter, the intercept first.
 
-        confidence: strictly between 0 and 1. They count the sample and the noise, both as normal,
-        and are infinite where noise hides the curvature. Raises InvalidParameter for the
-        confidence, and scikit-learn's NotFittedError before `fit`.
+        They count the sample and the noise, both as normal, and are infinite where noise hides the
+        curvature.
+
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1.
+
+        Raises
+        ------
+        InvalidParameter
+            For the confidence.
+        NotFittedError
+            Of scikit-learn, before `fit`.
         """
         check_is_fitted(self)
         half = half_width(confidence, self.sampling_error_, self.privacy_error_)
         return np.column_stack([self._parameters - half, self._parameters + half])
 
     def summary(self, confidence: float = 0.95) -> Summary:
-        """A table of the coefficients, their errors in two parts, and what was spent."""
+        """Returns a table of the coefficients, their errors in two parts, and the spent budget.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals, strictly between 0 and 1.
+        """
         check_is_fitted(self)
         named = getattr(self, "feature_names_in_", None)
         given = [f"x{k}" for k in range(self.coef_.size)] if named is None else list(named)
@@ -88,11 +105,23 @@ class Intervals(SharedBits):
         )
 
     def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """The move of each coefficient of the fit without noise by one more row, times n.
+        """Returns the move of each coefficient of the fit without noise by one more row, times n.
 
-        X, y: rows of anybody's, m x p and m, such as a grid; they are not the people of the fit, of
-        whom released matrices alone are used, so that this costs nothing. m x (p + 1), the
-        intercept first. Of classes y is 0 or 1.
+        The rows are not those of the fit, of which released matrices alone are used, so that this
+        costs nothing.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, such as a grid, shape (m, p).
+        y
+            Their targets, shape (m,); of classes 0 or 1.
+
+        Returns
+        -------
+        array of shape (m, p + 1)
+            The intercept first.
+
         Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
         of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
         """
@@ -302,7 +331,13 @@ class LinearPredictor(RegressorMixin):  # type: ignore[misc]
     """A regression whose prediction is linear in the features."""
 
     def predict(self, X: ArrayLike) -> Floats:
-        """The linear predictor of each row; X may be anybody's, it is no release."""
+        """Returns the linear predictor of each row; no release.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         return predicted(self, X)
 
 
@@ -312,16 +347,34 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
     classes_: Any
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The log odds of the second class for each row; no release."""
+        """Returns the log odds of the second class for each row; no release.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         return predicted(self, X)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities of both classes, one row each."""
+        """Returns the probabilities of both classes, one row each.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         second = expit(self.decision_function(X))
         return np.column_stack([1 - second, second])
 
     def predict(self, X: ArrayLike) -> Any:
-        """The likelier class of each row."""
+        """Returns the likelier class of each row.
+
+        Parameters
+        ----------
+        X
+            Features of any rows, shape (m, p).
+        """
         second = self.decision_function(X) > 0
         return self.classes_[second.astype(np.int64)]
 

@@ -62,27 +62,44 @@ _ROUNDED: Final = 1 - Fraction(1, 10**9)
 
 @dataclass(eq=False, repr=False)
 class SparseRegression(Wrapper):
-    r"""A regression on few features out of many, selected privately, with valid intervals.
+    r"""Fits a regression on few features out of many, selected privately, with valid intervals.
 
-    estimator: an unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`,
-    `RidgeRegression` or another of them; its budget is that of the whole fit, its feature_bounds
-    those of all features, and its bits are not used. n_features: how many are selected, k, from 1
-    to p. A local model may stand inside, but is local no longer, since the selection reads the
-    rows. selection_rows: the share of the rows, drawn blindly, that selects; the others fit.
-    target_bounds: public (lower, upper) of the target, where the estimator has none itself. bits:
-    leave it out; SeededBits makes a fit reproducible, and not private.
+    Each feature's score is its covariance with the target, both clipped at three quarters of a
+    deviation, where a deviation is half the width of the bounds over 2.5, for the target that of
+    private quartiles; the k best noisy scores win. Features count one by one: of two that carry the
+    same both may be chosen, and one that matters only together with others may be missed.
+    **Intervals are about the model with the selected features alone**: they cover its coefficients,
+    whatever was selected, because other people did the selecting. They do not mean that a feature
+    left out has no effect.
 
-    Each feature's score is its covariance with the target, both cut at three quarters of a
-    deviation, where a deviation is half the width of the bounds over 2.5, for the target the one
-    that private quartiles say; the k best noisy scores win. Features count one by one: of two that
-    say the same both may be chosen, and one that tells something only beside others may be missed.
+    Parameters
+    ----------
+    estimator
+        An unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`, `RidgeRegression`
+        or another of them; its budget is that of the whole fit, its feature_bounds those of all
+        features, and its bits are not used. A local model may stand inside, but is local no longer,
+        since the selection reads the rows.
+    n_features
+        The number of selected features, k, from 1 to p.
+    selection_rows
+        The share of the rows, drawn blindly, that selects; the others fit.
+    target_bounds
+        Public (lower, upper) of the target, where the estimator has none itself.
+    bits
+        Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
-    After fit: selected_ (k column numbers, rising), estimator_ (fitted on these, with its own
-    intervals), coef_ (zeros for the others), intercept_, selection_event_ and estimator_.event_
-    (each person meets one of both), event_ (a normal mechanism no better than either),
-    guarantee_. **Intervals are about the model with the selected features alone**: they cover its
-    coefficients, whatever was selected, because other people did the selecting. They do not say
-    that a feature left out has no effect.
+    Attributes
+    ----------
+    selected_
+        k column numbers, rising.
+    estimator_
+        Fitted on these, with its own intervals.
+    coef_, intercept_
+        Zeros for the features that were not selected.
+    selection_event_, event_, guarantee_
+        Each person meets either the selection or the fit, with `estimator_.event_`; event_ is a
+        normal mechanism no better than either.
+
     Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
     keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
     docs/proofs/sparse.md.
@@ -108,7 +125,15 @@ class SparseRegression(Wrapper):
     bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> SparseRegression:
-        """Select and fit, X n x p and y of n targets or labels; spends the budget once."""
+        """Selects features and fits; spends the budget once.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets or labels, shape (n,).
+        """
         inner = _checked(self.estimator)
         asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
         classes = inner.classes if get_tags(inner).estimator_type == "classifier" else None
@@ -173,15 +198,27 @@ class SparseRegression(Wrapper):
         self.intercept_ = fitted.intercept_
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
-        """Intervals (lower, upper) of the intercept, then of the selected features in order.
+        """Returns intervals (lower, upper) of the intercept, then the selected features in order.
 
-        Of the model with these features alone; see the class. Errors as for `LinearRegression`.
+        They are of the model with these features alone; see the class. Errors as for
+        `LinearRegression`.
+
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1.
         """
         check_is_fitted(self)
         return np.asarray(self.estimator_.conf_int(confidence))
 
     def summary(self, confidence: float = 0.95) -> Summary:
-        """A table of the selected coefficients, their errors in two parts, and what was spent."""
+        """Returns a table of the selected coefficients, errors in two parts, and the budget.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals, strictly between 0 and 1.
+        """
         check_is_fitted(self)
         table: Summary = self.estimator_.summary(confidence)
         named = getattr(self, "feature_names_in_", None)
