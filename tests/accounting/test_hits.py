@@ -16,8 +16,9 @@ from scipy import stats
 
 from unacorda.accounting import delta_interval, epsilon_interval
 from unacorda.accounting.amplification import sampling
-from unacorda.accounting.profiles import draws
+from unacorda.accounting.profiles import draws, locations
 from unacorda.accounting.profiles.boxes import box
+from unacorda.accounting.profiles.locations import location_family
 from unacorda.accounting.profiles.noises import boxed
 from unacorda.privacy.events import Event, Gaussian, Laplace, Pure
 from unacorda.privacy.neighbors import ReplaceOne, ZeroOut
@@ -50,8 +51,8 @@ def lipschitz(generator: np.random.Generator, samples: list[tuple[int, ...]]) ->
 
 
 def test_every_function_says_its_source_and_bound() -> None:
-    for name in draws.__all__:
-        thing = getattr(draws, name)
+    for name in (*draws.__all__, *locations.__all__):
+        thing = getattr(draws, name, None) or getattr(locations, name)
         if inspect.isfunction(thing):
             document = thing.__doc__ or ""
             assert "Source" in document, name
@@ -146,7 +147,7 @@ def test_hits_share_no_more_than_the_others_leave(event: Event) -> None:
     weights, _, rate = sampling.draws(30, 100)
     shares = [box(rate) * boxed(weight) for weight in weights]
     ratios: Callable[..., Any] = draws._ratios(
-        draws.noise_of(event), list(range(1, len(shares) + 1)), shares, box(1 - rate)
+        location_family(event), list(range(1, len(shares) + 1)), shares, box(1 - rate)
     )
     found = ratios(np.array([0.0, 1e-12, 0.01, 0.3, 2.0, 30.0, 1e4]))
     total = sum(

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.pld.sources import curve_of_atoms
@@ -22,73 +20,25 @@ from unacorda.accounting.profiles.amplified import turned
 from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.locations import (
+    GRAIN,
+    LocationFamily,
+    cell_masses,
+    on_grain,
+)
 from unacorda.accounting.profiles.noises import boxed
-from unacorda.checks import exact
-from unacorda.privacy.events import Event, Gaussian, Laplace
 
-__all__ = ["LocationFamily", "noise_of", "shifted_mixture", "with_replacement"]
+__all__ = ["shifted_mixture", "with_replacement"]
 
 _U = 2.0**-53
 _CELLS = 1 << 13
-_GRAIN = 2.0**-30
-"""Shifts and ends of cells are multiples of this: their differences are exact."""
 _RARE = 1e-24
-_SPECIAL = 2 * 16 * 2 * _U
-"""Of two tails, relative to the larger: SciPy's are assumed to err by at most 16 units."""
 _SLIP = 128 * _U
 """More than weights, products and sums of all hits are rounded by, relative."""
 _FLAT = 1e-200
 _HALVINGS = 60
 _PLACES = 1 << 10
 _LARGEST = 700.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocationFamily:
-    """Symmetric noise on a number, in units of its scale.
-
-    move: how far one unit moves the number; tail: the probability that noise exceeds a number,
-    within 16 units of rounding; loss: of a shift at a place; edge: beyond the shifts by this losses
-    are constant, or what is left has next to no mass; far: shifts are not told apart beyond this.
-    """
-
-    move: Fraction
-    tail: Callable[[Array], Array]
-    loss: Callable[[Array, Array], Array]
-    edge: float
-    far: float
-
-
-def noise_of(event: Event) -> LocationFamily | None:
-    """Reads an event as noise on a number; None where it is none, or no shifts of it are known.
-
-    Bound       exact.
-    Source      the event.
-    """
-    match event:
-        case Gaussian(noise_multiplier=m):
-            return LocationFamily(
-                move=1 / exact("noise_multiplier", m),
-                tail=lambda x: np.asarray(scipy.special.ndtr(-x)),
-                loss=lambda shift, x: shift * (x - shift / 2),
-                edge=9.0,
-                far=37.0,
-            )
-        case Laplace(noise_multiplier=m):
-            return LocationFamily(
-                move=1 / exact("noise_multiplier", m),
-                tail=_laplace_tail,
-                loss=lambda shift, x: np.abs(x) - np.abs(x - shift),
-                edge=0.0,
-                far=600.0,
-            )
-        case _:
-            return None
-
-
-def _laplace_tail(x: Array) -> Array:
-    half = np.exp(-np.abs(x)) / 2
-    return np.asarray(np.where(x > 0, half, 1 - half))
 
 
 def with_replacement(
@@ -220,15 +170,14 @@ def shifted_mixture(
     missed = float(1 - rate) if remove else max(1 - hit * (1 - _SLIP), 0.0)
     side = -1 if remove else 1
     end = min(float(known[-1][0]) + noise.edge, noise.far)
-    step = max(math.ceil((end + noise.edge) / _CELLS / _GRAIN), 1) * _GRAIN
+    step = max(math.ceil((end + noise.edge) / _CELLS / GRAIN), 1) * GRAIN
     first, last = -math.ceil(noise.edge / step), math.ceil(end / step)
     points: Array = np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
-    mixed = missed * _masses(noise, points, side=side)
+    mixed = missed * cell_masses(noise, points, side=side)
     for place, share in known:
-        down = math.floor(place / Fraction(_GRAIN)) * _GRAIN
-        mixed += share * _masses(noise, points - down, side=side)
+        mixed += share * cell_masses(noise, points - on_grain(place), side=side)
     mixed *= 1 + side * _SLIP
-    plain = _masses(noise, points, side=-side)
+    plain = cell_masses(noise, points, side=-side)
     p, q = (mixed, plain) if remove else (plain, mixed)
     held = (p > 0) & (q > 0)
     p, q = p[held], q[held]
@@ -242,14 +191,3 @@ def shifted_mixture(
             lower=True,
         )
     )
-
-
-def _masses(noise: LocationFamily, points: Array, *, side: int) -> Array:
-    """The probabilities of the cells between the points and beyond both ends, rounded to a side."""
-    above, below = noise.tail(points), noise.tail(-points)
-    right = points[:-1] > 0  # of both tails the smaller one loses less
-    inner = np.where(right, above[:-1] - above[1:], below[1:] - below[:-1])
-    slip = _SPECIAL * np.where(right, above[:-1], below[1:])
-    ends = np.array([below[0], above[-1]]) * (1 + side * _SPECIAL)
-    found: Array = np.concatenate((ends[:1], np.maximum(inner + side * slip, 0.0), ends[1:]))
-    return found

@@ -29,6 +29,7 @@ from unacorda.accounting.divergences.sampled import (
 from unacorda.accounting.laws import Finite
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.locations import location_family
 from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.base import (
     Profile,
@@ -273,7 +274,7 @@ class ReplacementRules(Rules[ReplacementSampled]):
         # an empty contribution is one of those by which a unit's may be replaced
         return draws.with_replacement(
             lambda units: _replaced(event.event, units, asked),
-            draws.noise_of(event.event),
+            location_family(event.event),
             size=event.size,
             population=event.population,
             replaced=asked.neighbors is ReplaceOne,
