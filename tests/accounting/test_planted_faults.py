@@ -24,7 +24,14 @@ from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
 from unacorda.accounting.lattices import laws as lattice_laws
 from unacorda.accounting.pld import stages
-from unacorda.accounting.profiles import allocated, amplified, curves, draws
+from unacorda.accounting.profiles import (
+    allocated,
+    allocation_pairs,
+    amplified,
+    curves,
+    draws,
+    locations,
+)
 from unacorda.accounting.rules import base, composition
 from unacorda.privacy import conversions, enclosure, rounding
 from unacorda.privacy.estimates import Interval
@@ -195,6 +202,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         _in(
             allocated.allocated, 0, lambda tails: dataclasses.replace(tails, steps=tails.steps * 2)
         ),
+    ),
+    "allocated noise is moved farther": (
+        "an_allocation",
+        _out(locations.on_grain, lambda shift: shift * 1.01),
+    ),
+    "a step of an allocation is forgotten": (
+        "an_allocation",
+        _in(allocation_pairs.AllocationPair, "steps", lambda steps: steps - 1),
     ),
     "more people are shuffled": (
         "shuffled_answers",

@@ -358,7 +358,9 @@ def _a_fixed_size() -> None:
 def _an_allocation() -> None:
     event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=2)
     for epsilon in (0.3, 0.8):
-        assert delta_interval(event, epsilon=epsilon).upper >= _delta_of_allocation(epsilon)
+        found, true = delta_interval(event, epsilon=epsilon), _delta_of_allocation(epsilon)
+        assert found.upper >= true
+        assert true * 0.999 <= found.lower <= true * (1 + 2e-4)
 
 
 @cache

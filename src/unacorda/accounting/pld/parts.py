@@ -64,6 +64,15 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         except UnsupportedEvent:
             others.append(compose([one], count=count))
             continue
+        split = rules_of(one).split(one)
+        if split is not one:
+            found += [
+                Part(part.above, None, part.times * count)
+                for part in parts_of(split, direction=direction, neighbors=neighbors)
+                if part.above is not None
+            ]
+            found.append(Part(None, curve.attained, count))
+            continue
         cost = rules_of(one).concentrated(one)
         if cost is None:
             found.append(Part(curve, curve.attained or curve, count))

@@ -20,6 +20,7 @@ import numpy as np
 
 from unacorda.accounting.pld.convolution import Sum, Window, tilted, total
 from unacorda.accounting.pld.grid import Law
+from unacorda.accounting.profiles.allocation_pairs import AllocationPair
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, nothing
 
@@ -40,14 +41,14 @@ _FINE = 0.05
 """The width of the grid, in standard deviations of X, is at most this where the size allows."""
 
 
-def allocated(tails: Tails, *, remove: bool) -> Curve:
+def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None) -> Curve:
     """The pair ((1/t) sum over i of Q..P..Q, Q..Q), P in place i of t, or the pair turned round.
 
-    tails: of (P, Q) and t, for both directions.
+    tails: of (P, Q) and t, for both directions; pair: that of noise which attains (P, Q).
 
     Statement   see the module.
     Bound       upper, for every adaptive sequence of t mechanisms whose pairs (P, Q) dominates;
-                the lower end is max(0, 1 - e^epsilon).
+                lower, of the pair; where none is known, max(0, 1 - e^epsilon).
     Source      Feldman and Shenfeld 2025, arXiv:2502.08202 (the pair); docs/proofs/allocation.md.
     """
 
@@ -68,13 +69,17 @@ def allocated(tails: Tails, *, remove: bool) -> Curve:
             found[here] = value
         # the average ratio is no riskier than one
         found = np.fmin(found, (tails.forward if remove else tails.backward)(epsilon).upper)
+        found = found * (1 + 32 * _U) + 1e-307
         plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
-        return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-307, plain, 1.0))
+        found = np.clip(found, plain, 1.0)
+        if pair is not None:
+            plain = np.maximum(plain, pair.below(epsilon, remove=remove))
+        return Box(plain, found)
 
     return Curve(
         evaluate=evaluate,
         infinity=tails.forward.infinity if remove else Fraction(0),
-        attained=nothing(),
+        attained=nothing() if pair is None else None,
     )
 
 

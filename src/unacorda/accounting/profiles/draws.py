@@ -91,8 +91,7 @@ def with_replacement(
     symmetric = turned(above, above)
 
     def evaluate(epsilon: Box) -> Box:
-        upper = symmetric(epsilon).upper
-        return Box(np.minimum(attained.evaluate(epsilon).lower, upper), upper)
+        return Box(attained.evaluate(epsilon).lower, symmetric(epsilon).upper)
 
     infinite = float(left.upper) + sum(
         float(share.upper) * float(max(one.infinity_above or one.infinity for one in both))

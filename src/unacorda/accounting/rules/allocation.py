@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,12 +19,16 @@ from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.divergences.sampled import LARGEST_ORDER
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
+from unacorda.accounting.profiles.allocation_pairs import AllocationPair
+from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.locations import location_family
 from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.base import (
     CurveOf,
     Profile,
     Rules,
+    dominated,
     finite_loss,
     plain,
     renyi_of_event,
@@ -32,11 +37,12 @@ from unacorda.accounting.rules.base import (
     under_replacement,
     without_mass,
 )
+from unacorda.accounting.rules.composition import squared_mu
 from unacorda.accounting.rules.sampling import renyi_of_replaced
 from unacorda.errors import UnsupportedEvent
-from unacorda.privacy.events import Event, RandomAllocation, compose
+from unacorda.privacy.events import Event, Gaussian, RandomAllocation, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.privacy.rounding import float_above
+from unacorda.privacy.rounding import float_above, root_down
 
 
 @rules_for(RandomAllocation)
@@ -51,19 +57,29 @@ class AllocationRules(Rules[RandomAllocation]):
         return (event.event,)
 
     def plain(self, event: RandomAllocation) -> Event:
-        """One allocation for each use, to a share of the steps of its own."""
+        one = plain(event.event)
+        if event.uses == event.steps:
+            return _in_every_step(one, event.uses)
+        return event if one is event.event else replace(event, event=one)
+
+    def below(self, event: RandomAllocation, neighbors: Neighbors) -> Event | None:
+        return (
+            super().below(event, neighbors)
+            if dominated(event.event, AddRemove) == event.event
+            else None
+        )
+
+    def split(self, event: RandomAllocation) -> Event:
         short, longer = divmod(event.steps, event.uses)
+        if event.uses in (1, event.steps):
+            return plain(event)
+        one = plain(event.event)
         parts: list[Event] = []
         for share, count in ((short, event.uses - longer), (short + 1, longer)):
-            if count:
-                # in a step of its own a unit is always, but the numbers still compare it with none
-                one = plain(event.event)
-                once = (
-                    one.randomly_allocated(steps=share)
-                    if share > 1
-                    else one.poisson_sampled(rate=1)
-                )
-                parts.append(compose([once], count=count))
+            if count and share == 1:
+                parts.append(_in_every_step(one, count))
+            elif count:
+                parts.append(compose([one.randomly_allocated(steps=share)], count=count))
         return compose(parts)
 
     def without_mass(self, event: RandomAllocation, neighbors: Neighbors) -> tuple[Fraction, Event]:
@@ -73,8 +89,8 @@ class AllocationRules(Rules[RandomAllocation]):
         return (mass, rest) if mass else (Fraction(0), event)
 
     def renyi(self, event: RandomAllocation, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        if event.uses > 1 or event.steps == 1:
-            return renyi_of_event(plain(event), alpha, neighbors)
+        if event.uses > 1 or event.steps == event.uses:
+            return renyi_of_event(self.split(event), alpha, neighbors)
         if neighbors is ReplaceOne:
             one_step = functools.partial(_divergence, event.event, event.steps)
             return renyi_of_replaced(event.event, alpha, one_step)
@@ -92,13 +108,47 @@ class AllocationRules(Rules[RandomAllocation]):
         return composed_loss([(alone, times)])._replace(attained=False)
 
     def curve(self, event: RandomAllocation, asked: Profile) -> Curve:
-        if event.uses > 1 or event.steps == 1:
+        if event.uses == event.steps:
             return asked.of(plain(event))
-        if asked.neighbors is ReplaceOne:
-            forward, backward = asked.both(event, neighbors=AddRemove)
-            return two_steps(forward, backward, Fraction(1), attained=curves.nothing())
-        tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
-        return allocated(tails, remove=asked.remove)
+        replaced = asked.neighbors is ReplaceOne
+        pair = _pair(event.event, event.steps, event.uses, replaced)
+        if event.uses == 1 and not replaced:
+            tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
+            return allocated(tails, remove=asked.remove, pair=pair)
+        attained = curves.nothing() if pair is None else pair.profile(remove=asked.remove)
+        if event.uses > 1:
+            return _enclosed(asked.of(self.split(event)), attained)
+        forward, backward = asked.both(event, neighbors=AddRemove)
+        return _enclosed(
+            two_steps(forward, backward, Fraction(1), attained=curves.nothing()), attained
+        )
+
+
+def _enclosed(whole: Curve, attained: Curve) -> Curve:
+    """The upper side of a profile, and the lower side of one pair."""
+
+    def evaluate(epsilon: Box) -> Box:
+        return Box(attained.evaluate(epsilon).lower, whole.evaluate(epsilon).upper)
+
+    most = whole.infinity if whole.infinity_above is None else whole.infinity_above
+    return Curve(evaluate=evaluate, infinity_above=most, attained=attained)
+
+
+@functools.lru_cache(maxsize=8)
+def _pair(event: Event, steps: int, uses: int, replaced: bool) -> AllocationPair | None:  # noqa: FBT001
+    """The pair that noise on a number attains; None for other events. It is remembered."""
+    square = squared_mu(event)
+    if square:
+        event = Gaussian(noise_multiplier=1 / Fraction(root_down(square)))
+    noise = location_family(event)
+    if noise is None:
+        return None
+    return AllocationPair(noise=noise, steps=steps, uses=uses, opposite=replaced)
+
+
+def _in_every_step(event: Event, count: int) -> Event:
+    """A unit is in these steps always, but the numbers still compare it with none."""
+    return compose([event.poisson_sampled(rate=1)], count=count)
 
 
 @functools.lru_cache(maxsize=8)

@@ -144,6 +144,10 @@ class Rules(Generic[_E]):
         """An event that costs no less and that every engine knows."""
         return event
 
+    def split(self, event: _E) -> Event:
+        """A composition that costs no less, for grids; the event itself where it is of one pair."""
+        return event
+
     def below(self, event: _E, neighbors: Neighbors) -> Event | None:
         """An event that costs no more, of a pair that the event allows; None where unknown."""
         return event if plain(units_replaced(event, neighbors)) == event else None
@@ -333,14 +337,14 @@ def plain(event: Event) -> Event:
     """Matrix mechanisms and allocations to many steps, in compositions too, as simpler events.
 
     A matrix mechanism or a tree is one Gaussian of its sensitivity; on cyclic Poisson samples it is
-    as many Poisson-sampled Gaussians of the largest column as a group has turns. Random allocation
-    with k uses is k allocations of one use, each to a k-th of the steps.
+    as many Poisson-sampled Gaussians of the largest column as a group has turns. Allocation
+    to every step is no sample.
     Raises UnsupportedEvent for cyclic samples where the bands exceed the separation.
 
     Bound       upper: noise multipliers are rounded down.
     Source      Denisov et al. 2022, arXiv:2202.08312, Thm. 2.1 (adaptive inputs); Choquette-Choo,
-                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples); Feldman and Shenfeld
-                2026 (several uses); docs/proofs/matrices.md and allocation.md.
+                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples);
+                docs/proofs/matrices.md.
 
     >>> from unacorda.privacy.events import MatrixMechanism
     >>> plain(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
