@@ -16,7 +16,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
-from unacorda.accounting.findings import Finding, Findings
+from unacorda.accounting.findings import Finding, Findings, PriceQuestion
 from unacorda.errors import InternalError
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
@@ -70,14 +70,13 @@ def _claims(*intervals: tuple[float, float]) -> Callable[..., Findings]:
 def test_what_contradicts_itself_is_no_answer(
     ask: Callable[[], object], claims: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accountant, "epsilon_findings", _claims(*claims))
-    monkeypatch.setattr(accountant, "delta_findings", _claims(*claims))
+    monkeypatch.setattr(PriceQuestion, "findings", _claims(*claims))
     with pytest.raises(InternalError, match=r"at least .* at most .*report"):
         ask()
 
 
 def test_a_delta_above_one_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accountant, "delta_findings", _claims((1.5, 2.0)))
+    monkeypatch.setattr(PriceQuestion, "findings", _claims((1.5, 2.0)))
     with pytest.raises(InternalError, match="the range of all answers"):
         accountant.delta(EVENT, epsilon=1)
 

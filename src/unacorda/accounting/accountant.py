@@ -27,8 +27,7 @@ from unacorda.accounting.findings import (
     TOLERANCE,
     Finding,
     Meeting,
-    delta_findings,
-    epsilon_findings,
+    PriceQuestion,
 )
 from unacorda.accounting.prices import pure_epsilon, renyi, rho
 from unacorda.accounting.rewriting import only_gaussian
@@ -359,21 +358,17 @@ def findings(
     event = together(events, neighbors)
     if event is None:
         return ()
-    found = epsilon_findings(event, limit, neighbors, _interval, tolerance=TOLERANCE)
-    return tuple(found)
+    question = PriceQuestion(
+        measure="epsilon", at=limit, neighbors=neighbors, intervals=_interval, tolerance=TOLERANCE
+    )
+    return tuple(question.findings(event))
 
 
-def _interval(
-    event: Event,
-    neighbors: Neighbors,
-    *,
-    delta: Fraction | None = None,
-    epsilon: Fraction | None = None,
-) -> Interval:
+def _interval(event: Event, neighbors: Neighbors, measure: Measure, at: Fraction) -> Interval:
     """Of another event, for engines that price an event by way of it."""
-    if epsilon is not None:
-        return delta_interval(event, epsilon=epsilon, neighbors=neighbors)
-    return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
+    if measure == "delta":
+        return delta_interval(event, epsilon=at, neighbors=neighbors)
+    return epsilon_interval(event, delta=at, neighbors=neighbors)
 
 
 def _met(
@@ -388,23 +383,26 @@ def _met(
 ) -> Interval:
     """The intersection of what engines prove, up to where it is narrow.
 
-    seen: where the findings are noted. quick: as `epsilon_findings` takes it.
-    Raises InternalError where two findings contradict each other: one of them is wrong, and nobody
-    knows which.
+    seen: where the findings are noted. quick: as `PriceQuestion` takes it.
+    Raises InternalError where two findings contradict each other: one of them is wrong, and it is
+    not known which.
     """
     tolerance = tolerance_argument(tolerance)
     event = together(events, neighbors)
     if event is None:
         return Interval(0.0, 0.0)
-    of_epsilon = measure == "epsilon"
-    if of_epsilon and not at and pure_epsilon(event, neighbors=neighbors) is None:
+    if measure == "epsilon" and not at and pure_epsilon(event, neighbors=neighbors) is None:
         return Interval(0.0, math.inf)
-    meeting = Meeting(event, measure, high=math.inf if of_epsilon else 1.0)
-    if of_epsilon:
-        found = epsilon_findings(event, at, neighbors, _interval, tolerance=tolerance, quick=quick)
-    else:
-        found = delta_findings(event, at, neighbors, _interval, tolerance=tolerance)
-    for finding in found:
+    question = PriceQuestion(
+        measure=measure,
+        at=at,
+        neighbors=neighbors,
+        intervals=_interval,
+        tolerance=tolerance,
+        quick=quick,
+    )
+    meeting = Meeting(event, measure, high=question.ceiling)
+    for finding in question.findings(event):
         if seen is not None:
             seen.append(finding)
         meeting.add(finding.engine, finding.interval)

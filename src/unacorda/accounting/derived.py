@@ -13,6 +13,7 @@ import numpy as np
 from unacorda.accounting.amplification.pairs import delta_of_pairs, epsilon_of_pairs
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.engines import Measure
 from unacorda.accounting.pld.parts import curve_of_any
 from unacorda.accounting.rewriting import leaves
 from unacorda.accounting.rules.base import Direction, rules_of
@@ -35,11 +36,10 @@ class Intervals(Protocol):
         self,
         event: Event,
         neighbors: Neighbors,
-        *,
-        delta: Fraction | None = None,
-        epsilon: Fraction | None = None,
+        measure: Measure,
+        at: Fraction,
     ) -> Interval:
-        """Either delta or epsilon is given."""
+        """The measure that is asked, at what delta or epsilon."""
         ...
 
 
@@ -47,23 +47,22 @@ def derived_bounds(
     event: Event,
     neighbors: Neighbors,
     intervals: Intervals,
-    *,
-    delta: Fraction | None = None,
-    epsilon: Fraction | None = None,
+    measure: Measure,
+    at: Fraction,
 ) -> Iterator[_Bound]:
     """Name, question and source of the bounds that another event's price gives.
 
-    delta or epsilon: where the other of both is asked; intervals: prices the other event.
+    measure, at: what is asked, at what delta or epsilon; intervals: prices the other event.
 
     Bound       upper, each.
     Source      told with each.
     """
 
     def epsilon_at(other: Event, relation: Neighbors, part: Fraction) -> float:
-        return intervals(other, relation, delta=part).upper
+        return intervals(other, relation, "epsilon", part).upper
 
     def delta_at(other: Event, relation: Neighbors, x: float | Fraction) -> float:
-        return intervals(other, relation, epsilon=Fraction(x)).upper
+        return intervals(other, relation, "delta", Fraction(x)).upper
 
     if isinstance(event, NegativeBinomialTries | PoissonTries):
         one = event.event
@@ -85,13 +84,13 @@ def derived_bounds(
         yield (
             "private selection",
             lambda: _upper(
-                delta_of_tries(event, run_delta(), epsilon=epsilon)
-                if epsilon is not None
+                delta_of_tries(event, run_delta(), epsilon=at)
+                if measure == "delta"
                 else epsilon_of_tries(
                     event,
                     lambda part: epsilon_at(one, neighbors, part),
                     run_delta(),
-                    delta=delta or Fraction(0),
+                    delta=at,
                 )
             ),
             "Koskela, Redberg, Wang 2024",
@@ -102,11 +101,9 @@ def derived_bounds(
         yield (
             "one unit leaves, another comes",
             lambda: _upper(
-                delta_of_pairs(lambda x: delta_at(event, AddRemove, x), epsilon=epsilon)
-                if epsilon is not None
-                else epsilon_of_pairs(
-                    lambda part: epsilon_at(event, AddRemove, part), delta=delta or Fraction(0)
-                )
+                delta_of_pairs(lambda x: delta_at(event, AddRemove, x), epsilon=at)
+                if measure == "delta"
+                else epsilon_of_pairs(lambda part: epsilon_at(event, AddRemove, part), delta=at)
             ),
             "Vadhan 2017, Lemma 2.2",
         )

@@ -38,8 +38,7 @@ __all__ = [
     "Finding",
     "Findings",
     "Meeting",
-    "delta_findings",
-    "epsilon_findings",
+    "PriceQuestion",
 ]
 
 TOLERANCE = 1e-4
@@ -122,190 +121,157 @@ class Meeting:
         return self.high < math.inf and self.high - self.low <= tolerance * unit
 
 
-def epsilon_findings(
-    event: Event,
-    limit: Fraction,
-    neighbors: Neighbors,
-    intervals: Intervals,
-    *,
-    tolerance: float,
-    quick: bool = False,
-) -> Findings:
-    """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceQuestion:
+    """What is asked of an event: its epsilon at a delta, or its delta at an epsilon.
 
-    tolerance: as `Meeting.within` takes it; engines are not asked beyond. quick: grids stay coarse,
-    and moments are not asked if these give an upper end.
-
-    Bound       both, each.
-    Source      in each finding.
+    at: that delta or epsilon; intervals: prices other events on the way; tolerance: as
+    `Meeting.within` takes it, engines are not asked beyond; quick: grids stay coarse, and moments
+    are not asked if these give an upper end.
     """
-    loss = finite_loss(event, neighbors)
-    if loss is not None and loss.mass <= limit:
-        name, source = _basic(loss)
-        sharp = loss.attained and loss.mass == limit
-        least = float_below(loss.epsilon * (1 - _ROUNDED)) if sharp else 0.0
-        yield _finding(name, Interval(least, float_above(loss.epsilon)), source)
-    if not limit:
-        return
-    if isinstance(event, Shuffled):
-        found = list(
-            _asked(
-                "clones",
-                lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
-                _CLONES,
-            )
-        )
-        yield from found
-        if found:
-            return
-    several = rewritten.shuffled_parts(event)
-    known = event
-    if several:
-        found = list(_whole(event, neighbors, "epsilon", limit, tolerance=tolerance))
-        yield from found
-        if any(finding.interval.upper < math.inf for finding in found):
-            return
-        share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
-        known = rewritten.without_shuffling(event, delta=Fraction(share))
-    plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
-    below = dominated(event, neighbors)
-    if below is not None and below not in (plain, event):
-        yield from _asked(
-            "one pair of neighbours",
-            lambda: Interval(intervals(below, neighbors, delta=limit).lower, math.inf),
-            _REACHED,
-        )
-    asking = _Asking("epsilon", limit, tolerance=tolerance, below=below)
-    meet = Meeting(plain, "epsilon")
-    yield from asking.numerical(meet, engines_of(plain, neighbors))
-    if meet.added and isinstance(plain, RandomAllocation):
-        return  # its moments are slow to find, and no better than its profile
-    for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
-        yield from _asked(name, bound, source)
-    entire = dominating(known, neighbors)
-    if entire != plain:
-        meet = Meeting(entire, "epsilon")
-    grids = by_loss_grids(entire, neighbors, tolerance=_COARSE if quick else tolerance)
-    needed = not meet.within(tolerance)
-    yield from asking.numerical(meet, [grids])
-    if needed and meet.within(_KNOWN):
-        return
-    if not any(rules_of(part).sampled for part in leaves(plain)):
-        yield from _asked(
-            "guarantees",
-            lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
-            "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
-        )
-    if quick and meet.high < math.inf:
-        return
-    yield from _asked(
-        "Renyi divergences",
-        lambda: Interval(0.0, epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
-        _MOMENTS,
-    )
-
-
-def delta_findings(
-    event: Event,
-    at: Fraction,
-    neighbors: Neighbors,
-    intervals: Intervals,
-    *,
-    tolerance: float,
-) -> Findings:
-    """What is proved of the delta at an epsilon; otherwise as `epsilon_findings`.
-
-    Bound       both, each.
-    Source      in each finding.
-    """
-    loss = finite_loss(event, neighbors)
-    if loss is not None:
-        finite = conversions.approx_dp_delta_from_pure(float_above(loss.epsilon), epsilon=at)
-        whole = float_above(loss.mass + (1 - loss.mass) * Fraction(finite))
-        yield _finding(_basic(loss)[0], Interval(0.0, whole), _OPTIMAL)
-    low = float_below(at)
-    if isinstance(event, Shuffled):
-        found = list(
-            _asked(
-                "clones",
-                lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
-                _CLONES,
-            )
-        )
-        yield from found
-        if found:
-            return
-    if rewritten.shuffled_parts(event):
-        found = list(_whole(event, neighbors, "delta", at, tolerance=tolerance))
-        yield from found
-        if any(finding.interval.upper < 1 for finding in found):
-            return
-    known = rewritten.without_shuffling(event, delta=Fraction(0))
-    plain = rewritten.pure_selections(dominating(known, neighbors), neighbors)
-    below = dominated(event, neighbors)
-    if below is not None and below not in (plain, event):
-        yield from _asked(
-            "one pair of neighbours",
-            lambda: Interval(intervals(below, neighbors, epsilon=at).lower, 1.0),
-            _REACHED,
-        )
-    asking = _Asking("delta", at, tolerance=tolerance, below=below)
-    meet = Meeting(plain, "delta")
-    yield from asking.numerical(meet, engines_of(plain, neighbors))
-
-    def by_moments() -> Interval:
-        return Interval(0.0, delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
-
-    early = meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
-    if early:
-        for finding in _asked("Renyi divergences", by_moments, _MOMENTS):
-            meet.add(finding.engine, finding.interval)
-            yield finding
-    if meet.high <= _NO_DELTA:
-        return
-    if meet.added and isinstance(plain, RandomAllocation):
-        return  # its moments are slow to find, and no better than its profile
-    for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
-        yield from _asked(name, bound, source)
-    entire = dominating(known, neighbors)
-    if entire != plain:
-        meet = Meeting(entire, "delta")
-    needed = not meet.within(tolerance)
-    yield from asking.numerical(meet, [by_loss_grids(entire, neighbors, tolerance=tolerance)])
-    if not early and not (needed and meet.within(_KNOWN)):
-        yield from _asked("Renyi divergences", by_moments, _MOMENTS)
-
-
-def _whole(
-    event: Event, neighbors: Neighbors, measure: Measure, at: Fraction, *, tolerance: float
-) -> Findings:
-    """What grids find of a composition with its shuffled parts as they are, if these are pure."""
-    shuffled = [part for part in leaves(event) if isinstance(part, Shuffled)]
-    if any(pure_of(part.event, ReplaceOne) is None for part in shuffled):
-        return
-    entire = dominating(event, neighbors)
-    asking = _Asking(measure, at, tolerance=tolerance, below=event)
-    grids = by_loss_grids(entire, neighbors, tolerance=tolerance)
-    yield from asking.numerical(Meeting(entire, measure), [grids])
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """What numerical engines are asked. below: the event that a pair of neighbours attains."""
 
     measure: Measure
     at: Fraction
+    neighbors: Neighbors
+    intervals: Intervals
     tolerance: float
-    below: Event | None
+    quick: bool = False
 
-    def numerical(
-        self, meet: Meeting, engines: Iterable[tuple[str, Engine, str]]
-    ) -> Iterator[Finding]:
+    @property
+    def ceiling(self) -> float:
+        """The answer of which nothing is known."""
+        return math.inf if self.measure == "epsilon" else 1.0
+
+    def findings(self, event: Event) -> Findings:
+        """Asks engines for intervals that hold the answer, the quickest first.
+
+        Bound       both, each.
+        Source      in each finding.
+        """
+        yield from self._promised(event)
+        if self.measure == "epsilon" and not self.at:
+            return
+        whole = list(self._shuffled(event))
+        yield from whole
+        if any(finding.interval.upper < self.ceiling for finding in whole):
+            return
+        known = self._without_shuffling(event)
+        plain = rewritten.pure_selections(dominating(known, self.neighbors), self.neighbors)
+        below = dominated(event, self.neighbors)
+        if below is not None and below not in (plain, event):
+            yield from _asked(
+                "one pair of neighbors",
+                lambda: Interval(
+                    self.intervals(below, self.neighbors, self.measure, self.at).lower, self.ceiling
+                ),
+                _REACHED,
+            )
+        meet = Meeting(plain, self.measure)
+        yield from self._numerical(meet, engines_of(plain, self.neighbors), below=below)
+        early = self.measure == "delta" and meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
+        if early:
+            for finding in self._by_moments(plain):
+                meet.add(finding.engine, finding.interval)
+                yield finding
+        if self.measure == "delta" and meet.high <= _NO_DELTA:
+            return
+        if meet.added and isinstance(plain, RandomAllocation):
+            return  # its moments are slow to find, and no better than its profile
+        for name, bound, source in derived_bounds(
+            plain, self.neighbors, self.intervals, self.measure, self.at
+        ):
+            yield from _asked(name, bound, source)
+        entire = dominating(known, self.neighbors)
+        if entire != plain:
+            meet = Meeting(entire, self.measure)
+        coarsely = _COARSE if self.quick else self.tolerance
+        grids = by_loss_grids(entire, self.neighbors, tolerance=coarsely)
+        needed = not meet.within(self.tolerance)
+        yield from self._numerical(meet, [grids], below=below)
+        if needed and meet.within(_KNOWN):
+            return
+        if self.measure == "epsilon":
+            yield from self._guarantees(plain)
+        if not early and not (self.quick and meet.high < math.inf):
+            yield from self._by_moments(plain)
+
+    def _promised(self, event: Event) -> Findings:
+        """What composition of plain promises gives."""
+        loss = finite_loss(event, self.neighbors)
+        if loss is None:
+            return
+        name, source = _basic(loss)
+        if self.measure == "delta":
+            finite = conversions.approx_dp_delta_from_pure(
+                float_above(loss.epsilon), epsilon=self.at
+            )
+            whole = float_above(loss.mass + (1 - loss.mass) * Fraction(finite))
+            yield _finding(name, Interval(0.0, whole), _OPTIMAL)
+        elif loss.mass <= self.at:
+            sharp = loss.attained and loss.mass == self.at
+            least = float_below(loss.epsilon * (1 - _ROUNDED)) if sharp else 0.0
+            yield _finding(name, Interval(least, float_above(loss.epsilon)), source)
+
+    def _shuffled(self, event: Event) -> Findings:
+        """What is known of shuffled releases of pure reports."""
+        if isinstance(event, Shuffled):
+            ask = (
+                partial(rewritten.epsilon_of_shuffled_event, event, delta=self.at)
+                if self.measure == "epsilon"
+                else partial(rewritten.delta_of_shuffled_event, event, epsilon=float_below(self.at))
+            )
+            found = list(_asked("clones", ask, _CLONES))
+            yield from found
+            if found:
+                return
+        shuffled = [part for part in leaves(event) if isinstance(part, Shuffled)]
+        if not shuffled or any(pure_of(part.event, ReplaceOne) is None for part in shuffled):
+            return
+        entire = dominating(event, self.neighbors)
+        grids = by_loss_grids(entire, self.neighbors, tolerance=self.tolerance)
+        yield from self._numerical(Meeting(entire, self.measure), [grids], below=event)
+
+    def _without_shuffling(self, event: Event) -> Event:
+        """The event with shuffled parts as promises, of half the delta together if one is given."""
+        several = rewritten.shuffled_parts(event)
+        share = Fraction(0)
+        if self.measure == "epsilon" and several and not isinstance(event, Shuffled):
+            share = self.at / (2 * several)
+        return rewritten.without_shuffling(event, delta=share)
+
+    def _guarantees(self, plain: Event) -> Findings:
+        if not any(rules_of(part).sampled for part in leaves(plain)):
+            yield from _asked(
+                "guarantees",
+                lambda: Interval(
+                    0.0, float_above(prices.approx_dp_price(plain, delta=self.at).epsilon)
+                ),
+                "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
+            )
+
+    def _by_moments(self, plain: Event) -> Findings:
+        def ask() -> Interval:
+            if self.measure == "epsilon":
+                upper = epsilon_from_renyi(plain, delta=self.at, neighbors=self.neighbors)
+            else:
+                upper = delta_from_renyi(plain, epsilon=self.at, neighbors=self.neighbors)
+            return Interval(0.0, upper)
+
+        yield from _asked("Renyi divergences", ask, _MOMENTS)
+
+    def _numerical(
+        self,
+        meet: Meeting,
+        engines: Iterable[tuple[str, Engine, str]],
+        *,
+        below: Event | None,
+    ) -> Findings:
         """What the engines find, until they leave the tolerance open or less.
 
-        Where the event that they know stands for another from above, lower ends say nothing.
+        below: the event that a pair of neighbors attains; where the event that they know stands
+        for another from above, lower ends say nothing.
         """
-        exactly = self.below == meet.event
+        exactly = below == meet.event
         for name, ask, source in engines:
             if meet.within(self.tolerance):
                 return
