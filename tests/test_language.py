@@ -18,7 +18,6 @@ LEFT: dict[str, int] = {
     "accounting": 62,
     "attacks": 33,
     "audit": 37,
-    "inference": 59,
     "learning": 6,
     "mechanisms": 161,
     "modules": 5,

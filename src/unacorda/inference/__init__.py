@@ -9,7 +9,7 @@ regression, losses   models, and the engine that fits them to arrays or to table
 search               choice of hyper-parameters
 transformers         scaling and principal components
 local                estimates and models from reports that devices randomize
-contract             scikit-learn's names, and how fits read what callers hand over
+contract             scikit-learn's names, and how fits read arrays and frames
 sums, records        noisy sums over rows, columns and public bounds
 """
 

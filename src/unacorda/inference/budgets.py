@@ -3,7 +3,7 @@
 An estimator asks the data several times: for a scale, for gradients, for the matrices of its
 standard errors. The whole budget is turned once, analytically, into the largest mu-GDP that
 implies it; squares of mu add, so shares of it add up to the whole without loss (Dong, Roth, Su
-2022, Corollary 3.3). What is promised at the end is the budget itself.
+2022, Corollary 3.3). The promise at the end is the budget itself.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ __all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable", "take
 
 
 _LEAST: Final = Fraction(1, 2**200)
-"""Of an epsilon with which something is chosen; less would not be told from none in floats."""
+"""Of an epsilon with which something is chosen; floats cannot separate less from none."""
 
 
 def check_budget(budget: object) -> Guarantee:

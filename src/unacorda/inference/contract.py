@@ -97,7 +97,7 @@ def how_many(name: str, wanted: object, *, features: int) -> int:
 def paired(
     estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Features, targets and what each row counts: 0 unless all its numbers are finite.
+    """Features, targets and the weight of each row: 0 unless all its numbers are finite.
 
     Notes the number and the names of the features on the estimator. Raises InvalidParameter for
     shapes and dtypes that cannot be used.
@@ -144,7 +144,7 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
             found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required"
             raise InvalidParameter("X", given.shape, expected=f"some of each: found {found}")
     x = matrix("X", given)
-    # Of what came, names of columns alone are looked at.
+    # Of a frame, names of columns alone are looked at.
     named = X if hasattr(X, "columns") else x
     validate_data(estimator, named, reset=reset, skip_check_array=True)
     return x
@@ -166,7 +166,7 @@ def _one_column(y: Any) -> Any:
 def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
     """1 where a label is the second class, else 0; and 1 where it is one of both, else 0.
 
-    Labels are compared as numbers or as text, each as what it is: the number 1 is not the text
+    Labels are compared as numbers or as text, each by its kind: the number 1 is not the text
     "1". Raises InvalidParameter for shapes and dtypes that cannot be used.
     """
     codes, found = _label_codes(y, rows=rows)
@@ -314,10 +314,10 @@ class Splitter:
 
 
 def rehearse(estimator: Any, *, rows: int, features: int, classes: Any = None) -> None:
-    """Fit a copy to so many rows of zeros, so that what no data could repair is refused at once.
+    """Fits a copy to rows of zeros, so that faults that no data could repair are refused at once.
 
-    classes: of a classifier, of which every row gets the first. What the fit raises is raised; it
-    can tell of parameters and of sizes alone.
+    classes: of a classifier, of which every row gets the first. Errors of the fit are raised; they
+    depend on parameters and on sizes alone.
     """
     target = np.zeros(rows) if classes is None else np.repeat(np.asarray(classes)[:1], rows)
     copy = clone(estimator)

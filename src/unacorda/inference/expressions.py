@@ -1,8 +1,8 @@
 r"""Functions of a row, written once and evaluated twice: by NumPy on arrays, by an engine as SQL.
 
 A function of a row is an ordinary Python function of arrays: operators and NumPy functions. Called
-with a `Symbol` in place of each array it writes down the SQL of what it computes, in the row-wise
-language of sessions. So a loss is said once, and a caller's own loss needs no second text.
+with a `Symbol` in place of each array it writes down the SQL of its value, in the row-wise
+language of sessions. So a loss is written once, and a caller's own loss needs no second text.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -141,7 +141,7 @@ def sql_of(function: Callable[..., Any], *names: str, argument: str) -> str:
 
 
 def column(sql: str) -> Any:
-    """A symbol of a column, typed as what a function of rows takes."""
+    """A symbol of a column, typed as an argument of functions of rows."""
     return Symbol(sql)
 
 

@@ -1,6 +1,6 @@
 """Reads columns, matrices and public bounds of callers, as float64 arrays.
 
-One row is one person, and the number of rows is public: neighbours differ by the replacement of
+One row is one person, and the number of rows is public: neighbors differ by the replacement of
 one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is no error.
 """
 
@@ -41,8 +41,8 @@ _SIZES: Final = (1e-40, 1e40)
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
     """The values as a new float64 array of one dimension, `least` of them or more.
 
-    Integers beyond 2^53 are rounded; elements of a list are read one by one, and what is no number
-    is NaN. Raises InvalidParameter for another shape or dtype.
+    Integers beyond 2^53 are rounded; elements of a list are read one by one, and one that is no
+    number is NaN. Raises InvalidParameter for another shape or dtype.
     """
     array = elements.floats(argument, values, dimensions=1)
     if array.ndim != 1 or array.size < least:

@@ -1,9 +1,9 @@
-r"""Choice of hyper-parameters: the best of a random number of private fits, by noisy scores.
+r"""Choice of hyperparameters: the best of a random number of private fits, by noisy scores.
 
 A run draws a candidate, fits it under a smaller budget than it was given, and scores it by numbers
 from 0 to 1, one a judging row, so that a replaced row moves their sum by 1 at most. Where rows that
-fit and rows that judge are different people, a run costs what its fit costs, and its score nothing
-besides. In cross-validation each person judges once and is in all fits of a run but one, so that a
+fit and rows that judge are different people, a run costs as much as its fit, and its score nothing
+more. In cross-validation each person judges once and is in all fits of a run but one, so that a
 run costs as many equal shares as there are folds (docs/proofs/sparse.md, section 6).
 """
 
@@ -63,7 +63,7 @@ Rows: TypeAlias = tuple[Floats, NDArray[Any]]
 
 
 class PrivateSearch(Wrapper):
-    """A search for hyper-parameters; a subclass says who judges, and who fits last."""
+    """A search for hyperparameters; a subclass chooses the rows that judge and the last fit."""
 
     grid: Mapping[str, Any]
     tries: float | None
@@ -100,7 +100,7 @@ class PrivateSearch(Wrapper):
                 rehearse(finals[place], rows=len(x), features=x.shape[1])
 
         source = source_of(self.bits)
-        # Said before anything is asked: a search that fails has spent it all the same.
+        # Set before anything is asked: a search that fails has spent it all the same.
         self.event_: events.Event = runs.event
         self.guarantee_, self.run_budget_ = asked, runs.each
         if last is not None:
@@ -328,7 +328,7 @@ class CrossValidatedSearch(PrivateSearch):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Trial:
-    """One run: a candidate at random, its fits, the noisy mean of what the judging rows say."""
+    """One run: a candidate at random, its fits, the noisy mean of the scores of judging rows."""
 
     candidates: list[Any]
     rows: Rows
@@ -346,7 +346,7 @@ class _Trial:
                 fitted = _fitted(self.candidates[place], (x[fitting], target[fitting]))
                 merits[judging] = self._merits(fitted, (x[judging], target[judging]))
                 judged[judging] = True
-        except Exception:  # noqa: BLE001  # whatever it is, it may hang on the rows
+        except Exception:  # noqa: BLE001  # whatever it is, it may depend on the rows
             return None, -math.inf
         merits = merits[judged]
         sums = NoisySums(rows=len(merits), budget=self.budget, bits=bits)
@@ -375,14 +375,14 @@ class _Trial:
 
 
 def _fitted(candidate: Any, rows: Rows) -> Any:
-    """A copy, fitted to these rows, without a warning, which would tell of them."""
+    """A copy, fitted to these rows, without a warning, which would depend on them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return clone(candidate).fit(*rows)
 
 
 def _quietly_fitted(candidate: Any, rows: Rows) -> Any:
-    """The fit, or None where it fails, whose cause may hang on the rows."""
+    """The fit, or None where it fails, whose cause may depend on the rows."""
     try:
         return _fitted(candidate, rows)
     except Exception:  # noqa: BLE001
@@ -421,7 +421,7 @@ def _named(estimator: Any, last: str = "budget") -> dict[str, Any]:
 def _is_private(step: Any) -> bool:
     """True for a step with a budget, one that fits each part once, or one that fits nothing.
 
-    What fits copies of its parts, as bagging does, would spend their budgets several times.
+    A step that fits copies of its parts, as bagging does, would spend their budgets several times.
     """
     if isinstance(step, type) or not hasattr(step, "get_params"):
         return False

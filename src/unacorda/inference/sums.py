@@ -4,8 +4,8 @@ A sum of floats depends on the order of its terms, so that taking a record's pla
 than the record's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022). Adding in exact integers
 avoids this but is slow for matrices. Here records are added in blocks of public length by whatever
 way NumPy and its BLAS like; each block's sum is put on a public grid and blocks are added exactly.
-The error of a block is bounded a priori, whatever the order of its additions, and `slack` says by
-how much all of it can move the sum of a neighbor: some 10^-6 of a record's bound for a million
+The error of a block is bounded a priori, whatever the order of its additions, and `slack` bounds
+by how much all of it can move the sum of a neighbor: some 10^-6 of a record's bound for a million
 records, which the sensitivity is raised by. Proof: docs/proofs/row_sums.md.
 """
 
@@ -63,7 +63,7 @@ ROUNDED: Final = 1 + Fraction(1, 1 << 30)
 """A factor for the bound of records that are scaled to it in float64, of up to 2^20 numbers."""
 
 _OPERATIONS: Final = 16
-"""Roundings of one term beside the additions: products, weights, a factor of the whole sum."""
+"""Roundings of one term, apart from the additions: products, weights, a factor of the whole sum."""
 
 _REACH: Final = 900
 
@@ -74,7 +74,7 @@ ROOT_TWO: Final = Fraction(root_up(Fraction(2)))
 """sqrt 2, rounded up: how far two positive semidefinite matrices of Frobenius norm 1 can be."""
 
 LEVEL: Final = Fraction(1, 100)
-"""Of mu^2, what the mean weight costs where people have weights of their own."""
+"""Of mu^2, the cost of the mean weight where rows have weights of their own."""
 
 _ABOVE: Final = 4
 """A level of so many deviations of its noise, or more, is off by a quarter or so."""
@@ -230,7 +230,7 @@ class Moment:
 
     @property
     def norm(self) -> float:
-        """About what the noise alone does to an eigenvalue, at the most."""
+        """About how far the noise alone moves an eigenvalue, at the most."""
         return norm_of(self.deviation, len(self.matrix))
 
 
@@ -273,7 +273,7 @@ class BudgetShares:
         return events.compose(self.released)
 
     def take(self, share: Fraction, *, sensitivity: Fraction | int = 1) -> Gaussian:
-        """Take a share of mu^2 out of what is left; the noise of what is released with it."""
+        """Takes a share of mu^2 out of the rest; returns the noise of a release with it."""
         if not 0 < share <= self.left:
             raise AssertionError("a share of the budget that is not there")
         self.left -= share
@@ -379,6 +379,6 @@ def unpacked(numbers: Floats, size: int) -> Floats:
 
 @lru_cache(maxsize=64)
 def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """Places in the upper triangle, and what their numbers count: 1, or sqrt 2."""
+    """Places in the upper triangle, and the weights of their numbers: 1, or sqrt 2."""
     lines, columns = np.triu_indices(size)
     return lines, columns, np.where(lines == columns, 1.0, math.sqrt(2))

@@ -59,7 +59,7 @@ _QUARTILES: Final = 1.3489795003921634
 """The distance of the quartiles of a normal law, in deviations."""
 
 _NARROWEST: Final = 1 / 1000
-"""Of the range: what a scale is at least, so that a constant feature stays finite."""
+"""Of the range: the least scale, so that a constant feature stays finite."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -285,26 +285,26 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.mean_ = middle + found.mean * self.scale_ * radius
         self.event_ = events.compose([*spent, found.event])
         self.guarantee_ = self.budget
-        self._tell(spectrum(found, rows=n), rows=n, count=count, unit=radius**2)
+        self._keep(spectrum(found, rows=n), rows=n, count=count, unit=radius**2)
         return self
 
-    def _tell(self, told: Spectrum, *, rows: int, count: int, unit: float) -> None:
+    def _keep(self, found: Spectrum, *, rows: int, count: int, unit: float) -> None:
         first = slice(count)
-        values = np.maximum(told.values, 0.0)
+        values = np.maximum(found.values, 0.0)
         total = max(float(values.sum()), 1e-300)
         self.n_components_ = count
-        self.components_ = told.vectors.T[first]
-        self.covariance_ = unit * (told.vectors * values) @ told.vectors.T
-        self.distinct_ = told.distinct[first]
-        self.angle_error_ = told.angle_error[first]
-        self.explained_variance_ = unit * told.variances[first]
-        self.explained_variance_ratio_ = np.minimum(told.variances[first] / total, 1.0)
-        self.sampling_error_ = unit * told.sampling_error[first]
-        self.privacy_error_ = unit * told.privacy_error[first]
+        self.components_ = found.vectors.T[first]
+        self.covariance_ = unit * (found.vectors * values) @ found.vectors.T
+        self.distinct_ = found.distinct[first]
+        self.angle_error_ = found.angle_error[first]
+        self.explained_variance_ = unit * found.variances[first]
+        self.explained_variance_ratio_ = np.minimum(found.variances[first] / total, 1.0)
+        self.sampling_error_ = unit * found.sampling_error[first]
+        self.privacy_error_ = unit * found.privacy_error[first]
         self.diagnostics_ = {
             "rows": float(rows),
-            "noise": unit * told.norm,
-            "signal": float(told.after[count - 1]),
+            "noise": unit * found.norm,
+            "signal": float(found.after[count - 1]),
         }
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
@@ -411,7 +411,7 @@ def length_of(features: int, *, with_mean: bool) -> int:
 
 
 def in_ball(x: Floats, *, centre: Floats, unit: Floats) -> Floats:
-    """(x - centre) / unit, cut to length 1 towards 0; what is no number counts as the centre.
+    """(x - centre) / unit, cut to length 1 towards 0; NaN counts as the centre.
 
     >>> rows = np.array([[3.0, 4.0], [30.0, 40.0], [np.nan, 40.0]])
     >>> in_ball(rows, centre=np.zeros(2), unit=np.full(2, 10.0)).tolist()
@@ -455,7 +455,7 @@ def ball_moments(
     move += slack(rows=n, size=length, row_bound=longest)
     exact = row_sum(part, rows=n, size=length, row_bound=longest)
     if isinstance(budget, PureDP):
-        # Read as floats, both neighbours' sums are off by 2^-53 of their length at most.
+        # Read as floats, both neighbors' sums are off by 2^-53 of their length at most.
         move += Fraction(n, 1 << 52) * longest
         round_noise = KNorm.for_guarantee(budget, norm=2, sensitivity=move, dimension=length)
         sums = np.array([math.ldexp(step, exact.unit_log2) for step in exact.steps])
@@ -479,7 +479,7 @@ def ball_moments(
 
 
 _CLEAR: Final = 2.0
-"""A gap in sizes of what blurs it, from which on the directions on both sides are told apart."""
+"""A gap in sizes of its blur, from which on the directions on both sides are separate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,8 +488,8 @@ class Spectrum:
 
     vectors: one a column; values: eigenvalues as they were released; variances: these, what noise
     and sample add to them on average taken out where the direction is distinct; sampling_error,
-    privacy_error: of variances; distinct: whether both gaps beside it are clear; angle_error: in
-    radians; after: the gap below each in sizes of what blurs it; norm: of the noise alone.
+    privacy_error: of variances; distinct: whether both gaps around it are clear; angle_error: in
+    radians; after: the gap below each in sizes of its blur; norm: of the noise alone.
     """
 
     vectors: Floats
@@ -517,8 +517,8 @@ def spectrum(found: BallMoments, *, rows: int) -> Spectrum:
     ...     matrix_noise=0.01,
     ...     event=events.Pure(epsilon=1),
     ... )
-    >>> told = spectrum(released, rows=10**6)
-    >>> told.values.round(6).tolist(), told.distinct.tolist(), told.privacy_error.tolist()
+    >>> found = spectrum(released, rows=10**6)
+    >>> found.values.round(6).tolist(), found.distinct.tolist(), found.privacy_error.tolist()
     ([0.4, 0.1], [True, True], [0.01, 0.01])
     """
     values, vectors = (array[..., ::-1] for array in np.linalg.eigh(found.covariance))

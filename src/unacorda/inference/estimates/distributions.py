@@ -255,7 +255,7 @@ def _excursion(cells: Histogram, *, steps: int, beta: float) -> float:
 
 _CELLS: Final = 256
 _TERMS: Final = 4
-"""Of a cubic: what it leaves of a smooth density falls with the fourth power of the bandwidth."""
+"""Of a cubic: its error on a smooth density falls with the fourth power of the bandwidth."""
 
 _REACHES: Final = [_CELLS * 2 ** (-k / 4) for k in range(27)]
 """Bandwidths in cells, the last one so that a cubic has five cells to go by."""
@@ -420,7 +420,7 @@ def density(
         )
         raise InvalidParameter("upper", upper, expected=expected)
     cells = histogram(x, edges=edges, budget=budget, bits=bits)
-    # Heights, 1 on average: n is public, so that what the noise adds to the whole can go.
+    # Heights, 1 on average: n is public, so that the noise of the whole can go.
     heights = cells.counts * (_CELLS / cells.n)
     heights += 1 - heights.mean()
     chosen = _choice(heights, cells)
@@ -442,7 +442,7 @@ def density(
 def _smoother(reach: float) -> Floats:
     """The matrix that takes heights to smoothed ones; reach: of each cubic, in cells.
 
-    A cubic, and so a constant, stays what it is. Towards the bounds a cubic looks as far inwards
+    A cubic, and so a constant, stays the same. Towards the bounds a cubic looks as far inwards
     as it takes to see five cells.
     """
     places = np.arange(_CELLS, dtype=np.float64)
@@ -493,7 +493,7 @@ def _privacy_error(smoother: Floats, cells: Histogram) -> Floats:
 
 
 def _path(smoother: Floats, heights: Floats, cells: Histogram) -> float:
-    """The sum of the angles between neighbouring estimates, their correlations being cosines."""
+    """The sum of the angles between neighboring estimates, their correlations being cosines."""
     deviations = np.sqrt(cells.n / _CELLS * heights + cells.privacy_error**2)
     ways = smoother * deviations
     ways /= np.linalg.norm(ways, axis=1)[:, None]

@@ -464,7 +464,7 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     else:
         threshold = NormalDist().inv_cdf(1 - tail) * noise.standard_deviation
     found = np.flatnonzero(counts > threshold) - reach
-    if not found.size:  # too few people for the noise, which says nothing of where they are
+    if not found.size:  # too few people for the noise: they could be anywhere
         found = np.array([-reach, reach])
     lower, upper = -_edge(-int(found.min())), _edge(int(found.max()))
     return Interval(lower, upper) if lower < upper else Interval(lower - 1.0, upper + 1.0)
@@ -543,7 +543,7 @@ def clipped_mean(
     first, third = min(first, third), max(first, third)
     reach = (third - first) / _QUARTILE * (math.sqrt(2 * math.log(values.size + 1)) + 1)
     middle = first + (third - first) / 2
-    # Quartiles that meet say nothing of the width: then the bounds are kept.
+    # Quartiles that meet leave the width unknown: then the bounds are kept.
     if not (reach > 0 and math.nextafter(middle, math.inf) < middle + reach / 2**20):
         whole_range = mean(values, lower=low, upper=high, budget=left, bits=source)
         return ClippedMean.of(whole_range, bounds=Interval(low, high))

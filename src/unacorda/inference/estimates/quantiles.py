@@ -1,9 +1,9 @@
 r"""Quantiles of a column by the exponential mechanism, with errors from the slope around them.
 
 A point's loss is how many ranks it lies from the one that was asked for: for e with L values below
-it and U at it or below, max(0, L - q n, q n - U). Replacing one person moves L and U by at most 1,
-hence the loss by at most 1. Two further points, some ranks below and above, tell how wide a rank
-is there, and so what sampling and privacy, which both move ranks, make of the value.
+it and U at it or below, max(0, L - q n, q n - U). Replacing one row moves L and U by at most 1,
+hence the loss by at most 1. Two further points, some ranks below and above, give the width of
+a rank there, and so the errors of sampling and privacy, which both move ranks.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -105,9 +105,9 @@ def quantile(
     if not 0 <= share <= 1:
         raise InvalidParameter("q", q, expected="from 0 to 1")
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
-    epsilon, beside = _shared(budget, interval, quantiles=1)
-    (around,) = points.chosen([share], epsilon=epsilon, beside=beside, bits=source_of(bits))
-    if beside is None:
+    epsilon, sides = _shared(budget, interval, quantiles=1)
+    (around,) = points.chosen([share], epsilon=epsilon, sides=sides, bits=source_of(bits))
+    if sides is None:
         return _alone(around.value)
     n = points.values.size
     return Estimate(
@@ -197,9 +197,9 @@ def iqr(
     True
     """
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
-    epsilon, beside = _shared(budget, interval, quantiles=2)
-    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, beside=beside, bits=source_of(bits))
-    if beside is None:
+    epsilon, sides = _shared(budget, interval, quantiles=2)
+    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, sides=sides, bits=source_of(bits))
+    if sides is None:
         return _alone(third.value - first.value)
     squares = 3 * (first.slope**2 + third.slope**2) - 2 * first.slope * third.slope
     return Estimate(
@@ -254,12 +254,12 @@ class _Points:
         shares: Sequence[float],
         *,
         epsilon: Fraction,
-        beside: Fraction | None,
+        sides: Fraction | None,
         bits: RandomBits,
     ) -> list[_Around]:
         """At each share a point, and the slope from two others: three releases a share.
 
-        epsilon: of the point; beside: of each of the other two, None for no such two.
+        epsilon: of the point; sides: of each of the two on its sides, None for no such two.
         """
         n = self.values.size
         ranked = partial(
@@ -271,7 +271,7 @@ class _Points:
             bits=bits,
         )
         values = ranked([share * n for share in shares], epsilon=epsilon)
-        if beside is None:
+        if sides is None:
             return [
                 _Around(below=self.lower, value=value, above=self.upper, slope=math.inf)
                 for value in values
@@ -279,9 +279,9 @@ class _Points:
         wanted: list[tuple[float, float]] = []
         for share in shares:
             # Far enough that noise hardly moves the distance, near enough for one slope.
-            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(beside), 1.0)
+            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(sides), 1.0)
             wanted.append((max(share * n - reach, 0.0), min(share * n + reach, float(n))))
-        ends = ranked([rank for pair in wanted for rank in pair], epsilon=beside)
+        ends = ranked([rank for pair in wanted for rank in pair], epsilon=sides)
         around = []
         for index, (value, (first, last)) in enumerate(zip(values, wanted, strict=True)):
             below, above = ends[2 * index : 2 * index + 2]
@@ -296,7 +296,7 @@ class _Points:
         Ranks are off by Laplace noise where values are dense. Beyond the last values there may be
         a long empty stretch, all of it as many ranks off as people lie on that side: it is chosen
         with a chance of about its length over that of the good points, times
-        e^(-epsilon ranks / 2). From one chance in twenty on, the point says nothing there.
+        e^(-epsilon ranks / 2). From one chance in twenty on, the point is of no use there.
         """
         near = around.slope * _rank_error(epsilon)
         good = around.slope * 4 / float(epsilon)
@@ -400,5 +400,5 @@ def _holds_whole_numbers(x: object) -> bool:
 
 
 def _rank_error(epsilon: Fraction) -> float:
-    """The deviation in ranks of what is chosen where values are dense: Laplace, scale 2/epsilon."""
+    """The deviation in ranks of a chosen point where values are dense: Laplace, scale 2/epsilon."""
     return 2 * math.sqrt(2) / float(epsilon)

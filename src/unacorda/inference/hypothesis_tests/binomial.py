@@ -3,7 +3,7 @@ r"""The binomial test: uniformly most powerful among private tests of one propor
 The count gets discrete Laplace noise and a uniform number in [-1/2, 1/2), together Tulap noise,
 or, where a budget is spent in Gaussian DP, normal noise. Both are canonical for their guarantee:
 no private test of a one-sided hypothesis has more power at any level. P-values are exact sums over
-the binomial law, so that an interval by inversion covers at least as often as it says.
+the binomial law, so that an interval by inversion covers at least as often as claimed.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,11 +1,11 @@
 r"""Regression under local privacy: each person sends one report, in one of some rounds.
 
-People are dealt out to rounds at random. Some tell the second moments of their features, which
-sets the length of careful first steps; then the curvature near the end is told, and the last
+People are dealt out to rounds at random. Some report the second moments of their features, which
+set the length of careful first steps; others report the curvature near the end, and the last
 rounds take Newton's steps with it, whose ends are averaged. Standard errors come from that
 curvature and from how the gradients' reports scatter. docs/proofs/regression.md, section 8.
 
-A device knows its own features and target and what is public: bounds, the loss and, from the
+A device knows its own features and target and public facts: bounds, the loss and, from the
 server, the coefficients so far. It sends one vector in a ball, randomized, and never another.
 """
 
@@ -60,7 +60,7 @@ __all__ = [
 
 _EARLY: Final = [Fraction(part, 80) for part in (2, 2, 3, 4, 5)]
 _LATE: Final = [Fraction(part, 80) for part in (7, 14, 19, 24)]
-"""Shares of those who tell gradients: in careful steps, then in Newton's steps."""
+"""Shares of those who report gradients: in careful steps, then in Newton's steps."""
 
 _MOMENT_NORM: Final = 0.15
 _CURVATURE_NORM: Final = 0.08
@@ -77,7 +77,7 @@ _LARGEST_NORM: Final = 0.5
 _LONGEST: Final = 3.0
 _SIGNAL: Final = 2.0
 _FARTHEST: Final = 1.0
-"""Logarithms of odds or means that change by more make the curvature that was told another one."""
+"""Logarithms of odds or means that change by more make the reported curvature another one."""
 _LEAST: Final = 0.02
 """No mean curvature is taken to be below this share of the loss's bound."""
 
@@ -323,7 +323,7 @@ class Device:
         """The event of a person's one report, of whichever kind it is.
 
         Both kinds have normal noise of one multiplier, or directions of one epsilon; of these the
-        one that tells vectors apart more often is as costly as the other at least.
+        one that separates vectors more often is as costly as the other at least.
         """
         either = (self.gradients.event, self.matrices.event)
         known = [one for one in either if isinstance(one, events.RandomizedResponse)]
@@ -353,7 +353,7 @@ class Device:
         """Reports of the weighted gradients at theta, one row each, unbiased."""
         rows, weights, target = self._read(x, y)
         bound = self.loss.score_bound
-        with np.errstate(all="ignore"):  # a warning would tell of the data
+        with np.errstate(all="ignore"):  # a warning would depend on the data
             score = self.loss.score(rows @ theta, target)
         weights = weights * np.clip(np.nan_to_num(score), -bound, bound)
         return np.asarray(self.gradients.release(rows * weights[:, None], bits=bits))
@@ -369,11 +369,11 @@ class Device:
     ) -> Floats:
         """Reports of the weighted curvatures at theta, over their bound, packed, unbiased.
 
-        What is negative counts as 0.
+        Negative ones count as 0.
         """
         rows, weights, target = self._read(x, y)
         bound = self.loss.curvature_bound
-        with np.errstate(all="ignore"):  # a warning would tell of the data
+        with np.errstate(all="ignore"):  # a warning would depend on the data
             bent = self.loss.curvature(rows @ theta, target)
         share = np.clip(np.nan_to_num(bent), 0.0, bound) / bound
         return self._matrices(rows, weights * share, bits=bits)
@@ -392,8 +392,8 @@ class Device:
         factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) / square
         centre = packed(np.eye(d)) / d  # of the least ball around all of them
         vectors = rows[:, upper[0]] * rows[:, upper[1]] * factor * weights[:, None]
-        told = np.asarray(self.matrices.release(vectors - centre, bits=bits))
-        return (told + centre) * square
+        reports = np.asarray(self.matrices.release(vectors - centre, bits=bits))
+        return (reports + centre) * square
 
     def _rows(self, x: ArrayLike) -> Floats:
         return elements.floats("x", x, dimensions=2, width=self.scales.size)
@@ -427,7 +427,7 @@ class LocalErrors:
 
 
 class _Taken(NamedTuple):
-    """A late step: how many told gradients, its length, and the squares of their reports."""
+    """A late step: how many reported gradients, its length, and the squares of their reports."""
 
     people: int
     length: float
@@ -436,7 +436,7 @@ class _Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFit:
-    """The server's side: x and y are asked through the device alone, everybody once."""
+    """The server's side: x and y are asked through the device alone, each row once."""
 
     device: Device
     x: Floats
@@ -466,8 +466,8 @@ class LocalFit:
             way *= min(1.0, _LONGEST * self._unit / max(float(np.linalg.norm(way)), 1e-300))
             theta = theta - way
         group = self.groups[1 + early]
-        told = self.device.curvature(self.x[group], self.y[group], theta=theta, bits=self.bits)
-        found = self._moment(told)
+        reports = self.device.curvature(self.x[group], self.y[group], theta=theta, bits=self.bits)
+        found = self._moment(reports)
         least = max(_LEAST, math.sqrt(2) * found.norm)
         inverse: Floats = np.asarray(
             np.linalg.inv(bound * floored(found.matrix, least)), np.float64
@@ -534,7 +534,7 @@ def shares(device: Device, people: int, *, asked: Guarantee) -> list[Fraction]:
         raise InvalidParameter(
             "X", f"n_samples={people}", expected=f"{_FEWEST} people or more, some for each round"
         )
-    norm = device.matrix_deviation(people) * math.sqrt(2 * size)  # if all of them told it
+    norm = device.matrix_deviation(people) * math.sqrt(2 * size)  # if all of them reported it
     moment = _share(norm / _MOMENT_NORM, least=max(4, few), most=12)
     curvature = _share(norm / _CURVATURE_NORM, least=max(8, few), most=30)
     if norm / math.sqrt(curvature) > _LARGEST_NORM:
@@ -550,7 +550,7 @@ def shares(device: Device, people: int, *, asked: Guarantee) -> list[Fraction]:
 
 
 def dealt(parts: list[Fraction], people: int, *, bits: RandomBits) -> list[NDArray[np.int64]]:
-    """The people of each round, dealt out at random; nobody is in two rounds."""
+    """The people of each round, dealt out at random, each to one round."""
     order = np.argsort(bits.words(people), kind="stable")
     ends = [math.floor(sum(parts[: place + 1]) * people) for place in range(len(parts))]
     return [order[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -2,7 +2,7 @@ r"""Local reports with normal noise, for budgets where it beats every answer amo
 
 A number, a category or a vector is put on a public grid, so that its move is bounded exactly, and
 gets normal noise there. The classes have the manner of `unacorda.mechanisms` for local reports:
-`encode` is what a device does, `aggregate` what the server does.
+A device calls `encode`, the server `aggregate`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -95,20 +95,20 @@ class NoisyNumber(_NormalReports):
         ends = arguments.bounds(self.lower, self.upper)
         places, shape = arguments.places(x, ends=ends, last=_STEPS)
         noisy = self._noise.release(places.astype(np.float64), bits=bits)
-        told = float(ends.lower) + noisy * float(ends.width / _STEPS)
-        return float(told[0]) if shape is None else told.reshape(shape)
+        reports = float(ends.lower) + noisy * float(ends.width / _STEPS)
+        return float(reports[0]) if shape is None else reports.reshape(shape)
 
     def aggregate(self, reports: ArrayLike) -> Estimate:
-        """The mean of all values; its sampling error is what the reports scatter beside noise."""
-        told = _reports(reports).reshape(-1)
+        """The mean of all values; its sampling error is the scatter of reports beyond the noise."""
+        values = _reports(reports).reshape(-1)
         ends, noise = arguments.bounds(self.lower, self.upper), self.variance(count=1)
-        value, half = float(told.mean()), float(ends.width) / 2
+        value, half = float(values.mean()), float(ends.width) / 2
         off = min(abs(value - float(ends.lower) - half), half)
-        left = (float(np.var(told, ddof=1)) if told.size > 1 else math.inf) - noise
+        left = (float(np.var(values, ddof=1)) if values.size > 1 else math.inf) - noise
         return Estimate(
             value=value,
-            sampling_error=math.sqrt(min(max(left, 0.0), half**2 - off**2) / told.size),
-            privacy_error=math.sqrt(noise / told.size),
+            sampling_error=math.sqrt(min(max(left, 0.0), half**2 - off**2) / values.size),
+            privacy_error=math.sqrt(noise / values.size),
         )
 
     def variance(self, *, count: int) -> float:

@@ -39,7 +39,7 @@ OCTAVES: Final = (-22, 2)
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class ArrayRows(Rows):
-    """Rows (1, features in half widths of their bounds), a target, and what each row counts.
+    """Rows (1, features in half widths of their bounds), a target, and the weight of each row.
 
     own: within [0, 1], 0 where a number is missing; of weights that differ the mean is released
     beforehand (`NoisySums.weigh`).
@@ -50,7 +50,7 @@ class ArrayRows(Rows):
     own: Floats
     rows: Floats
     _square: Floats | None = field(default=None, init=False)
-    _told: tuple[Floats, Floats] | None = field(default=None, init=False)
+    _predictions: tuple[Floats, Floats] | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -113,7 +113,7 @@ class ArrayRows(Rows):
             block = slice(start, start + BLOCK)
             self.rows[block] = self.rows[block] @ root
         self.back = self.back @ root
-        self._square, self._told = None, None
+        self._square, self._predictions = None, None
 
     def ask(self, *releases: Release, theta: Floats | None = None) -> list[Any]:
         """Answer in their order."""
@@ -122,7 +122,7 @@ class ArrayRows(Rows):
             for start in range(0, len(self.rows), BLOCK):
                 block = slice(start, start + BLOCK)
                 np.einsum("ij,ij->i", self.rows[block], self.rows[block], out=self._square[block])
-        with np.errstate(all="ignore"):  # a warning would tell of the data
+        with np.errstate(all="ignore"):  # a warning would depend on the data
             return [self._answer(release, theta) for release in releases]
 
     def _answer(self, release: Release, theta: Floats | None) -> Any:
@@ -215,9 +215,9 @@ class ArrayRows(Rows):
         return np.array(np.broadcast_to(found, self.target[block].shape), dtype=np.float64)
 
     def _predicted(self, theta: Floats) -> Floats:
-        if self._told is None or self._told[0] is not theta:
-            self._told = theta, self.rows @ theta
-        return self._told[1]
+        if self._predictions is None or self._predictions[0] is not theta:
+            self._predictions = theta, self.rows @ theta
+        return self._predictions[1]
 
     def _counted(
         self, places: NDArray[np.intp], size: int, block: slice, *, repeated: int = 1

@@ -55,7 +55,7 @@ by chance, the more."""
 
 _CUT: Final = 1.5
 """At most so many gradients are cut as the root of the number of rows times this, whatever the
-noise: what cutting them moves is then a part of the sampling error that does not grow with n."""
+noise: the move by cutting them is then a part of the sampling error that does not grow with n."""
 
 _MEAN_SQUARE: Final = 0.72
 """Of the square of a bin's upper edge, the mean of squares within half an octave below it."""
@@ -176,11 +176,11 @@ def within_of(lengths: Lengths, bound: float) -> float:
 
 
 def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
-    """A bound that nobody exceeds, as far as counts show.
+    """A bound that no row exceeds, as far as counts show.
 
     It is half an octave above the last bin that is seen, if noise can afford that. Seen is a bin,
-    or all bins from there on together, as few people may lie in several. Beyond what noise can
-    afford they have to stand out for certain, as one that is seen by chance is dear there. No more
+    or all bins from there on together, as few people may lie in several. Beyond the affordable
+    bound they have to stand out for certain, as one that is seen by chance is dear there. No more
     than the sure bound `top`.
     """
     lengths = lengths_of(found)
@@ -245,7 +245,7 @@ def best_radius(
 
 
 SHARE: Final = 0.05
-"""Of mu^2, what ranges cost that are left out."""
+"""Of mu^2, the cost of ranges that are left out."""
 
 _POWERS: Final = (-40, 60)
 _DEVIATIONS: Final = 4.0

@@ -1,7 +1,7 @@
-r"""Errors of a fit in two parts, sampling and privacy, and the gates that say when there are none.
+r"""Errors of a fit in two parts, sampling and privacy, and gates that close where there are none.
 
 All of it is computed from released matrices and steps. A gate that closes makes intervals infinite,
-and says why.
+with its reason.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -58,7 +58,7 @@ class Errors:
     diagnostics: dict[str, float] = field(default_factory=dict)
 
     def judged(self, closed: Sequence[str], **diagnostics: float) -> Errors:
-        """The same with the reasons of further gates, and what they looked at."""
+        """The same with the reasons of further gates, and their diagnostics."""
         return replace(self, closed=(*closed, *self.closed), diagnostics=diagnostics)
 
 
@@ -110,7 +110,7 @@ def fit_errors(
 ) -> Errors:
     """Errors of where steps ended, and the gate of the last one.
 
-    Those of privacy count what the noise in the number of rows makes of a penalty.
+    Those of privacy count the noise in the number of rows where there is a penalty.
     """
     privacy = privacy_errors(steps, curvature, last)
     if penalty is not None:
@@ -166,7 +166,7 @@ def shrunk(found: Moment, target: Floats) -> tuple[Floats, float]:
 def step_ratio(
     back: Floats, steps: Sequence[Step], curvature: Floats, last: Floats, total: Floats
 ) -> float:
-    """The largest last step of a coefficient over what its noise and half its error explain.
+    """The largest last step of a coefficient over the length by its noise and half its error.
 
     total: the covariance of the coefficients of whitened rows.
     """

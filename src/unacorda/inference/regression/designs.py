@@ -1,9 +1,9 @@
 r"""Features on a public scale, whitened by a released matrix, with weights that bound them.
 
 A feature is first put on a scale from public bounds, then all of them together are whitened by a
-private second moment, so that correlated or badly scaled features lose nothing; what is whitened
-gets the weight min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for everybody (Mallows
-1975). The weight hangs on the features alone, so that it biases no coefficient.
+private second moment, so that correlated or badly scaled features lose nothing; whitened rows
+get the weight min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for every row (Mallows
+1975). The weight depends on the features alone, so that it biases no coefficient.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -132,7 +132,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _run(self, rows: Rows, asked: Guarantee) -> None:
-        """Fit to rows, and set what a fit sets."""
+        """Fits to rows, and sets the attributes of a fit."""
 
     def _bounds(self, size: int) -> Pair:
         """Public bounds of the features; infinite ones where they are left out."""

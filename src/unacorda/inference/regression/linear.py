@@ -2,7 +2,7 @@ r"""Linear regression, with and without a ridge penalty, by steps whose gradient
 
 The norm of a row's gradient w |a| |r| is cut at a released bound: of all estimators of bounded
 influence that is the one with the least variance (Hampel; Krasker and Welsch 1982), and noise is
-proportional to the bound. The bound grows with the number of rows until it cuts nobody.
+proportional to the bound. The bound grows with the number of rows until it cuts no row.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -185,7 +185,7 @@ _COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
 _FARTHEST: Final = 1e3
 """Residuals are clipped at so many half widths of the target's bounds."""
 
-_NOBODY_CUT: Final = 0.999
+_NONE_CUT: Final = 0.999
 """A share of rows whose gradient is not cut, from which on the others do not show in M."""
 
 _TYPICAL: Final = 0.6745
@@ -194,7 +194,7 @@ _TYPICAL: Final = 0.6745
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquaresDescent:
-    """Where steps ended, what they were, and the bound of the last ones."""
+    """The end of steps, the steps, and the bound of the last ones."""
 
     theta: Floats
     steps: list[Step]
@@ -275,7 +275,7 @@ class LeastSquares:
         )
 
     def fit(self) -> Fitted:
-        """Spend what is left of the budget; coefficients are in half widths of the target."""
+        """Spends the rest of the budget; coefficients are in half widths of the target."""
         rows, d = self.rows, self.rows.size
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
@@ -292,8 +292,8 @@ class LeastSquares:
         def squared(row: Row) -> Any:
             return np.square(self.score(row))
 
-        # Where noise is small and nobody is cut, the Gram matrix is M, and Q has M's share too.
-        known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NOBODY_CUT
+        # Where noise is small and no row is cut, the Gram matrix is M, and Q has M's share too.
+        known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NONE_CUT
         asked = [] if known else [Matrix(of=kept, bound=square, share=share_of(curved))]
         *inside, scores, (level, noise) = rows.ask(
             *asked,

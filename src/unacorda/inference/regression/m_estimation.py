@@ -150,7 +150,7 @@ class MEstimator(LineRegression):
 
 
 def checked_loss(loss: object) -> Loss:
-    """The loss, if it has what a fit asks of one and answers row by row; else InvalidParameter."""
+    """The loss, if it has all parts of one and answers row by row; else InvalidParameter."""
     needed = ("score", "curvature", "score_bound", "curvature_bound")
     if isinstance(loss, type) or not all(hasattr(loss, name) for name in needed):
         raise InvalidParameter(
@@ -175,7 +175,7 @@ def checked_loss(loss: object) -> Loss:
 def _row_by_row(function: Callable[[Floats, Floats], Floats]) -> bool:
     """True if a function answers each row alike among other rows, tried on made-up ones.
 
-    No proof, but it catches what standardises, sorts or centres.
+    No proof, but it catches functions that standardize, sort or center.
     """
     made_up = np.random.default_rng(0).standard_cauchy((2, 64))
     whole = np.asarray(function(made_up[0], made_up[1]))
@@ -274,17 +274,17 @@ class QuantileRegression(LineRegression):
         pilot = pilot_of(rows, unit)
         scale = residual_scale(rows, pilot, unit)
         moved = residual_quantile(rows, pilot, unit, quantile=tau, scale=scale)
-        # From here on the target is told in released deviations, so that bandwidths are public.
-        told = Unit(middle=unit.middle, half=unit.half * scale)
+        # From here on the target is in released deviations, so that bandwidths are public.
+        scaled = Unit(middle=unit.middle, half=unit.half * scale)
         one = np.linalg.solve(rows.back, np.eye(rows.size)[0])
         found = fit_from(
             rows,
-            _loss(tau, told, number=rows.number, size=rows.size),
+            _loss(tau, scaled, number=rows.number, size=rows.size),
             pilot,
             start=(pilot.theta + moved * one) / scale,
             curvature=max(0.05, 1.4 * tau * (1 - tau)),
         )
-        self._keep_line(rows, found, asked=asked, unit=told)
+        self._keep_line(rows, found, asked=asked, unit=scaled)
 
 
 def _loss(quantile: float, unit: Unit, *, number: float, size: int) -> _Quantile:

@@ -67,7 +67,7 @@ def whiten(rows: Rows) -> Metric:
 
 
 def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
-    """The square of the radius: what almost nobody exceeds, unless noise of the Gram forbids it."""
+    """The square of the radius: exceeded by few rows, unless noise of the Gram forbids it."""
     affordable = 0.25 / (rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size))
     return max(min(metric.end, affordable), 1.25 * rows.size)
 

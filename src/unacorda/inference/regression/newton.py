@@ -1,6 +1,6 @@
 r"""Noisy Newton steps for a loss with a bounded score and curvature.
 
-Each step uses the last released curvature, as a metric or as it is; weights hang on the features
+Each step uses the last released curvature, as a metric or as it is; weights depend on the features
 and released numbers alone, so that scores keep their mean (Kunsch, Stefanski, Carroll 1989). In the
 last phase metric, radius and weights are fixed: gradients, M and Q of the end are those of one
 estimating equation.
@@ -75,7 +75,7 @@ _FINAL: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Of mu^2: of matrices, counts and the end; `steps` share what is left of it."""
+    """Of mu^2: of matrices, counts and the end; `steps` share the rest of it."""
 
     steps: tuple[float, ...]
     curvature: float
@@ -104,7 +104,7 @@ class Descent:
     """The released trace of Q."""
 
     def judged(self, closed: Sequence[str], **diagnostics: float) -> Fitted:
-        """The fit with the reasons of gates, and what they looked at."""
+        """The fit with the reasons of gates, and their diagnostics."""
         errors = self.fitted.errors.judged(closed, **diagnostics)
         return dataclasses.replace(self.fitted, errors=errors)
 
@@ -147,16 +147,16 @@ def _weighted_score(loss: Loss, square: float, row: Row) -> Any:
 class Newton:
     """Newton's steps from a start.
 
-    loss: of (prediction, target); start: coefficients of the whitened rows; curvature: what is
-    taken for M there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and
-    draw matrices to multiples of I; ample: noise is so small that rows stay in a metric far from
-    that of the curvature, and that the last phase takes one curvature for its steps; loose: the
-    bounds that the loss states may be far too large, so that counts say where scores and curvatures
-    end; cut: also cut gradients where counts of their lengths end, at no less than so many radii;
-    heavy: cap curvatures only where their noise requires it, as those of few rows may be much of M;
-    inside: M is that of rows whose gradient is not cut, which matters where many are; stretch: by
-    what a first step of this squared length is multiplied; penalty: a matrix, in the coefficients
-    of the whitened rows.
+    loss: of (prediction, target); start: coefficients of the whitened rows; curvature: taken for M
+    there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and draw matrices
+    to multiples of I; ample: noise is so small that rows stay in a metric far from that of the
+    curvature, and that the last phase takes one curvature for its steps; loose: the bounds that the
+    loss states may be far too large, so that counts show where scores and curvatures end; cut: also
+    cut gradients where counts of their lengths end, at no less than so many radii; heavy: cap
+    curvatures only where their noise requires it, as those of few rows may be much of M; inside: M
+    is that of rows whose gradient is not cut, which matters where many are; stretch: the factor of
+    a first step of this squared length; penalty: a matrix, in the coefficients of the whitened
+    rows.
     """
 
     rows: Rows
@@ -180,7 +180,7 @@ class Newton:
     _curvature_end: float = math.inf
 
     def run(self) -> Descent:
-        """Spend what is left of the budget."""
+        """Spends the rest of the budget."""
         way = self._steps()
         rows, theta, penalty = self.rows, way.theta, way.penalty
         convex = getattr(self.loss, "convex", True)
@@ -239,9 +239,9 @@ class Newton:
                 moment = Moment(matrix=np.eye(d) - penalty, deviation=0.0)
             elif step <= phase or not self.ample:
                 asked.append(self._curvature(theta, self.shares.curvature, last=step >= phase))
-            gradient, *told = rows.ask(*asked, theta=theta)
-            if told:
-                (moment,) = told
+            gradient, *moments = rows.ask(*asked, theta=theta)
+            if moments:
+                (moment,) = moments
                 if step >= phase:
                     found.append(moment)
             bent = self._bent(
@@ -271,7 +271,7 @@ class Newton:
         )
 
     def _step_shares(self, count: int) -> list[float]:
-        """The shares of gradients, out of what matrices and counts leave."""
+        """The shares of gradients, out of the rest after matrices and counts."""
         one, phases = self.shares, count - _FINAL + 1
         spent = one.radius * phases + (one.curvature + one.cap) * (count - 1 - self.ample)
         spent += one.last + one.cap + one.scores + one.level
@@ -310,7 +310,7 @@ class Newton:
                 bins=40,
             )
             (lengths,) = rows.ask(joint, theta=theta)
-            # Affordable is what makes noise .45 of the sampling error of a whitened coefficient.
+            # With an affordable bound noise is .45 of the sampling error of a coefficient.
             one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
             affordable = min(_NOISE_OF_STEPS / one, self._longest)
             least = affordable / 2 if self.ample else affordable

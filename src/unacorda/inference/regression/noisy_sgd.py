@@ -1,4 +1,4 @@
-r"""Noisy stochastic gradient descent: clipped gradients of random people, with noise, many times.
+r"""Noisy stochastic gradient descent: clipped gradients of random rows, with noise, many times.
 
 It asks for no bound of the loss, and is here to be compared with: clipping bends the equations
 that coefficients solve, so that they converge to something else. docs/regression.md shows by how
@@ -196,8 +196,8 @@ class _Descent:
         total, kept = np.zeros_like(theta), 0
         for step in range(steps):
             sums = self.sums(theta)
-            told = noise.release_exact(sums, unit_log2=self.unit_log2, bits=self.bits)
-            theta = theta - length / people * np.array([float(number) for number in told])
+            released = noise.release_exact(sums, unit_log2=self.unit_log2, bits=self.bits)
+            theta = theta - length / people * np.array([float(number) for number in released])
             if 2 * step >= steps - 1:
                 total, kept = total + theta, kept + 1
         return total / kept
@@ -212,7 +212,7 @@ class _Descent:
     def clipped(self, batch: Any, theta: Floats) -> Any:
         """Each row's gradient, in exact steps of the grid, no longer than the clip."""
         rows = self.rows[batch]
-        with np.errstate(all="ignore"):  # a warning would tell of the data
+        with np.errstate(all="ignore"):  # a warning would depend on the data
             score = np.nan_to_num(self.loss.score(rows @ theta, self.target[batch]))
             gradients = rows * np.clip(score, -1e200, 1e200)[:, None]
         return clip_rows(gradients, l2=checks.exact("clip", self.clip), unit_log2=self.unit_log2)
@@ -226,7 +226,7 @@ class _Descent:
 def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> float:
     """The least noise, its deviation over the clip, under which so many batches keep the budget.
 
-    Under the replacement of one row: a batch loses her and gains another, each with the rate.
+    Under the replacement of one row: a batch loses it and gains another, each with the rate.
 
     >>> from unacorda import ApproxDP, RenyiDP
     >>> round(noise_for(ApproxDP(1, 1e-6), sampling_rate=Fraction(1, 100), steps=100), 2)

@@ -222,7 +222,7 @@ class Summary:
 
     values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
     intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
-    what the noise hides; cannot: why intervals are infinite, where they are.
+    the unit that the noise hides; cannot: reasons for infinite intervals, where they are.
 
     >>> import unacorda
     >>> table = Summary(
@@ -314,9 +314,9 @@ class Summary:
                 self.names, self._numbers().tolist(), self.intervals.tolist(), strict=True
             )
         ]
-        told = [f"{name:<{left}}  {text}" for name, text in facts.items()]
+        listed = [f"{name:<{left}}  {text}" for name, text in facts.items()]
         why = [f"cannot tell errors: {reason}" for reason in self.cannot]
-        return "\n".join([self.title, *told, line, " " * wide + head, *body, line, *why])
+        return "\n".join([self.title, *listed, line, " " * wide + head, *body, line, *why])
 
     __repr__ = __str__
 

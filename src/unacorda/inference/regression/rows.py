@@ -74,7 +74,7 @@ class Unit:
 
 
 Value: TypeAlias = Callable[[Row], Any]
-"""A number of each row. What is no number counts as 0."""
+"""A number of each row. NaN counts as 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class Rows(ABC):
 
     back: coefficients of (1, features) are back @ coefficients of the whitened rows; repeated: how
     many rows a unit may have; replaced: whether neighbors differ by a unit that is replaced, and
-    not by one that is added or removed; protects: what the noise hides, in words.
+    not by one that is added or removed; protects: the unit that the noise hides, in words.
     """
 
     sums: BudgetShares

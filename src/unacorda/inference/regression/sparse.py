@@ -1,9 +1,9 @@
 r"""Sparse regression: a few features by private selection on some rows, a fit of them on the rest.
 
 Rows that select and rows that fit are different people, so that both parts have the whole budget,
-and what was selected does not hang on the rows whose errors the intervals count. The selection has
-noisy covariances of values that are cut and put on a grid of whole numbers, so that sums of
-products are exact in float64 in any order: no round-off has to be counted.
+and the selection does not depend on the rows whose errors the intervals count. It has noisy
+covariances of values that are cut and put on a grid of whole numbers, so that sums of products are
+exact in float64 in any order: no round-off has to be counted.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -178,7 +178,7 @@ class SparseRegression(Wrapper):
         chosen = (lower[self.selected_], upper[self.selected_])
         part.set_params(feature_bounds=chosen)
         part.fit(x[np.ix_(fitting, self.selected_)], given[fitting])
-        self._tell(part)
+        self._keep(part)
         return self
 
     @property
@@ -190,7 +190,7 @@ class SparseRegression(Wrapper):
         self.guarantee_ = asked
         self.event_ = events.Gaussian(noise_multiplier=Fraction(root_down(1 / budget.mu_squared)))
 
-    def _tell(self, fitted: Any) -> None:
+    def _keep(self, fitted: Any) -> None:
         self.estimator_ = fitted
         inside = fitted.coef_
         self.coef_ = np.zeros((*inside.shape[:-1], self.n_features_in_))
@@ -273,7 +273,7 @@ Chosen = tuple[NDArray[np.int64], events.Event]
 def grid_values(values: Floats, *, centre: Floats | float, deviation: Floats | float) -> Floats:
     """Whole numbers from -1024 to 1024: deviations from the centre, cut at 3/4, over 3/4.
 
-    What is no number counts as the centre.
+    NaN counts as the centre.
 
     >>> grid_values(np.array([0.0, 0.375, -9.0, np.nan]), centre=0.0, deviation=1.0).tolist()
     [0.0, 512.0, -1024.0, 0.0]
@@ -308,7 +308,7 @@ def best_by_numbers(
     budget: GDP,
     bits: RandomBits,
 ) -> Chosen:
-    """The columns that go best with a number, rising, and what finding them cost.
+    """The columns that go best with a number, rising, and their event.
 
     units: of `grid_values`; ends: public bounds of the target, whose quartiles are found first.
     """
@@ -332,7 +332,7 @@ def best_by_labels(
     budget: GDP,
     bits: RandomBits,
 ) -> Chosen:
-    """The columns that go best with the second of two labels, rising, and what finding them cost.
+    """The columns that go best with the second of two labels, rising, and their event.
 
     second: 1 where a label is the second, else 0; known: 1 where it is one of both, else 0.
     """

@@ -1,6 +1,6 @@
 """Rows of a table that an engine reads: how many there are is released first, then means.
 
-Everything here asks a `Table`, which is a session's. It cuts what it sums to stated lengths, adds
+Everything here asks a `Table`, which is a session's. It clips its summands to stated lengths, adds
 the noise of a stated part of its budget, hands out no row, and is all that privacy rests on.
 """
 
@@ -140,7 +140,7 @@ class TableSums(BudgetShares):
 
     @property
     def own(self) -> str:
-        """SQL of what a row counts by itself."""
+        """SQL of the weight of a row."""
         return "weight" if self.table.weighted else literal(1.0)
 
     def means(
@@ -159,12 +159,12 @@ class TableSums(BudgetShares):
         return [(np.array(values) / self.number, noise / self.number) for values, noise in found]
 
     def paid(self, share: Fraction) -> GDP:
-        """Take a share of mu^2 out of what is left."""
+        """Takes a share of mu^2 out of the rest."""
         self.take(share)
         return self.budget * share
 
     def find_ranges(self, columns: Sequence[str]) -> list[tuple[float, float]]:
-        """Ranges of columns that nobody declared, paid from `SHARE` of mu^2."""
+        """Ranges of columns without declared ones, paid from `SHARE` of mu^2."""
         ends = edges()
         wish = SumRequest(
             vector=list(columns),
@@ -282,7 +282,7 @@ class TableRows(Rows):
         if any(EXPONENTIAL in text for wish in wishes for text in (wish.value, *wish.vector)):
             columns.extend(exponential_columns())
         found = self.sums.means(columns, wishes)
-        return [self._read(one, *told) for one, told in zip(releases, found, strict=True)]
+        return [self._read(one, *sums) for one, sums in zip(releases, found, strict=True)]
 
     def _wish(self, release: Release) -> SumRequest:
         text, budget = self._text(release.of), self.sums.paid(release.share)
