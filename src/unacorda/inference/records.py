@@ -18,6 +18,7 @@ from unacorda import checks, elements
 from unacorda.errors import InvalidParameter, MissingBound
 
 __all__ = [
+    "ArrayErrors",
     "Floats",
     "bounds_of",
     "column",
@@ -153,6 +154,20 @@ def half_width(confidence: float, sampling: Floats, privacy: Floats | float) -> 
     """Half the width of intervals whose two errors are normal; confidence: in (0, 1)."""
     z = NormalDist().inv_cdf((1 + checks.probability(confidence=confidence)) / 2)
     return np.asarray(z * np.hypot(sampling, privacy))
+
+
+class ArrayErrors:
+    """Standard errors of an array of estimates, from its two parts."""
+
+    __slots__ = ()
+
+    sampling_error: Floats
+    privacy_error: Floats | float
+
+    @property
+    def standard_error(self) -> Floats:
+        """The root of the sum of both squares, number by number."""
+        return np.asarray(np.hypot(self.sampling_error, self.privacy_error))
 
 
 def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:

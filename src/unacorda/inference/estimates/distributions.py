@@ -23,7 +23,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.inference.records import Floats, column, half_width, public_range
+from unacorda.inference.records import ArrayErrors, Floats, column, half_width, public_range
 from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
@@ -31,7 +31,7 @@ __all__ = ["Density", "Distribution", "Histogram", "density", "distribution", "h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class Histogram(ArrayErrors):
     """Holds the noisy counts of cells, with their errors.
 
     Parameters
@@ -56,11 +56,6 @@ class Histogram:
     privacy_error: float
     noise: Literal["normal", "laplace"]
     n: int
-
-    @property
-    def standard_error(self) -> Floats:
-        """The root of the sum of both squares, cell by cell."""
-        return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Returns intervals for the expected count of each cell.
@@ -265,7 +260,7 @@ _HALF: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Density:
+class Density(ArrayErrors):
     """Holds a smooth density over public bounds, with errors; arrays have shape (m,).
 
     Parameters
@@ -292,11 +287,6 @@ class Density:
     sampling_error: Floats
     privacy_error: Floats
     path: float
-
-    @property
-    def standard_error(self) -> Floats:
-        """The root of the sum of both squares, point by point."""
-        return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Returns intervals for the density at each point.

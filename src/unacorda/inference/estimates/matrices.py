@@ -23,7 +23,14 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.budgets import shareable
-from unacorda.inference.records import Floats, half_width, matrix, public_pair, unit_values
+from unacorda.inference.records import (
+    ArrayErrors,
+    Floats,
+    half_width,
+    matrix,
+    public_pair,
+    unit_values,
+)
 from unacorda.inference.sums import ROUNDED, floored, noisy_mean, sum_noise
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
@@ -32,7 +39,7 @@ __all__ = ["MatrixEstimate", "correlation_matrix", "covariance_matrix"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixEstimate:
+class MatrixEstimate(ArrayErrors):
     """Holds a symmetric matrix and the errors of its entries, all of shape (p, p).
 
     Parameters
@@ -49,11 +56,6 @@ class MatrixEstimate:
     sampling_error: Floats
     privacy_error: Floats
     columns: tuple[str, ...]
-
-    @property
-    def standard_error(self) -> Floats:
-        """The root of the sum of both squares, entry by entry."""
-        return np.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Returns intervals of the entries, both errors as normal.

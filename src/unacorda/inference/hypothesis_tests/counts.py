@@ -20,7 +20,6 @@ from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     Simulation,
     TestResult,
-    simulate_noise,
 )
 from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import noisy_counts
@@ -90,11 +89,10 @@ def fit_test(
     def statistic(table: Floats) -> Floats:
         return np.asarray(((table - expected) ** 2 / expected).sum(axis=-1))
 
-    def simulate(rng: np.random.Generator, size: int) -> Floats:
-        drawn = rng.multinomial(n, wanted, size)
-        return statistic(drawn + simulate_noise(noise, rng, (size, wanted.size)))
+    def draw(rng: np.random.Generator, size: int) -> Floats:
+        return rng.multinomial(n, wanted, size).astype(np.float64)
 
-    return simulation.result(float(statistic(counts)), simulate)
+    return simulation.noisy_result(counts, noise, statistic=statistic, draw=draw)
 
 
 def independence_test(
@@ -156,12 +154,11 @@ def independence_test(
     down, along = np.maximum(table.sum(axis=1), 0.5), np.maximum(table.sum(axis=0), 0.5)
     null = (np.outer(down, along) / (down.sum() * along.sum())).reshape(-1)
 
-    def simulate(rng: np.random.Generator, size: int) -> Floats:
+    def draw(rng: np.random.Generator, size: int) -> Floats:
         drawn = rng.multinomial(n, null / null.sum(), size)
-        noisy = drawn + simulate_noise(noise, rng, (size, null.size))
-        return statistic(noisy.reshape(size, rows, columns))
+        return drawn.reshape(size, rows, columns).astype(np.float64)
 
-    return simulation.result(float(statistic(table)), simulate)
+    return simulation.noisy_result(table, noise, statistic=statistic, draw=draw)
 
 
 def two_proportions_test(
@@ -218,11 +215,10 @@ def two_proportions_test(
 
     common = float(np.clip(counts.sum() / sizes.sum(), 0.0, 1.0))
 
-    def simulate(rng: np.random.Generator, size: int) -> Floats:
-        drawn = rng.binomial(sizes.astype(np.int64), common, (size, 2))
-        return statistic(drawn + simulate_noise(noise, rng, (size, 2)))
+    def draw(rng: np.random.Generator, size: int) -> Floats:
+        return rng.binomial(sizes.astype(np.int64), common, (size, 2)).astype(np.float64)
 
-    return simulation.result(float(statistic(counts)), simulate)
+    return simulation.noisy_result(counts, noise, statistic=statistic, draw=draw)
 
 
 def _categories(argument: str, x: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], int]:

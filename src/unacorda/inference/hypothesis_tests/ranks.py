@@ -23,7 +23,6 @@ from unacorda.inference.hypothesis_tests.results import (
     Alternative,
     Simulation,
     TestResult,
-    simulate_noise,
 )
 from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import additive_noise
@@ -182,12 +181,10 @@ def _noisy_result(
     """The statistic with noise, as a share of the whole, and its p-value."""
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.
-    released = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
-
-    def simulate(rng: np.random.Generator, size: int) -> Floats:
-        return null(rng, size) + simulate_noise(noise, rng, size)
-
-    found = simulation.result(float(released[0]), simulate)
+    (released,) = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
+    found = simulation.noisy_result(
+        np.asarray(float(released)), noise, statistic=lambda sums: sums, draw=null
+    )
     return dataclasses.replace(found, statistic=found.statistic / whole)
 
 

@@ -184,6 +184,25 @@ class Simulation:
         if checks.positive_integer(draws=self.draws) < 99:
             raise InvalidParameter("draws", self.draws, expected="99 or more")
 
+    def noisy_result(
+        self,
+        released: Floats,
+        noise: Gaussian | Laplace,
+        *,
+        statistic: Callable[[Floats], Floats],
+        draw: Callable[[np.random.Generator, int], Floats],
+    ) -> TestResult:
+        """The `result` of a statistic of released numbers.
+
+        draw: so many samples of these under the null hypothesis, to which noise is added.
+        """
+
+        def simulate(rng: np.random.Generator, size: int) -> Floats:
+            drawn = draw(rng, size)
+            return statistic(drawn + simulate_noise(noise, rng, drawn.shape))
+
+        return self.result(float(statistic(released)), simulate)
+
     def result(
         self,
         statistic: float,

@@ -14,6 +14,7 @@ server, the coefficients so far. It sends one vector in a ball, randomized, and 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, Self
@@ -125,12 +126,25 @@ class _LocalLine(ManyPeople, LinearPredictor, _LocalRegression):
 
     start: float = 0.0
 
-    def _fit_line(self, X: ArrayLike, y: ArrayLike, *, loss: Loss) -> Self:
-        start = checks.finite(start=self.start)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fits to one report per person, which spends their budget.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets, shape (n,).
+        """
+        loss, start = self._checked_loss(), checks.finite(start=self.start)
         x, target, _ = paired(self, X, y)
         parameters = self._fit_local(x, target, loss=loss, start=start)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         return self
+
+    @abstractmethod
+    def _checked_loss(self) -> Loss:
+        """The loss of a fit; refuses wrong parameters."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -194,17 +208,8 @@ class LocalMEstimator(_LocalLine):
 
     loss: Loss
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fits to one report per person, which spends their budget.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, p).
-        y
-            Targets, shape (n,).
-        """
-        return self._fit_line(X, y, loss=checked_loss(self.loss))
+    def _checked_loss(self) -> Loss:
+        return checked_loss(self.loss)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -237,22 +242,12 @@ class LocalLinearRegression(_LocalLine):
 
     residual_bound: float | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fits to one report per person, which spends their budget.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, p).
-        y
-            Targets, shape (n,).
-        """
+    def _checked_loss(self) -> Loss:
         if self.residual_bound is None:
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
             )
-        bound = public_size(residual_bound=self.residual_bound)
-        return self._fit_line(X, y, loss=Huber(bound))
+        return Huber(public_size(residual_bound=self.residual_bound))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
