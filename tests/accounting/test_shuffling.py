@@ -84,7 +84,7 @@ def test_answers_by_enumeration_of_all_datasets(categories: int, count: int, loc
         )
         assert low <= truth * (1 + 1e-9) <= high * (1 + 2e-9)
         if categories == 2:
-            assert high <= truth * 1.021
+            assert high <= truth * 1.101
 
 
 def extreme_randomizer(drawn: np.random.Generator, inputs: int, local: float) -> Floats:
@@ -137,7 +137,7 @@ def test_binary_answers_by_sums_over_every_dataset(
 ) -> None:
     truth = by_every_dataset(local, count, epsilon)
     found = delta_of_shuffled_bits(local, count=count, epsilon=epsilon)
-    assert truth * (1 - 1e-8) <= found <= truth * 1.021
+    assert truth * (1 - 1e-8) <= found <= truth * 1.101
 
 
 def blanket_by_sums(local: float, count: int, epsilon: float, overlap: float) -> float:
@@ -187,7 +187,7 @@ def test_blankets_by_plain_sums(local: float, count: int, epsilon: float) -> Non
 @in_subtests("local", [0.3, 1.0, 2.5])
 @in_subtests("categories", [2, 3, 20])
 def test_the_ends_of_many_answers_are_near(local: float, categories: int) -> None:
-    for count in (1_000, 30_000):
+    for count in (1_000, 20_000):
         event = RandomizedResponse(epsilon=local, categories=categories).shuffled(count=count)
         found = epsilon_interval(event, delta=1e-7, neighbors=ReplaceOne)
         assert found.upper <= found.lower * 1.25

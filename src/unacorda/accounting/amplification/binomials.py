@@ -15,8 +15,6 @@ from unacorda.accounting.profiles.boxes import Array
 __all__ = ["CountLaw", "at_least", "log_binomial", "mass_between"]
 
 _UNIT = 2.0**-53
-_REACH = 14.0
-"""Standard deviations of a binomial law that are kept."""
 
 
 def mass_between(trials: int, chance: float, first: int, end: int) -> float:
@@ -115,15 +113,15 @@ class CountLaw:
     edge: float
 
     @classmethod
-    def binomial(cls, trials: int, chance: float) -> CountLaw:
-        """The binomial law, within 14 standard deviations and a few counts.
+    def binomial(cls, trials: int, chance: float, *, reach: float) -> CountLaw:
+        """The binomial law, within `reach` standard deviations and a few counts.
 
         Bound       both, by the error and the edge.
         Source      log_binomial.
         """
         mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance))
-        start = max(0, math.floor(mean - _REACH * spread - _REACH))
-        stop = min(trials, math.ceil(mean + _REACH * spread + _REACH))
+        start = max(0, math.floor(mean - reach * spread - reach))
+        stop = min(trials, math.ceil(mean + reach * spread + reach))
         logs, error = log_binomial(trials, chance, np.arange(start, stop + 1.0))
         masses = np.exp(logs)
         edge = max(float(masses[0]) * (start > 0), float(masses[-1]) * (stop < trials))

@@ -40,7 +40,9 @@ __all__ = [
     "without_shuffling",
 ]
 
-_FAINT = 1e-25
+_FEW, _MANY = 200, (6, 12, 25, 50, 100, 200, 400)
+"""Where so few reports hide each other, answers with more categories may show more."""
+_FAINT = 1e-18
 """A delta below this is looked at far from the mean, where clones are counted in finer runs."""
 
 
@@ -106,13 +108,14 @@ def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
 
 
 def _lower_delta(event: Shuffled, epsilon: float) -> float:
-    """Of a pure report the larger one of randomized response with two and three categories."""
+    """Of a pure report the largest one of randomized response, by numbers of categories."""
     report = event.event
     match report:
         case RandomizedResponse():
             categories = [report.categories]
         case Pure():
-            categories = [2, 3]
+            few = event.count < _FEW * math.exp(min(float(report.epsilon), 700.0))
+            categories = [2, 3, *(_MANY if few else ())]
         case _:
             return 0.0
     own = exact("epsilon", report.epsilon)

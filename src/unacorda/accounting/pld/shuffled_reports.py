@@ -31,6 +31,8 @@ _FAINT = 1e-16
 _BODY = np.concatenate((np.linspace(0.0, 0.36, 22), np.linspace(0.4, 1.0, 17)))
 _TAIL = np.array([1.2, 1.5, 2.0, 4.0])
 _CLOSER = 1.4
+_REACH = 14.0
+"""Standard deviations of binomial laws that are kept."""
 _KEPT = 1e20
 """Masses are taken that exceed by this what may be missing of them."""
 _TRUSTED = 1e-10
@@ -79,9 +81,9 @@ def _attained(event: Shuffled) -> Curve:
     categories = report.categories if isinstance(report, RandomizedResponse) else 2 + (grown > 2)
     each = 1 / (grown + categories - 1)
     if categories == 2:
-        law, adds = CountLaw.binomial(others, each), [grown * each, each]
+        law, adds = CountLaw.binomial(others, each, reach=_REACH), [grown * each, each]
     elif each <= 0.25:
-        part = CountLaw.binomial(others, 2 * each / (1 + math.sqrt(1 - 4 * each)))
+        part = CountLaw.binomial(others, 2 * each / (1 + math.sqrt(1 - 4 * each)), reach=_REACH)
         law, adds = part.plus(part.turned(0)), [each, 1 - (grown + 1) * each, grown * each]
     else:
         return nothing()
