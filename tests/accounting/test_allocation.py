@@ -42,7 +42,7 @@ from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import allocated as profiles
 from unacorda.accounting.profiles import allocation_pairs, curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
-from unacorda.accounting.rules.base import plain, rules_of, without_mass
+from unacorda.accounting.rules.base import Profile, plain, rules_of, without_mass
 from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
@@ -344,6 +344,16 @@ def test_epochs_against_the_scheme_itself(uses: int) -> None:
     assert found.upper <= found.lower * (1.05 if uses > 1 else 1.001)
 
 
+@pytest.mark.parametrize(("sigma", "steps"), [(0.662, 12), (0.6, 100), (0.75, 250)])
+def test_a_few_large_ratios_decide(sigma: float, steps: int) -> None:
+    """With little noise one step shows the unit or none does; both ends are found apart."""
+    found = epsilon_interval(
+        Gaussian(noise_multiplier=sigma).randomly_allocated(steps=steps), delta=1e-6
+    )
+    assert found.lower > 1.5
+    assert found.upper <= 1.01 * found.lower
+
+
 @pytest.mark.parametrize("uses", [1, 4])
 def test_lower_ends_are_close(uses: int) -> None:
     """Of several uses the upper end shows the attacker more than the scheme does."""
@@ -400,7 +410,9 @@ def test_rewriting_and_relations() -> None:
     assert plain(base.randomly_allocated(steps=1)) == base.poisson_sampled(rate=1)
     assert plain(base.randomly_allocated(steps=4, uses=4)) == base.poisson_sampled(rate=1) * 4
     several = base.randomly_allocated(steps=7, uses=3)
-    assert rules_of(several).split(several) == compose(
+    apart = rules_of(several).apart(several, Profile())
+    assert apart is not None
+    assert apart[0] == compose(
         [base.randomly_allocated(steps=2)], count=2
     ) + base.randomly_allocated(steps=3)
     event = base.randomly_allocated(steps=50)

@@ -18,6 +18,7 @@ from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Direction, rules_of, without_mass
+from unacorda.accounting.rules.base import Profile as Asked
 from unacorda.accounting.rules.profiles import curve_of
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
@@ -59,19 +60,18 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
+        asked = Asked(direction=direction, neighbors=neighbors, inside=_inside)
+        apart = rules_of(one).apart(one, asked)
         try:
+            if apart is not None:
+                split, pair = apart
+                several = parts_of(split, direction=direction, neighbors=neighbors)
+                found += [Part(part.above, None, part.times * count) for part in several]
+                found.append(Part(None, pair, count))
+                continue
             curve = curve_of_any(one, direction=direction, neighbors=neighbors)
         except UnsupportedEvent:
             others.append(compose([one], count=count))
-            continue
-        split = rules_of(one).split(one)
-        if split is not one:
-            found += [
-                Part(part.above, None, part.times * count)
-                for part in parts_of(split, direction=direction, neighbors=neighbors)
-                if part.above is not None
-            ]
-            found.append(Part(None, curve.attained, count))
             continue
         cost = rules_of(one).concentrated(one)
         if cost is None:

@@ -30,6 +30,8 @@ _U = 2.0**-53
 _CHARGE = 16 * _U
 _GOALS = (0.3, 1e-2, 1e-5, 1e-8, 1e-11, 1e-15, 1e-20, 1e-30)
 """Deltas near which a sum is laid out; the next is made where the ones before are too rough."""
+_BETWEEN = (1e-3, 1e-4, 1e-6, 1e-7, 1e-9)
+"""Further ones, made near values that are rough still: of few large ratios a tilt fits no other."""
 _SIZE = 1 << 16
 _MOST_STEPS = 10**7
 _LEAST = 1e-40
@@ -149,7 +151,7 @@ class _Tail:
     backward: Curve
     steps: int
     rise: bool
-    pieces: list[Callable[[Array], tuple[Array, Array]]] = field(default_factory=list)
+    pieces: dict[float, Callable[[Array], tuple[Array, Array]]] = field(default_factory=dict)
 
     def __call__(self, log_c: Array) -> Array:
         """At logarithms of c."""
@@ -163,15 +165,17 @@ class _Tail:
         else:
             best = self.backward(Box(-log_c, -log_c)).upper * np.exp(log_c) * (1 + 16 * _U)
         rough = best > _LEAST
-        for place in range(len(_GOALS)):
-            with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
-                if place == len(self.pieces):
-                    self.pieces.append(self._piece(_GOALS[place]))
-                value, error = self.pieces[place](gap)
-            rough &= ~((error < 0.01 * value) & (value > _GOALS[place] / 100))
-            best = np.fmin(best, value)
+        for goal in (*_GOALS, *_BETWEEN):
             if not rough.any():
                 break
+            if goal in _BETWEEN and not np.any(rough & (best > goal / 30) & (best < goal * 30)):
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
+                if goal not in self.pieces:
+                    self.pieces[goal] = self._piece(goal)
+                value, error = self.pieces[goal](gap)
+            rough &= ~((error < 0.01 * value) & (value > goal / 100))
+            best = np.fmin(best, value)
         return best
 
     def _piece(self, goal: float) -> Callable[[Array], tuple[Array, Array]]:
@@ -243,6 +247,9 @@ def _functional(
         parts = np.maximum(first[:, count] - at * zeroth[:, count], 0.0)
         error = parts[1] + outside + slack + spill
         value = parts[0] + error
+        if rise:  # of the value, what the transform may have wrapped round
+            powers = found.above + found.exponent - window.tilt * steps * (1 + gap)
+            error = error + np.exp(np.minimum(powers, 700.0)) / (window.tilt * steps)
         beyond = at < ranked[-1]  # below the window, or above it: not known
         return np.where(beyond, 1.0 + np.abs(at), value), np.where(beyond, 1.0, error)
 

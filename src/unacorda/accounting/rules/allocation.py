@@ -70,6 +70,7 @@ class AllocationRules(Rules[RandomAllocation]):
         )
 
     def split(self, event: RandomAllocation) -> Event:
+        """One allocation for each use, to a share of the steps of its own."""
         short, longer = divmod(event.steps, event.uses)
         if event.uses in (1, event.steps):
             return plain(event)
@@ -81,6 +82,11 @@ class AllocationRules(Rules[RandomAllocation]):
             elif count:
                 parts.append(compose([one.randomly_allocated(steps=share)], count=count))
         return compose(parts)
+
+    def apart(self, event: RandomAllocation, asked: Profile) -> tuple[Event, Curve] | None:
+        if event.uses in (1, event.steps):
+            return None
+        return self.split(event), _attained(event, asked)
 
     def without_mass(self, event: RandomAllocation, neighbors: Neighbors) -> tuple[Fraction, Event]:
         # steps that fail beside the unit's own leave fewer to hide among: no amplification
@@ -110,12 +116,11 @@ class AllocationRules(Rules[RandomAllocation]):
     def curve(self, event: RandomAllocation, asked: Profile) -> Curve:
         if event.uses == event.steps:
             return asked.of(plain(event))
-        replaced = asked.neighbors is ReplaceOne
-        pair = _pair(event.event, event.steps, event.uses, replaced)
-        if event.uses == 1 and not replaced:
+        if event.uses == 1 and asked.neighbors is not ReplaceOne:
+            pair = _pair(event, opposite=False)
             tails = _tails(event.event, event.steps, asked.neighbors, asked.inside)
             return allocated(tails, remove=asked.remove, pair=pair)
-        attained = curves.nothing() if pair is None else pair.profile(remove=asked.remove)
+        attained = _attained(event, asked)
         if event.uses > 1:
             return _enclosed(asked.of(self.split(event)), attained)
         forward, backward = asked.both(event, neighbors=AddRemove)
@@ -134,16 +139,23 @@ def _enclosed(whole: Curve, attained: Curve) -> Curve:
     return Curve(evaluate=evaluate, infinity_above=most, attained=attained)
 
 
+def _attained(event: RandomAllocation, asked: Profile) -> Curve:
+    """The profile of one pair, by sums of one statistic; of no loss where none is known."""
+    pair = _pair(event, opposite=asked.neighbors is ReplaceOne)
+    return curves.nothing() if pair is None else pair.profile(remove=asked.remove)
+
+
 @functools.lru_cache(maxsize=8)
-def _pair(event: Event, steps: int, uses: int, replaced: bool) -> AllocationPair | None:  # noqa: FBT001
+def _pair(event: RandomAllocation, *, opposite: bool) -> AllocationPair | None:
     """The pair that noise on a number attains; None for other events. It is remembered."""
-    square = squared_mu(event)
+    one = event.event
+    square = squared_mu(one)
     if square:
-        event = Gaussian(noise_multiplier=1 / Fraction(root_down(square)))
-    noise = location_family(event)
+        one = Gaussian(noise_multiplier=1 / Fraction(root_down(square)))
+    noise = location_family(one)
     if noise is None:
         return None
-    return AllocationPair(noise=noise, steps=steps, uses=uses, opposite=replaced)
+    return AllocationPair(noise=noise, steps=event.steps, uses=event.uses, opposite=opposite)
 
 
 def _in_every_step(event: Event, count: int) -> Event:

@@ -144,9 +144,9 @@ class Rules(Generic[_E]):
         """An event that costs no less and that every engine knows."""
         return event
 
-    def split(self, event: _E) -> Event:
-        """A composition that costs no less, for grids; the event itself where it is of one pair."""
-        return event
+    def apart(self, event: _E, asked: Profile) -> tuple[Event, Curve] | None:
+        """A composition that costs no less, and the profile of one pair; None if one does both."""
+        return None
 
     def below(self, event: _E, neighbors: Neighbors) -> Event | None:
         """An event that costs no more, of a pair that the event allows; None where unknown."""
