@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-ROOMS = ["unacorda.inference"]
+ROOMS = ["unacorda.accounting", "unacorda.inference", "unacorda.events"]
 """Packages whose `__all__` is asked."""
 
 SECTION = re.compile(r"^([A-Z][a-z]+)\n(-+)$", re.MULTILINE)

@@ -22,7 +22,22 @@ def to_json(event: Event) -> str:
 
 
 def from_json(text: str) -> Event:
-    """The event that `to_json` wrote; InvalidParameter for any other text.
+    """Reads the event that `to_json` wrote.
+
+    Parameters
+    ----------
+    text
+        The JSON text of an event.
+
+    Returns
+    -------
+    Event
+        Equal to the event that was written.
+
+    Raises
+    ------
+    InvalidParameter
+        For any other text.
 
     >>> from unacorda.privacy.events import Gaussian
     >>> from_json(Gaussian(noise_multiplier=Fraction(1, 3)).to_json())

@@ -96,7 +96,15 @@ class Operators:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repeated(Operators):
-    """One event, `count` times (2 or more); written ``event * count``."""
+    """One event, several times; written ``event * count``.
+
+    Parameters
+    ----------
+    event
+        What is done.
+    count
+        2 or more.
+    """
 
     event: Event
     count: int
@@ -121,7 +129,12 @@ class _Growing(Operators):
 class Composed(_Growing):
     """Several different events, or Repeated ones, on the same data; written ``first + second``.
 
-    Neither the grouping nor the order matters to equality, and equal events are counted:
+    Neither the grouping nor the order matters to equality, and equal events are counted.
+
+    Parameters
+    ----------
+    parts
+        Two or more different events.
 
     >>> from unacorda.privacy.events import Laplace, Pure
     >>> a, b = Laplace(noise_multiplier=1.0), Pure(epsilon=0.5)
@@ -159,9 +172,14 @@ class Composed(_Growing):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoissonSampled(Operators):
-    """The event on a sample that holds each unit independently with probability `rate`.
+    """The event on a sample that holds each unit independently.
 
-    rate: above 0, at most 1. Noise multipliers inside refer to adding or removing one unit.
+    Parameters
+    ----------
+    event
+        Its noise multipliers refer to adding or removing one unit.
+    rate
+        The probability of a unit to be in the sample, above 0, at most 1.
     """
 
     event: Event
@@ -177,7 +195,17 @@ class PoissonSampled(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FixedSizeSampled(Operators):
-    """The event on `size` of `population` units, drawn uniformly without replacement."""
+    """The event on some of all units, drawn uniformly without replacement.
+
+    Parameters
+    ----------
+    event
+        Its noise multipliers refer to adding or removing one unit.
+    size
+        Units in the sample, 1 or more.
+    population
+        Units in the table, no fewer.
+    """
 
     event: Event
     size: int
@@ -194,9 +222,16 @@ class FixedSizeSampled(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplacementSampled(Operators):
-    """The event on `size` draws from `population` units: a unit may be drawn several times.
+    """The event on draws with replacement: a unit may be drawn several times.
 
-    Numbers inside speak of adding or removing one draw of one unit.
+    Parameters
+    ----------
+    event
+        Its numbers refer to adding or removing one draw of one unit.
+    size
+        Draws, 1 or more.
+    population
+        Units in the table, 1 or more.
     """
 
     event: Event
@@ -214,10 +249,18 @@ class ReplacementSampled(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomAllocation(Operators):
-    """The event at each of `steps` steps, where each unit takes part in exactly `uses` of them.
+    """The event at each of several steps, where each unit takes part in some of them.
 
-    The steps of a unit are drawn uniformly, apart from those of others; balls and bins. Numbers
-    inside speak of adding or removing one unit at one step.
+    The steps of a unit are drawn uniformly, apart from those of others; balls and bins.
+
+    Parameters
+    ----------
+    event
+        Its numbers refer to adding or removing one unit at one step.
+    steps
+        How many there are, 1 or more.
+    uses
+        In how many of them a unit takes part, exactly.
     """
 
     event: Event
@@ -235,9 +278,14 @@ class RandomAllocation(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shuffled(Operators):
-    """The event as each of `count` people's local report, released in random order.
+    """The event as the local report of each person, released in random order.
 
-    All reports are of one randomizer, which is not chosen after seeing some of them.
+    Parameters
+    ----------
+    event
+        One report.
+    count
+        People, 1 or more.
     """
 
     event: Event
@@ -261,9 +309,24 @@ Combined: TypeAlias = (
 
 
 def compose(events: Iterable[Event], *, count: int = 1) -> Event:
-    """All events together, the whole `count` times: one event, Repeated or Composed.
+    """Composes events into one: Repeated, Composed or the event itself.
 
-    Raises InvalidParameter for no events and for what is no event.
+    Parameters
+    ----------
+    events
+        One or more.
+    count
+        How often the whole is done, 1 or more.
+
+    Returns
+    -------
+    Event
+        Equal events are counted.
+
+    Raises
+    ------
+    InvalidParameter
+        For no events and for what is no event.
 
     >>> from unacorda.privacy.events import Pure
     >>> a = Pure(epsilon=1)

@@ -20,11 +20,23 @@ class MatrixMechanism(Operators):
     r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
 
     Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
-    is lower triangular. encoder: its first column where it is a Toeplitz matrix (zeros follow), or
-    its rows, row i of i + 1 numbers; noise_multiplier: sigma over that 1, above 0; steps: rows of
-    x; a unit takes part at most `participations` times, at steps at least `separation` apart. Where
-    a unit is replaced, what both give counts.
-    Source: Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
+    is lower triangular. Where a unit is replaced, what both give counts.
+
+    Parameters
+    ----------
+    noise_multiplier
+        sigma over that 1, above 0.
+    encoder
+        Its first column where it is a Toeplitz matrix (zeros follow), or its rows, row i of i + 1
+        numbers.
+    steps
+        Rows of x.
+    participations
+        How often a unit takes part at most.
+    separation
+        How many steps lie between two of them at least, counted from one to the next.
+
+    Source      Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
     """
 
     noise_multiplier: Real
@@ -59,9 +71,17 @@ class CyclicPoissonSampled(Operators):
     """A banded matrix mechanism whose step t samples from group t mod `separation` alone.
 
     Units are split into `separation` groups before and apart from the data; each step holds every
-    unit of its group independently with probability `rate`, above 0, at most 1. The bands of the
-    encoder are at most `separation`; `participations` of the event is not read.
-    Source: Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
+    unit of its group independently.
+
+    Parameters
+    ----------
+    event
+        The matrix mechanism: the bands of its encoder are at most its separation, and its
+        participations are not read.
+    rate
+        The probability of a unit to be in a step of its group, above 0, at most 1.
+
+    Source      Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
     """
 
     event: MatrixMechanism
@@ -80,9 +100,18 @@ class CyclicPoissonSampled(Operators):
 class TreeAggregation(Operators):
     r"""Release all node sums of a binary tree over the steps, each with N(0, sigma^2) noise.
 
-    noise_multiplier: sigma over the l2 norm of what a unit gives at one step, above 0; steps:
-    leaves of the tree; participations, separation: as in MatrixMechanism.
-    Source: Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
+    Parameters
+    ----------
+    noise_multiplier
+        sigma over the l2 norm of what a unit gives at one step, above 0.
+    steps
+        Leaves of the tree.
+    participations
+        How often a unit takes part at most.
+    separation
+        How many steps lie between two of them at least, as in MatrixMechanism.
+
+    Source      Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
     """
 
     noise_multiplier: Real

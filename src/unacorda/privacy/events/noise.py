@@ -33,7 +33,10 @@ __all__ = [
 class Gaussian(Operators):
     r"""Release f(x) + N(0, sigma^2 I), where f moves by at most Delta_2 in the l2 norm.
 
-    noise_multiplier: sigma / Delta_2, no unit, above 0.
+    Parameters
+    ----------
+    noise_multiplier
+        sigma / Delta_2, no unit, above 0.
 
     >>> Gaussian(noise_multiplier=2.0) * 3
     Repeated(event=Gaussian(noise_multiplier=2.0), count=3)
@@ -49,7 +52,10 @@ class Gaussian(Operators):
 class Laplace(Operators):
     r"""Release f(x) + independent Laplace noise of scale b, where f moves by Delta_1 in l1.
 
-    noise_multiplier: b / Delta_1, no unit, above 0.
+    Parameters
+    ----------
+    noise_multiplier
+        b / Delta_1, no unit, above 0.
     """
 
     noise_multiplier: Real
@@ -62,8 +68,12 @@ class Laplace(Operators):
 class DiscreteGaussian(Operators):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
 
-    sigma: parameter of the noise, above 0, not its standard deviation; sensitivity: the l2
-    sensitivity of the integer f, above 0.
+    Parameters
+    ----------
+    sigma
+        The parameter of the noise, above 0, not its standard deviation.
+    sensitivity
+        The l2 sensitivity of the integer f, above 0.
     """
 
     sigma: Real
@@ -81,7 +91,12 @@ class DiscreteGaussian(Operators):
 class DiscreteLaplace(Operators):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-|k| / scale).
 
-    scale: above 0; sensitivity: the l1 sensitivity of the integer f, above 0.
+    Parameters
+    ----------
+    scale
+        Above 0.
+    sensitivity
+        The l1 sensitivity of the integer f, above 0.
     """
 
     scale: Real
@@ -100,9 +115,17 @@ class Staircase(Operators):
     r"""Release one number f(x) + X, X of the staircase law, where f moves by at most Delta.
 
     The density falls by e^-epsilon once in each stretch [k Delta, (k + 1) Delta), at its share
-    `split`. epsilon: above 0; split: gamma of the source, from 0 to 1; 1/2 is the worst for
-    privacy, and 1 / (1 + e^(epsilon/2)) has the least E|X|.
-    Source: Geng and Viswanath 2014, equation (15).
+    `split`.
+
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    split
+        gamma of the source, from 0 to 1; 1/2 is the worst for privacy, and 1 / (1 + e^(epsilon/2))
+        has the least E|X|.
+
+    Source      Geng and Viswanath 2014, equation (15).
     """
 
     epsilon: Real
@@ -116,9 +139,16 @@ class Staircase(Operators):
 class TruncatedLaplace(Operators):
     r"""Release one number f(x) + X, X Laplace noise of scale b cut to [-A, A], f moving by Delta.
 
-    noise_multiplier: b / Delta, above 0; bound: A / Delta, at least 1/2. Where the supports of
-    neighbours part, anything is learned: that is a delta.
-    Source: Geng, Ding, Guo, Kumar 2020, Definition 3.
+    Where the supports of neighboring tables part, anything is learned: that is a delta.
+
+    Parameters
+    ----------
+    noise_multiplier
+        b / Delta, above 0.
+    bound
+        A / Delta, at least 1/2.
+
+    Source      Geng, Ding, Guo, Kumar 2020, Definition 3.
     """
 
     noise_multiplier: Real
@@ -137,13 +167,21 @@ class TruncatedLaplace(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianMixture(Operators):
-    r"""Gaussian noise where the unit moves f by a random amount that nobody sees.
+    r"""Gaussian noise where the unit moves f by a random amount that is not released.
 
     The unit in the table gives N(shift, sigma^2) with shift drawn from `shifts` by `weights`;
-    without it, N(0, sigma^2). noise_multiplier: sigma in the unit of the shifts, above 0; shifts:
-    numbers, 0 or above; weights: as many, 0 or above, of sum 1 exactly (floats as they print).
-    A vector f of l2 norm at most the shift is covered.
-    Source: Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
+    without it, N(0, sigma^2). A vector f of l2 norm at most the shift is covered.
+
+    Parameters
+    ----------
+    noise_multiplier
+        sigma in the unit of the shifts, above 0.
+    shifts
+        Numbers, 0 or above.
+    weights
+        One for each shift, 0 or above, of sum 1 exactly (floats as they print).
+
+    Source      Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
     """
 
     noise_multiplier: Real

@@ -17,9 +17,15 @@ __all__ = ["Approximate", "Exponential", "Pure", "RandomizedResponse", "ZeroConc
 class RandomizedResponse(Operators):
     r"""Release one of k categories: the true one with odds e^epsilon against each other one.
 
-    epsilon: 0 or above; categories: k, 2 or more. With k of 3 or more it also stands for other
-    local reports that are no worse in composition and when shuffled, by docs/proofs/local.md,
-    section 7; with 2 it is binary response and nothing else.
+    With k of 3 or more it also stands for other local reports that are no worse in composition
+    and when shuffled, by docs/proofs/local.md, section 7; with 2 it is binary response, no more.
+
+    Parameters
+    ----------
+    epsilon
+        0 or above.
+    categories
+        k, 2 or more.
     """
 
     epsilon: Real
@@ -37,8 +43,12 @@ class RandomizedResponse(Operators):
 class Exponential(Operators):
     r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
 
-    epsilon: the range (hence also a pure epsilon), 0 or above.
-    Source: Durfee and Rogers 2019, Section 4.2 (bounded range).
+    Parameters
+    ----------
+    epsilon
+        The range (hence also a pure epsilon), 0 or above.
+
+    Source      Durfee and Rogers 2019, Section 4.2 (bounded range).
     """
 
     epsilon: Real
@@ -49,7 +59,13 @@ class Exponential(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pure(Operators):
-    """Any mechanism of which only epsilon-DP is known; epsilon is 0 or above."""
+    """Any mechanism of which only epsilon-DP is known.
+
+    Parameters
+    ----------
+    epsilon
+        0 or above.
+    """
 
     epsilon: Real
 
@@ -59,7 +75,15 @@ class Pure(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Approximate(Operators):
-    """Any mechanism of which only (epsilon, delta)-DP is known; delta lies in [0, 1]."""
+    """Any mechanism of which only (epsilon, delta)-DP is known.
+
+    Parameters
+    ----------
+    epsilon
+        0 or above.
+    delta
+        From 0 to 1.
+    """
 
     epsilon: Real
     delta: Real
@@ -74,7 +98,15 @@ class Approximate(Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroConcentrated(Operators):
-    """Any mechanism of which only (delta-approximate) rho-zCDP is known."""
+    """Any mechanism of which only (delta-approximate) rho-zCDP is known.
+
+    Parameters
+    ----------
+    rho
+        0 or above.
+    delta
+        From 0 to 1.
+    """
 
     rho: Real
     delta: Real = 0

@@ -21,10 +21,20 @@ __all__ = ["NegativeBinomialTries", "PoissonTries"]
 class NegativeBinomialTries(Operators):
     r"""The best output of K runs of the event, K of the truncated negative binomial law, K >= 1.
 
-    Each run gives a candidate and its score; only the best is released, and not K. shape: eta,
-    above -1 (1 is the geometric law, 0 the logarithmic one); stop: gamma, above 0, at most 1; the
-    smaller, the more runs; most: where K is drawn anew until it is at most that, 1 or above.
-    Source: Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
+    Each run gives a candidate and its score; only the best is released, and not K.
+
+    Parameters
+    ----------
+    event
+        One run, which gives a candidate and its score.
+    shape
+        eta, above -1: 1 is the geometric law, 0 the logarithmic one.
+    stop
+        gamma, above 0, at most 1: the smaller, the more runs.
+    most
+        Where K is drawn anew until it is at most that, 1 or above.
+
+    Source      Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
     """
 
     event: Event
@@ -47,8 +57,16 @@ class NegativeBinomialTries(Operators):
 class PoissonTries(Operators):
     """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
 
-    mean: E K, above 0; most: where K is drawn anew until it is at most that, no less than the mean.
-    Source: Papernot and Steinke 2022, Theorem 6.
+    Parameters
+    ----------
+    event
+        One run, which gives a candidate and its score.
+    mean
+        E K, above 0.
+    most
+        Where K is drawn anew until it is at most that, no less than the mean.
+
+    Source      Papernot and Steinke 2022, Theorem 6.
     """
 
     event: Event
