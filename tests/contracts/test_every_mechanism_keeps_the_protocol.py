@@ -16,6 +16,7 @@ from tests.mechanisms.faces import everything as mechanisms
 from tests.support.cases import in_subtests
 
 from unacorda import accounting
+from unacorda import mechanisms as usual
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.protocol import Accurate, Mechanism
@@ -121,6 +122,13 @@ def test_what_is_missing_is_listed_with_a_reason() -> None:
     assert {name for name in NAMES if "for_guarantee" not in parts[name]} == set(NO_GUARANTEE)
     assert {name for name in NAMES if "error_bound" not in parts[name]} == set(NO_BOUND)
     assert all("release" in part for part in parts.values())
+
+
+def test_the_usual_mechanisms_state_their_parameters() -> None:
+    for name in usual.__all__:
+        kind = getattr(usual, name)
+        if inspect.isclass(kind):
+            assert "\n\nParameters\n----------\n" in (inspect.getdoc(kind) or ""), name
 
 
 def test_the_event_is_a_property_and_never_a_method() -> None:

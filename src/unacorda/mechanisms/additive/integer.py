@@ -38,11 +38,19 @@ _RANGE = {"least": -(1 << 62), "most": 1 << 62}
 class DiscreteLaplace:
     r"""Release integers x + X, X two-sided geometric: P(X = k) proportional to exp(-|k| / scale).
 
-    scale: above 0, at most 2^40; l1_sensitivity: by how much the integers x can move in the l1
-    norm. lower, upper: public bounds on every released integer, by default none. Clamping the
-    result to them is postprocessing; for one count in [lower, upper] of sensitivity 1 it is the
-    best there is: whoever has prior beliefs and any loss that grows with the error can derive the
-    best answer for them at this price from it.
+    Clamping the result to them is postprocessing; for one count in [lower, upper] of sensitivity 1
+    it is the best there is: whoever has prior beliefs and any loss that grows with the error can
+    derive the best answer for them at this price from it.
+
+    Parameters
+    ----------
+    scale
+        Above 0, at most 2^40.
+    l1_sensitivity
+        By how much the integers x can move in the l1 norm.
+    lower, upper
+        Public bounds on every released integer, by default none.
+
     Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
 
     >>> DiscreteLaplace(scale=2, l1_sensitivity=1).error_bound(0.95)
@@ -137,8 +145,15 @@ class DiscreteLaplace:
 class DiscreteGaussian:
     r"""Release integers x + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
 
-    sigma: above 0, at most 2^40; l2_sensitivity: by how much the integers x can move in the l2
-    norm. It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
+    It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
+
+    Parameters
+    ----------
+    sigma
+        Above 0, at most 2^40.
+    l2_sensitivity
+        By how much the integers x can move in the l2 norm.
+
     Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
 
     >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).error_bound(0.95)

@@ -109,9 +109,17 @@ class GridNoise(ABC):
 class Laplace(GridNoise):
     r"""Release x + Laplace noise, density proportional to exp(-|z| / scale), rounded to a grid.
 
-    scale: above 0, in the unit of x; l1_sensitivity: by how much x can move in the l1 norm, in
-    the same unit; grid_log2: outputs are multiples of 2^grid_log2, by default
-    floor(log2 scale) - 20. The rounding is of the ideal sum, so the cost is that of ideal noise.
+    The rounding is of the ideal sum, so the cost is that of ideal noise.
+
+    Parameters
+    ----------
+    scale
+        Above 0, in the unit of x.
+    l1_sensitivity
+        By how much x can move in the l1 norm, in the same unit.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20.
+
     Source: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
 
     >>> Laplace(scale=2.0, l1_sensitivity=1).event
@@ -165,8 +173,15 @@ class Laplace(GridNoise):
 class Gaussian(GridNoise):
     r"""Release x + normal noise of standard deviation sigma, rounded to a grid.
 
-    sigma: above 0, in the unit of x; l2_sensitivity: by how much x can move in the l2 norm;
-    grid_log2: outputs are multiples of 2^grid_log2, by default floor(log2 sigma) - 20.
+    Parameters
+    ----------
+    sigma
+        Above 0, in the unit of x.
+    l2_sensitivity
+        By how much x can move in the l2 norm.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default floor(log2 sigma) - 20.
+
     Source: Balle and Wang 2018, arXiv:1805.06530, Theorem 8; the rounding is post-processing.
 
     >>> Gaussian(sigma=3.0, l2_sensitivity=1.5).event

@@ -48,11 +48,20 @@ _LARGEST_SIGMA: Final = 1 << 20
 class Marginals:
     r"""Release marginal tables of a table of categorical records; all of them agree.
 
-    sizes: how many values each attribute has; queries: which marginals, each the places of its
-    attributes in `sizes`, () being the total; sigma: the noise multiplier of all of it together,
-    above 0, that is the noise on a total that is released alone; rows: how many records a unit has
-    at most. The noise of the interactions is chosen so that the variances of all cells of all
-    queries sum up to the least that any Gaussian noise reaches at this price.
+    The noise of the interactions is chosen so that the variances of all cells of all queries sum up
+    to the least that any Gaussian noise reaches at this price.
+
+    Parameters
+    ----------
+    sizes
+        How many values each attribute has.
+    queries
+        Which marginals, each the places of its attributes in `sizes`, () being the total.
+    sigma
+        The noise multiplier of all of it together, above 0, that is the noise on a total that
+        is released alone.
+    rows
+        How many records a unit has at most.
 
     Source: Xiao, He, Zhang, Kifer 2023, arXiv:2305.08175, "An optimal and scalable matrix mechanism
     for noisy marginals under convex loss functions" (ResidualPlanner); docs/proofs/correlated.md.

@@ -40,12 +40,22 @@ _U = Fraction(1, 1 << 53)
 class MatrixMechanism:
     r"""Release the answers to a workload of linear queries on a histogram, by a strategy.
 
-    workload: a matrix of queries, one row each, or `Prefixes`, `Ranges`; strategy: a matrix of what
-    is measured, one column for each cell, from whose rows each query can be computed; it is kept
-    and used as multiples of a power of two, about 2^-30. sigma: standard deviation of the noise of
-    each measurement, above 0; sensitivity: by how much a unit moves one cell, above 0; moved: how
-    many cells it moves at most. grid_log2: values count as the nearest multiples of 2^grid_log2,
-    by default 2^-24 of sensitivity or noise; 0 keeps whole numbers whole, up to 2^56.
+    Parameters
+    ----------
+    workload
+        A matrix of queries, one row each, or `Prefixes`, `Ranges`.
+    strategy
+        A matrix of what is measured, one column for each cell, from whose rows each query can
+        be computed; it is kept and used as multiples of a power of two, about 2^-30.
+    sigma
+        Standard deviation of the noise of each measurement, above 0.
+    sensitivity
+        By how much a unit moves one cell, above 0.
+    moved
+        How many cells it moves at most.
+    grid_log2
+        Values count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
+        noise; 0 keeps whole numbers whole, up to 2^56.
 
     Source: Li, Hay, Rastogi, Miklau, McGregor 2010; Li, Miklau, Hay, McGregor, Rastogi 2015;
     docs/proofs/correlated.md.

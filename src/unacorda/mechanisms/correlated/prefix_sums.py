@@ -215,15 +215,29 @@ def _one_step(value: ArrayLike, *, dimension: int) -> NDArray[Any]:
 class BinaryTree(PrefixSums):
     r"""Release all prefix sums of a stream, each with an error that grows with log(steps) only.
 
-    sigma: standard deviation of the noise on every partial sum, above 0; l2_sensitivity: the l2
-    norm of what a unit gives at one step, above 0; steps: the most that will come; dimension:
-    numbers at each step; a unit takes part at most `participations` times, at steps at least
-    `separation` apart. honaker: estimate a partial sum from those below it too, which costs nothing
-    and lessens the error. grid_log2: inputs count as the nearest multiples of 2^grid_log2, by
-    default 2^-24 of sensitivity or noise; 0 keeps whole numbers whole, up to 2^56. Partial sums end
-    at 2^60 grid steps. A stream of `start` keeps O(log steps) numbers.
+    A stream of `start` keeps O(log steps) numbers.
 
     Later values may be chosen after seeing earlier answers.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation of the noise on every partial sum, above 0.
+    l2_sensitivity
+        The l2 norm of what a unit gives at one step, above 0.
+    steps
+        The most that will come.
+    dimension
+        Numbers at each step.
+    participations, separation
+        A unit takes part at most `participations` times, at steps at least `separation` apart.
+    honaker
+        Estimate a partial sum from those below it too, which costs nothing and lessens the
+        error.
+    grid_log2
+        Inputs count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
+        noise; 0 keeps whole numbers whole, up to 2^56. Partial sums end at 2^60 grid steps.
+
     Source: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011; Honaker 2015;
     docs/proofs/correlated.md.
 

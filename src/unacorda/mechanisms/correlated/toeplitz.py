@@ -166,12 +166,18 @@ class SquareRootToeplitz(PrefixSums):
     has the sensitivity s l2_sensitivity, where s^2 = ln(steps) / pi + 1.07: next to the best of all
     factorisations, and from a thousand steps on about half of the tree's error at the same price.
 
-    bands: keep so many coefficients, by default all; a stream of `start` keeps as many values and
-    takes as long for a step. A few serve units that take part often: with a separation of at
-    least `bands` the columns of a unit share no row. The other parameters are as for `BinaryTree`,
-    sigma being the noise of each entry of C x, which ends at 2^61 steps of the release grid.
+    A few bands serve units that take part often: with a separation of at least `bands` the columns
+    of a unit share no row. The other parameters are as for `BinaryTree`, sigma being the noise of
+    each entry of C x, which ends at 2^61 steps of the release grid.
 
     Later values may be chosen after seeing earlier answers (Denisov et al. 2022, Theorem 2.1).
+
+    Parameters
+    ----------
+    bands
+        Keep so many coefficients, by default all; a stream of `start` keeps as many values and
+        takes as long for a step.
+
     Source: Fichtenberger, Henzinger, Upadhyay 2023; Henzinger, Upadhyay, Upadhyay 2023; bands:
     Kalinin and Lampert 2024; docs/proofs/correlated.md.
 

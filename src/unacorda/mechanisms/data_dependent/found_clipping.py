@@ -74,11 +74,23 @@ class ClippedSum:
 class FoundClipping(PureCalibrated):
     """The sum of non-negative totals, clipped at a level that few people are above.
 
-    epsilon: of everything, under pure privacy; levels: public, rising, 0 or more, up to beyond all
-    that is plausible (`geometric_grid` with a ratio of 1.2); neighbors: AddRemove or ReplaceOne;
-    share: of epsilon that goes to the search, above 0 and below 1; target: how many people above
-    the level are aimed at, by default 3 / (share epsilon), rounded up, which leaves a level above
-    all totals a probability of about 1/8 of the noise. Floats mean the decimals they print as.
+    Floats mean the decimals they print as.
+
+    Parameters
+    ----------
+    epsilon
+        Of everything, under pure privacy.
+    levels
+        Public, rising, 0 or more, up to beyond all that is plausible (`geometric_grid` with a
+        ratio of 1.2).
+    neighbors
+        AddRemove or ReplaceOne.
+    share
+        Of epsilon that goes to the search, above 0 and below 1.
+    target
+        How many people above the level are aimed at, by default 3 / (share epsilon), rounded
+        up, which leaves a level above all totals a probability of about 1/8 of the noise.
+
     Source: docs/proofs/adaptive_shifted_inverse.md, section 6.
 
     >>> from unacorda.bits import SeededBits

@@ -63,19 +63,31 @@ _LARGEST_LOSS: Final = 1 << 62
 class InverseSensitivity(RangeCalibrated):
     r"""Release a statistic by the inverse sensitivity mechanism.
 
-    epsilon: above 0; statistic: an order statistic, quantile, median, minimum, maximum, mean,
-    variance, sum, mode or slope of `unacorda.mechanisms.data_dependent`, or None, for
-    `release_losses`; neighbors: AddRemove or ReplaceOne; selection: "exponential" or "permute and
-    flip" (see the module); answers: public, (lower, upper), the interval in which a sum, or an
-    answer of your own losses, is sought, left out for all others; grid_log2: values and answers are
-    multiples of 2^grid_log2, by default as fine as float64 holds (of a variance 2^20, of a slope
-    2^16 answers). For whole numbers take 0: an answer that many records share is then one of few
-    points, and not one of 2^52. Values of which the variance is asked are rounded to a 2^20-th of
-    their range.
+    For whole numbers take 0: an answer that many records share is then one of few points, and not
+    one of 2^52. Values of which the variance is asked are rounded to a 2^20-th of their range.
 
     Values are rounded to the nearest point of the grid, NaN counts as 0, and what lies outside the
     bounds as the nearer one. The statistic itself is rounded likewise. Empty data is data like any
     other, with the answer that the statistic names.
+
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    statistic
+        An order statistic, quantile, median, minimum, maximum, mean, variance, sum, mode or
+        slope of `unacorda.mechanisms.data_dependent`, or None, for `release_losses`.
+    neighbors
+        AddRemove or ReplaceOne.
+    selection
+        "exponential" or "permute and flip" (see the module).
+    answers
+        Public, (lower, upper), the interval in which a sum, or an answer of your own losses, is
+        sought, left out for all others.
+    grid_log2
+        Values and answers are multiples of 2^grid_log2, by default as fine as float64 holds (of
+        a variance 2^20, of a slope 2^16 answers).
+
     Source: Asi and Duchi 2020, arXiv:2005.10630, Section 2; McSherry and Talwar 2007, Theorem 6;
     losses: docs/proofs/adaptive_inverse.md.
 

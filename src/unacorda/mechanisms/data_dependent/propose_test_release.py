@@ -62,12 +62,22 @@ Tested: TypeAlias = RankStatistic | InterquartileRange
 class ProposeTestRelease(ApproxCalibrated):
     r"""Release f(x) + Laplace noise for the proposed sensitivity, or None where that is not safe.
 
-    statistic: a rank statistic or InterquartileRange, or None where only `release_at` is used;
-    proposed: a bound on the local sensitivity, above 0, in the unit of the answer, chosen without a
-    look at the data; epsilon, delta: of the whole, above 0, delta from 2^-80 to 1;
-    test_epsilon: the part of epsilon that goes into the test, by default half of it; neighbors:
-    AddRemove or ReplaceOne; grid_log2: outputs are multiples of 2^grid_log2, by default
-    floor(log2 noise_scale) - 20.
+    Parameters
+    ----------
+    statistic
+        A rank statistic or InterquartileRange, or None where only `release_at` is used.
+    proposed
+        A bound on the local sensitivity, above 0, in the unit of the answer, chosen without a
+        look at the data.
+    epsilon, delta
+        Of the whole, above 0, delta from 2^-80 to 1.
+    test_epsilon
+        The part of epsilon that goes into the test, by default half of it.
+    neighbors
+        AddRemove or ReplaceOne.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default floor(log2 noise_scale) - 20.
+
     Source: Dwork and Lei 2009; docs/proofs/adaptive_propose_test_release.md, Theorem 1.
 
     >>> from unacorda.bits import SeededBits

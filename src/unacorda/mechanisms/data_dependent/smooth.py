@@ -75,13 +75,6 @@ class _Promise(TypedDict):
 class SmoothSensitivity(PureCalibrated):
     r"""Release f(x) + noise_scale S(x) Z, rounded to a public grid, S a smooth bound.
 
-    statistic: what is asked, or None where only `release_at` is used; epsilon: above 0, at most
-    500; delta: 0 for student, else above 0 and below 1; noise: of Z, see below;
-    tail_power: p from 2 to 20, the density of student falls like |z|^-p, 4 by default;
-    neighbors: AddRemove or ReplaceOne; smoothness: S may move by e^smoothness, by default what
-    needs the least noise where values are spread evenly; grid_log2: outputs are multiples of
-    2^grid_log2, by default about 2^50 of them in the statistic's interval.
-
     =========  ==================================  ====================  =================
     noise      density of Z                        event                 variance of Z
     =========  ==================================  ====================  =================
@@ -94,6 +87,28 @@ class SmoothSensitivity(PureCalibrated):
     tails, and wins where S is the same at any smoothness. The noise is unbiased; clamping the
     answer to the interval costs nothing. How much noise there was depends on the data and is not
     told.
+
+    Parameters
+    ----------
+    statistic
+        What is asked, or None where only `release_at` is used.
+    epsilon
+        Above 0, at most 500.
+    delta
+        0 for student, else above 0 and below 1.
+    noise
+        The law of Z, one of the table.
+    tail_power
+        The power p, from 2 to 20, 4 by default: the density of student falls like |z|^-p.
+    neighbors
+        AddRemove or ReplaceOne.
+    smoothness
+        S may move by e^smoothness, by default what needs the least noise where values are
+        spread evenly.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default about 2^50 of them in the statistic's
+        interval.
+
     Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6, with the least constants, for every
     epsilon: docs/proofs/adaptive_smooth.md, Theorems 1 to 3.
 

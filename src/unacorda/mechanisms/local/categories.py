@@ -48,9 +48,16 @@ _BYTES = 1 << 20  # of reports that are filled at once
 class RandomizedResponse(PureOracle):
     r"""Tell one of k categories: the true one with odds e^epsilon against each other one.
 
-    epsilon: above 0; a float means the decimal it prints as. categories: k, from 2 to 2^24; 2 is
-    the binary form. A report is a category index. Up to k = 3 e^epsilon + 2, about, it is more
-    accurate than unary encodings and hashing.
+    A report is a category index. Up to k = 3 e^epsilon + 2, about, it is more accurate than unary
+    encodings and hashing.
+
+    Parameters
+    ----------
+    epsilon
+        Above 0; a float means the decimal it prints as.
+    categories
+        Their number k, from 2 to 2^24; 2 is the binary form.
+
     Source: Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016, arXiv:1602.07387 (any k).
 
     >>> mechanism = RandomizedResponse(epsilon=1.0, categories=4)
@@ -117,13 +124,19 @@ class RandomizedResponse(PureOracle):
 class UnaryEncoding(PureOracle):
     r"""Send one bit for every category, 1 for the true one, each flipped by itself.
 
-    variant: "optimized" (OUE) sends a fair bit at the true category and ones with odds
-    1 : e^epsilon at the others; of all unary encodings it has the least variance for rare
-    categories, and the variance does not grow with k. "symmetric" (RAPPOR, the basic, one-time
-    form) flips every bit with odds 1 : e^(epsilon/2), since two categories differ in two bits.
-    epsilon: above 0, of the whole report; whoever reports the same value again spends it again.
-    categories: k, from 2 to 2^30. A report is ceil(k/8) bytes, the bits packed as by
-    `numpy.packbits`.
+    Parameters
+    ----------
+    variant
+        "optimized" (OUE) sends a fair bit at the true category and ones with odds 1 : e^epsilon
+        at the others; of all unary encodings it has the least variance for rare categories, and
+        the variance does not grow with k. "symmetric" (RAPPOR, the basic, one-time form) flips
+        every bit with odds 1 : e^(epsilon/2), since two categories differ in two bits.
+    epsilon
+        Above 0, of the whole report; each further report of the same value spends it again.
+    categories
+        Their number k, from 2 to 2^30. A report is ceil(k/8) bytes, the bits packed as by
+        `numpy.packbits`.
+
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimized unary encoding; Erlingsson,
     Pihur, Korolova 2014, arXiv:1407.6981 (basic one-time RAPPOR).
 

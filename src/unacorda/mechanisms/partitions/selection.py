@@ -89,10 +89,16 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
 class PartitionSelection(ApproxCalibrated):
     r"""Choose which keys are released, each by how many people stand behind it.
 
-    epsilon, delta: what the whole choice costs at most, both above 0, delta below 1;
-    l0_sensitivity: with how many keys one person can be, at most. Each key is kept with the
-    largest probability that (epsilon, delta) / l0_sensitivity allows at its count; a key that
-    nobody has is never kept.
+    Each key is kept with the largest probability that (epsilon, delta) / l0_sensitivity allows at
+    its count; a key without records is never kept.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What the whole choice costs at most, both above 0, delta below 1.
+    l0_sensitivity
+        With how many keys one person can be, at most.
+
     Source: Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1 and Section 3.
 
     >>> from unacorda.bits import SeededBits

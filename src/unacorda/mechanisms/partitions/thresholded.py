@@ -120,10 +120,19 @@ class ThresholdedNoise(ABC):
 class ThresholdedLaplace(ThresholdedNoise):
     r"""Release count + X for each key somebody has, X discrete Laplace, where it is high enough.
 
-    scale: of the noise, P(X = k) proportional to exp(-|k| / scale), above 0; threshold: the least
-    noisy count that is released, a whole number; l0_sensitivity: how many keys one person can
-    have; linf_sensitivity: by how much she can raise the count of one, a whole number. It is
-    (linf l0 / scale, 1 - (1 - p)^l0)-DP with p = P(X >= threshold - linf).
+    It is (linf l0 / scale, 1 - (1 - p)^l0)-DP with p = P(X >= threshold - linf).
+
+    Parameters
+    ----------
+    scale
+        Of the noise, P(X = k) proportional to exp(-|k| / scale), above 0.
+    threshold
+        The least noisy count that is released, a whole number.
+    l0_sensitivity
+        How many keys one person can have.
+    linf_sensitivity
+        By how much a person can raise the count of one, a whole number.
+
     Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009 (stability-based); the proof, exact for
     integers, in docs/proofs/keys.md, section 2.
 
@@ -196,10 +205,16 @@ class ThresholdedLaplace(ThresholdedNoise):
 class ThresholdedGaussian(ThresholdedNoise):
     r"""Release count + Z for each key somebody has, Z normal and rounded, where it is high enough.
 
-    sigma: standard deviation of the noise before it is rounded to whole numbers, above 0;
-    threshold, l0_sensitivity (at most 1000), linf_sensitivity: as for `ThresholdedLaplace`.
-    epsilon: where it is given, `event` states the exact delta at it, for one release; by default
-    the event is the noise and the chance to see a person's own key, which composes better.
+    Parameters
+    ----------
+    sigma
+        Standard deviation of the noise before it is rounded to whole numbers, above 0.
+    threshold, l0_sensitivity, linf_sensitivity
+        As for `ThresholdedLaplace`; l0_sensitivity at most 1000.
+    epsilon
+        Where it is given, `event` states the exact delta at it, for one release; by default the
+        event is the noise and the chance to see a person's own key, which composes better.
+
     Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
     proof in docs/proofs/keys.md, section 3.
 

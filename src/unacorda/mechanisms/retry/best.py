@@ -198,12 +198,18 @@ def _size(value: Fraction) -> int:
 class BestOf:
     r"""Run a mechanism K times and release the best candidate with its score, and not K.
 
-    event: `NegativeBinomialTries` or `PoissonTries` around the event of **one run**, which must
-    cover the candidate and its score together: the score is noisy, never the true one. Both fix
-    the law of K, and a cap on it where it has one. Under pure runs of epsilon the geometric law
-    (shape 1) costs at most 3 epsilon, the logarithmic one (shape 0) 2 epsilon; other runs are
-    priced by their curves. pad: always make as many runs as the cap, of which the first K count,
-    so that the time says nothing of K; without it the time does, which no event covers.
+    Parameters
+    ----------
+    event
+        `NegativeBinomialTries` or `PoissonTries` around the event of **one run**, which must
+        cover the candidate and its score together: the score is noisy, never the true one. Both
+        fix the law of K, and a cap on it where it has one. Under pure runs of epsilon the
+        geometric law (shape 1) costs at most 3 epsilon, the logarithmic one (shape 0) 2
+        epsilon; other runs are priced by their curves.
+    pad
+        Always make as many runs as the cap, of which the first K count, so that the time says
+        nothing of K; without it the time does, which no event covers.
+
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     proofs in docs/proofs/selection.md.
 

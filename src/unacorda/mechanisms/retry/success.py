@@ -53,12 +53,21 @@ _LEAST_DELTA: Final = Fraction(1, 1 << 80)
 class AbsorbFailure:
     r"""Run a mechanism once; where its loss exceeds the limit, answer without privacy.
 
-    guarantee: of one run, epsilon and delta; limit: the largest loss that is accepted; failure: a
-    proved upper bound of the probability that the loss of one run exceeds the limit, **on every
-    input**. It is yours to prove, from the mechanism's own tail, for the worst data set: the
-    share of failures seen on this one is no such bound, and without one there is no privacy.
+    The bound `failure` is yours to prove, from the mechanism's own tail, for the worst data set:
+    the share of failures seen on this one is no such bound, and without one there is no privacy.
     The release is (epsilon, delta + (1 + e^epsilon) failure)-DP, and no smaller delta will do,
     since which outputs are good depends on the data; the loss itself may be anything.
+
+    Parameters
+    ----------
+    guarantee
+        Of one run, epsilon and delta.
+    limit
+        The largest loss that is accepted.
+    failure
+        A proved upper bound of the probability that the loss of one run exceeds the limit, **on
+        every input**.
+
     Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org
     (with delta + failure, which is too small); proof in docs/proofs/retry.md, section 1.
 
@@ -120,15 +129,29 @@ class AbsorbFailure:
 class ConditionOnSuccess:
     r"""Run a mechanism again until a private test finds its loss low: no output has a high one.
 
-    guarantee: of one run, epsilon and delta; test: of one test, both above 0; sensitivity: by how
-    much the loss of one and the same output can move between neighbours, rounding included;
-    limit: the loss from which on a run can be refused; failure: a proved upper bound b of the
-    probability that the loss of one run exceeds the limit, **on every input**. It is yours to
-    prove, from the mechanism's own tail, for the worst data set: the share of failures seen on
-    this one is no such bound, and without one there is no privacy. rounds: how many runs are made
-    at most, N. With e and d the sums of both epsilons and of both deltas, the release is
-    (e + ln R, d (1 - b^N)/(1 - b) + b^N)-DP, where R is at most e^e + d/(1 - b) and about
-    1/(1 - b): see `event`.
+    With e and d the sums of both epsilons and of both deltas, N the rounds and b the failure, the
+    release is (e + ln R, d (1 - b^N)/(1 - b) + b^N)-DP, where R is at most e^e + d/(1 - b) and
+    about 1/(1 - b): see `event`.
+
+    Parameters
+    ----------
+    guarantee
+        Of one run, epsilon and delta.
+    test
+        Of one test, both above 0.
+    sensitivity
+        By how much the loss of one and the same output can move between neighbours, rounding
+        included.
+    limit
+        The loss from which on a run can be refused.
+    failure
+        A proved upper bound b of the probability that the loss of one run exceeds the limit,
+        **on every input**. It is yours to prove, from the mechanism's own tail, for the worst
+        data set: the share of failures seen on this one is no such bound, and without one there
+        is no privacy.
+    rounds
+        How many runs are made at most, N.
+
     Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org;
     the acceptance by Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1, of
     one side; the bounds, smaller than the known ones, in docs/proofs/retry.md, sections 2 and 3.

@@ -70,10 +70,18 @@ _GRID_REACH: Final = 1000
 class Exponential(RangeCalibrated):
     r"""Choose candidate i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
-    epsilon: above 0; sensitivity: by how much any one score can move between neighbours, above 0;
-    monotone: between two given neighbours all scores move the same way, as counts do where a
-    person is added or removed (where she is replaced they do not): the 2 is then dropped.
     epsilon and sensitivity may be Fractions; a float means the decimal it prints as.
+
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    sensitivity
+        By how much any one score can move between neighbors, above 0.
+    monotone
+        Between two given neighbors all scores move the same way, as counts do where a person is
+        added or removed (but not where one is replaced): the 2 is then dropped.
+
     Source: McSherry and Talwar 2007, Theorem 6; bounded range: Durfee and Rogers 2019,
     arXiv:1905.04273, Section 4.2; monotone: docs/proofs/noisy_max.md, section 2.
 
@@ -308,9 +316,16 @@ def _weights(weights: ArrayLike | None, candidates: int) -> NDArray[Any] | None:
 class PiecewiseConstantExponential(RangeCalibrated):
     r"""Choose a point x of [lower, upper], P(x) proportional to exp(epsilon score(x) / (2 Delta)).
 
-    lower, upper: public, lower < upper; epsilon, sensitivity (Delta, at every single point),
-    monotone: as for `Exponential`; grid_log2: the points are the multiples of 2^grid_log2, by
-    default about 2^40 of them, fewer where float64 does not hold so many.
+    Parameters
+    ----------
+    lower, upper
+        Public, lower < upper.
+    epsilon, sensitivity, monotone
+        As for `Exponential`; sensitivity at every single point.
+    grid_log2
+        The points are the multiples of 2^grid_log2, by default about 2^40 of them, fewer where
+        float64 does not hold so many.
+
     Source: McSherry and Talwar 2007, Theorem 6; Smith 2011, Algorithm 2 (pieces).
 
     >>> from unacorda.bits import SeededBits

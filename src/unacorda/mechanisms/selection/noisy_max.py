@@ -88,8 +88,14 @@ class PermuteAndFlip(PureCalibrated):
 
     The coin of a candidate of score s falls with probability exp(epsilon (s - best) / (2
     sensitivity)). It is drawn by exponential noise instead, which has the same law.
-    epsilon, sensitivity, monotone: as for `Exponential`, the 2 dropped likewise. Never worse than
-    the exponential mechanism at the same epsilon; see the module for when to prefer which.
+    Never worse than the exponential mechanism at the same epsilon; see the module for when to
+    prefer which.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, monotone
+        As for `Exponential`, the 2 dropped likewise.
+
     Source: McKenna and Sheldon 2020, arXiv:2010.12603, Algorithm 1 and Theorem 1; as exponential
     noise: Ding, Kifer, Saghaian, Steinke, Wang, Xiao, Zhang 2021, arXiv:2105.07260.
 
@@ -148,9 +154,19 @@ class PermuteAndFlip(PureCalibrated):
 class TopK(RangeCalibrated):
     r"""The `count` best candidates by score plus noise, the best first.
 
-    epsilon: of all answers together under pure privacy; count: k, 1 or more; noise: "gumbel" or
-    "exponential", see the module for which is better; sensitivity, monotone: as for `Exponential`;
-    grid_log2: gaps are multiples of 2^grid_log2, by default about a millionth of the scale.
+    Parameters
+    ----------
+    epsilon
+        Of all answers together under pure privacy.
+    count
+        How many candidates are chosen, 1 or more.
+    noise
+        "gumbel" or "exponential", see the module for which is better.
+    sensitivity, monotone
+        As for `Exponential`.
+    grid_log2
+        Gaps are multiples of 2^grid_log2, by default about a millionth of the scale.
+
     Source: Durfee and Rogers 2019, Section 4.1 (Gumbel noise); Ding, Wang, Zhang, Kifer 2019,
     arXiv:1904.12773 (gaps, with Laplace noise); docs/proofs/noisy_max.md, sections 2 and 3.
 

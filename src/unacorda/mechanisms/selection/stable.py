@@ -73,9 +73,16 @@ _SECURE = SecureBits()
 class StableSelection(ApproxCalibrated):
     r"""Tell the candidate of largest score if its lead is large enough, else None.
 
-    delta: above 0, below 1; epsilon, sensitivity, monotone: as for `Exponential`. The leader is
-    certain to be told from a lead of about 2 sensitivity (1 + 2 ln(1 / delta) / epsilon) on,
-    monotone half of that; see the module for the rule and its proof.
+    The leader is certain to be told from a lead of about 2 sensitivity (1 + 2 ln(1 / delta) /
+    epsilon) on, monotone half of that; see the module for the rule and its proof.
+
+    Parameters
+    ----------
+    delta
+        Above 0, below 1.
+    epsilon, sensitivity, monotone
+        As for `Exponential`.
+
     Source: Thakurta and Smith 2013; Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684,
     Theorem 1.
 

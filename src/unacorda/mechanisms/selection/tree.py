@@ -80,11 +80,20 @@ class TreeTrace:
 class TreeSelection:
     r"""Choose a candidate of large score by normal noise on questions of low sensitivity.
 
-    noise_multiplier: M, of the whole walk; sensitivity: Delta, by how much one score can move
-    between neighbours; both above 0; branching: 2, 4, 8 or 16; shuffle: put the leaves in a random
-    order, drawn apart from the data and public; monotone: as for `Exponential`, it halves the
-    noise.
     For losses to be made small, give their negatives. Source: Steinke 2019; the module.
+
+    Parameters
+    ----------
+    noise_multiplier
+        The noise multiplier M of the whole walk, above 0.
+    sensitivity
+        By how much one score can move between neighbors, above 0.
+    branching
+        2, 4, 8 or 16.
+    shuffle
+        Put the leaves in a random order, drawn apart from the data and public.
+    monotone
+        As for `Exponential`, it halves the noise.
 
     >>> from unacorda.bits import SeededBits
     >>> walk = TreeSelection(noise_multiplier=1, sensitivity=1)

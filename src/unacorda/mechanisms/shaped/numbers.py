@@ -71,12 +71,23 @@ _SLACK = 2.0**-42  # the comparison of the coin errs by less than 2^-43
 class Staircase(PerNumberCalibrated, GridNoise):
     r"""Release x + Z, Z of a density that falls in steps by e^-epsilon, rounded to a grid.
 
-    epsilon: of one number, from 1e-12 to 100; sensitivity: by how much one number of x can move,
-    above 0; l0_sensitivity: how many numbers of an array can move, 1 by default; split: the share
-    of each stretch of length `sensitivity` before the density falls, from 0 to 1, by default
-    1 / (1 + e^(epsilon/2)), which makes E|Z| = sensitivity / (2 sinh(epsilon/2)) the least that
-    any epsilon-DP noise on one number has; grid_log2: outputs are multiples of 2^grid_log2, by
-    default about a millionth of that. The rounding is of the ideal sum.
+    The rounding is of the ideal sum.
+
+    Parameters
+    ----------
+    epsilon
+        Of one number, from 1e-12 to 100.
+    sensitivity
+        By how much one number of x can move, above 0.
+    l0_sensitivity
+        How many numbers of an array can move, 1 by default.
+    split
+        The share of each stretch of length `sensitivity` before the density falls, from 0 to 1,
+        by default 1 / (1 + e^(epsilon/2)), which makes E|Z| = sensitivity / (2 sinh(epsilon/2))
+        the least that any epsilon-DP noise on one number has.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default about a millionth of that.
+
     Source: Geng and Viswanath 2014, arXiv:1212.1186, equation (15), and the best split for E|Z|.
 
     >>> Staircase(epsilon=2.0, sensitivity=1).event
@@ -174,12 +185,21 @@ def _best_split(epsilon: float) -> float:
 class TruncatedLaplace(GridNoise):
     r"""Release x + Z, Z Laplace noise of a scale given that |Z| <= bound, rounded to a grid.
 
-    scale, bound: above 0, in the unit of x; sensitivity: by how much one number of x can move, at
-    most twice the bound; l0_sensitivity: how many numbers of an array can move, 1 by default;
-    grid_log2: outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20. Where the
-    supports of two neighbours part everything is told: a delta of
+    Where the supports of two neighbors part everything is revealed: a delta of
     (e^((sensitivity - bound)/scale) - e^(-bound/scale)) / (2 (1 - e^(-bound/scale))) for a bound
     from the sensitivity on.
+
+    Parameters
+    ----------
+    scale, bound
+        Above 0, in the unit of x.
+    sensitivity
+        By how much one number of x can move, at most twice the bound.
+    l0_sensitivity
+        How many numbers of an array can move, 1 by default.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20.
+
     Source: Geng, Ding, Guo, Kumar 2020, arXiv:1810.00877, Theorem 1.
 
     >>> TruncatedLaplace(scale=2, sensitivity=1, bound=30).event
@@ -276,12 +296,22 @@ class TruncatedLaplace(GridNoise):
 class BoundedLaplace(PerNumberCalibrated):
     r"""Release a number of [lower, upper], P(y) proportional to e^(-|y - x| / scale) on the grid.
 
-    epsilon: of one number, above 0; sensitivity: by how much one number of x can move; lower,
-    upper: public bounds, to which x is cut first; l0_sensitivity: how many numbers of an array can
-    move, 1 by default; grid_log2: outputs are multiples of 2^grid_log2, by default about a
-    millionth of the noise. The scale is the least that keeps epsilon, which plain Laplace noise of
-    scale sensitivity / epsilon does not: see `scale`. The mean of what is released is not x, near
-    a bound least of all.
+    The scale is the least that keeps epsilon, which plain Laplace noise of scale sensitivity /
+    epsilon does not: see `scale`. The mean of what is released is not x, near a bound least of all.
+
+    Parameters
+    ----------
+    epsilon
+        Of one number, above 0.
+    sensitivity
+        By how much one number of x can move.
+    lower, upper
+        Public bounds, to which x is cut first.
+    l0_sensitivity
+        How many numbers of an array can move, 1 by default.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default about a millionth of the noise.
+
     Source: Holohan, Antonatos, Braghin, Mac Aonghusa 2018, arXiv:1808.10410, Theorem 3.5; on the
     grid, docs/proofs/noise.md, section 10.
 

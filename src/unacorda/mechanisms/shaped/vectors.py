@@ -58,12 +58,24 @@ _OUTWARD: Final = 1 + 2.0**-40  # above the rounding of any norm here
 class KNorm(PureCalibrated):
     r"""Release vectors x + Z, the density of Z proportional to e^(-epsilon |z| / sensitivity).
 
-    norm: 1, 2 or inf, the norm |z|; epsilon: what one release costs, above 0; sensitivity: by how
-    much x can move in that norm, above 0; dimension: of the vectors, up to 16384; grid_log2:
-    outputs are multiples of 2^grid_log2, by default about a millionth of the noise on one number.
     Norm 1 is Laplace noise. Where one unit moves every number of a long vector, norm inf has a
     sixth of the variance of Laplace noise at the same epsilon; where it moves the vector within an
     l2 ball, norm 2 has half. The rounding is of the ideal sum, so it costs nothing.
+
+    Parameters
+    ----------
+    norm
+        1, 2 or inf, the norm |z|.
+    epsilon
+        What one release costs, above 0.
+    sensitivity
+        By how much x can move in that norm, above 0.
+    dimension
+        Of the vectors, up to 16384.
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default about a millionth of the noise on one
+        number.
+
     Source: Hardt and Talwar 2010, arXiv:0907.3754, Theorem 4.1 (the mechanism), Remark 4.2 (how to
     draw from it: a radius of the gamma law, a point of the unit ball).
 
@@ -158,13 +170,20 @@ class KNorm(PureCalibrated):
 class MultivariateGaussian:
     r"""Release vectors x + Z, Z normal with any covariance, rounded to a grid.
 
-    covariance: a symmetric positive definite matrix of up to 1024 rows. What one unit can do to x
-    is one of: l2_sensitivity, any move of at most that l2 length; moves, the rows of a matrix, any
-    convex combination of them and their negatives; box, a bound for each number, any move within
-    all of them (of up to 16 numbers, where the noise is correlated). grid_log2: outputs are
-    multiples of 2^grid_log2, by default about a millionth of the least standard deviation.
     What is released keeps mu = max sqrt(v' C^-1 v) over all such moves v, where C is the covariance
     of the noise as it is drawn: factor factor', equal to `covariance` to about 15 digits.
+
+    Parameters
+    ----------
+    covariance
+        A symmetric positive definite matrix of up to 1024 rows. What one unit can do to x is
+        one of: l2_sensitivity, any move of at most that l2 length; moves, the rows of a matrix,
+        any convex combination of them and their negatives; box, a bound for each number, any
+        move within all of them (of up to 16 numbers, where the noise is correlated).
+    grid_log2
+        Outputs are multiples of 2^grid_log2, by default about a millionth of the least standard
+        deviation.
+
     Source: Dong, Roth, Su 2022, Theorem 2.7, after the linear map that makes C the identity.
 
     >>> noise = MultivariateGaussian(covariance=[[4, 0], [0, 9]], moves=[[2, 0], [0, 3]])

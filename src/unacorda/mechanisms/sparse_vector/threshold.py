@@ -83,14 +83,28 @@ _SECURE = SecureBits()
 class SparseVector(PureCalibrated):
     r"""Find the first `count` questions above a threshold; those below it cost nothing.
 
-    epsilon: of all answers together under pure privacy; sensitivity: by how much any one question
-    can move between neighbors, above 0; threshold: public; count: how many answers above are given
-    before it stops, 1 (AboveThreshold) or more; monotone: between two given neighbors all
-    questions move the same way, as counts do where a person is added or removed (where she is
-    replaced they do not); refresh: draw the threshold noise afresh after each answer (see the
-    module for which is better): monotone questions then get the noise of the general case and the
-    smaller event; grid_log2: values count as multiples of 2^grid_log2, rounded down, by default
-    about a millionth of the sensitivity. Floats mean the decimals they print as.
+    Floats mean the decimals they print as.
+
+    Parameters
+    ----------
+    epsilon
+        Of all answers together under pure privacy.
+    sensitivity
+        By how much any one question can move between neighbors, above 0.
+    threshold
+        Public.
+    count
+        How many answers above are given before it stops, 1 (AboveThreshold) or more.
+    monotone
+        Between two given neighbors all questions move the same way, as counts do where a person
+        is added or removed (but not where one is replaced).
+    refresh
+        Draw the threshold noise afresh after each answer (see the module for which is better):
+        monotone questions then get the noise of the general case and the smaller event.
+    grid_log2
+        Values count as multiples of 2^grid_log2, rounded down, by default about a millionth of
+        the sensitivity.
+
     Source: Dwork and Roth 2014, Algorithms 1 and 2, with the composition left to the accountant;
     Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; proof in `comparison`.
 
@@ -207,12 +221,19 @@ def _boolean(argument: str, value: object) -> None:
 class NumericSparse(PureCalibrated):
     r"""Release the first `count` questions above a threshold, as numbers with fresh noise.
 
-    answers: the noise of an answer, an additive mechanism for one number whose sensitivity is at
-    least that of the questions; epsilon is then the price of the search alone. Left out, epsilon
-    is the price of everything under pure privacy: answers get Laplace noise, and
-    e_T : e_Q : e_N = 1 : m^{2/3} : (2 c^2)^{1/3} with m = 2 c (monotone and not refreshed: c) makes
-    the sum of the variances of comparison and answer least, s_T^2 + s_Q^2 + 2 s_N^2. The others as
-    for `SparseVector`.
+    Without `answers`, epsilon is the price of everything under pure privacy: answers get Laplace
+    noise, and e_T : e_Q : e_N = 1 : m^{2/3} : (2 c^2)^{1/3} with m = 2 c (monotone and not
+    refreshed: c) makes the sum of the variances of comparison and answer least, s_T^2 + s_Q^2 + 2
+    s_N^2. The other parameters are as for `SparseVector`.
+
+    Parameters
+    ----------
+    epsilon
+        Of everything; of the search alone where `answers` are given.
+    answers
+        The noise of an answer, an additive mechanism for one number whose sensitivity is at
+        least that of the questions.
+
     Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
 
     >>> from unacorda.mechanisms.additive.real import Gaussian

@@ -390,7 +390,10 @@ class Median(Quantile):
 class InterquartileRange:
     """The quantile 3/4 less the quantile 1/4, as `Quantile` has them; 0 for empty data.
 
-    lower, upper: public, lower < upper; values beyond them count as these.
+    Parameters
+    ----------
+    lower, upper
+        Public, lower < upper; values beyond them count as these.
 
     >>> InterquartileRange(lower=0, upper=10).value([1, 2, 3, 4, 5, 6, 7, 8])
     Fraction(4, 1)

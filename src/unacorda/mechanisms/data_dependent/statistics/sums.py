@@ -67,7 +67,10 @@ _LIMB: Final = 26
 class Mean(BetweenBounds):
     """The mean, exactly; for empty data the middle of the bounds.
 
-    lower, upper: public, lower < upper.
+    Parameters
+    ----------
+    lower, upper
+        Public, lower < upper.
 
     >>> Mean(lower=0, upper=10).value([1, 2, 99])
     Fraction(13, 3)
@@ -159,9 +162,12 @@ class Mean(BetweenBounds):
 class Sum(Statistic, Invertible):
     """The sum of one total a person, exactly; 0 for empty data.
 
-    lower, upper: public, lower < upper; upper may be None where lower is 0: totals that are
-    non-negative and of any size (an infinite one counts as the largest float64), for mechanisms
-    that only ever remove people.
+    Parameters
+    ----------
+    lower, upper
+        Public, lower < upper; upper may be None where lower is 0: totals that are non-negative
+        and of any size (an infinite one counts as the largest float64), for mechanisms that
+        only ever remove people.
 
     >>> Sum(lower=0, upper=None).value([1, -2, 99])
     Fraction(100, 1)

@@ -75,7 +75,10 @@ _NARROW: Final = 1 << 21  # records of which sums of squares fit in int64
 class Variance(BetweenBounds):
     """The mean squared distance from the mean (divided by n), exactly; 0 for empty data.
 
-    lower, upper: public, lower < upper.
+    Parameters
+    ----------
+    lower, upper
+        Public, lower < upper.
 
     >>> Variance(lower=0, upper=10).value([1, 2, 6])
     Fraction(14, 3)
