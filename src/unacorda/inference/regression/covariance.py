@@ -19,10 +19,9 @@ from unacorda.inference.regression.rows import Row, Rows
 from unacorda.inference.sums import Moment, floored
 
 __all__ = [
-    "Errors",
     "Fitted",
     "Step",
-    "fit_errors",
+    "fit_of",
     "propagated",
     "sampling_errors",
     "shrunk",
@@ -42,13 +41,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """Covariances of the coefficients of whitened rows, and why there are none where there are.
+class Fitted:
+    """A fit of rows: coefficients of the whitened rows, covariances, and the reasons for none.
 
-    curvature: M, with its penalty; bound: the most that a row's gradient is; last_step: the largest
-    last step over its own deviation; closed: reasons, empty where intervals are given.
+    score: v of a row's gradient v a; steps: how many; beyond: the share of rows that weigh less
+    than their own weight; curvature: M, with its penalty; bound: the longest gradient of a row;
+    last_step: the largest last step over its own deviation; closed: reasons, empty where intervals
+    are given.
     """
 
+    theta: Floats
+    score: Callable[[Row], Any]
+    steps: int
+    beyond: float
     sampling: Floats
     privacy: Floats
     curvature: Floats
@@ -57,24 +62,9 @@ class Errors:
     closed: tuple[str, ...] = ()
     diagnostics: dict[str, float] = field(default_factory=dict)
 
-    def judged(self, closed: Sequence[str], **diagnostics: float) -> Errors:
+    def judged(self, closed: Sequence[str], **diagnostics: float) -> Fitted:
         """The same with the reasons of further gates, and their diagnostics."""
         return replace(self, closed=(*closed, *self.closed), diagnostics=diagnostics)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
-    """A fit of rows.
-
-    theta: coefficients of the whitened rows; score: v of a row's gradient v a; steps: how many;
-    beyond: the share of rows that weigh less than their own weight.
-    """
-
-    theta: Floats
-    errors: Errors
-    score: Callable[[Row], Any]
-    steps: int
-    beyond: float
 
 
 def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:
@@ -97,28 +87,36 @@ def privacy_errors(steps: Sequence[Step], curvature: Floats, last: Floats) -> Fl
     return propagated(steps, curvature) + np.outer(to_go, to_go)
 
 
-def fit_errors(
+def fit_of(
     rows: Rows,
     theta: Floats,
     *,
-    steps: Sequence[Step],
+    path: Sequence[Step],
     last: Floats,
     sampling: Floats,
     curvature: Floats,
     penalty: Floats | None,
     bound: float,
-) -> Errors:
-    """Errors of where steps ended, and the gate of the last one.
+    score: Callable[[Row], Any],
+    steps: int,
+    beyond: float,
+) -> Fitted:
+    """The fit where steps ended, with its errors, and the gate of the last step.
 
-    Those of privacy count the noise in the number of rows where there is a penalty.
+    path: the steps whose noise is left. Errors of privacy count the noise in the number of rows
+    where there is a penalty.
     """
-    privacy = privacy_errors(steps, curvature, last)
+    privacy = privacy_errors(path, curvature, last)
     if penalty is not None:
         off = np.linalg.solve(curvature, penalty @ theta) * (rows.number_error / rows.number)
         privacy = privacy + np.outer(off, off)
-    ratio = step_ratio(rows.back, steps, curvature, last, sampling + privacy)
+    ratio = step_ratio(rows.back, path, curvature, last, sampling + privacy)
     far = ("the last step was longer than its error explains",) if ratio > _LONGEST_STEP else ()
-    return Errors(
+    return Fitted(
+        theta=theta,
+        score=score,
+        steps=steps,
+        beyond=beyond,
         sampling=sampling,
         privacy=privacy,
         curvature=curvature,

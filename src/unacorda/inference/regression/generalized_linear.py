@@ -337,7 +337,7 @@ def fit_rare(
         "people": people,
         "dispersion": found.level / max(float(np.trace(pooled.matrix)), pooled.deviation),
     }
-    return found.judged(closed, **diagnostics)
+    return found.fitted.judged(closed, **diagnostics)
 
 
 def log_odds(share: float) -> float:

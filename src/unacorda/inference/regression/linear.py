@@ -30,7 +30,7 @@ from unacorda.inference.regression.bounds import (
 from unacorda.inference.regression.covariance import (
     Fitted,
     Step,
-    fit_errors,
+    fit_of,
     sampling_errors,
     shrunk,
 )
@@ -68,7 +68,7 @@ class _SquaresRegression(LineRegression):
         held = self._penalty(rows, penalty)
         found = LeastSquares(rows=rows, metric=metric, unit=unit, tuning=tuning, penalty=held).fit()
         self._keep_line(rows, found, asked=asked, unit=unit)
-        self.scale_ = found.errors.diagnostics["scale"] * unit.half
+        self.scale_ = found.diagnostics["scale"] * unit.half
         self.diagnostics_["scale"] = self.scale_
 
 
@@ -327,27 +327,23 @@ class LeastSquares:
         closed = []
         if signal < 1.5 or of_gram < 1:
             closed.append("noise hides the second moment of the features in some direction")
-        errors = fit_errors(
+        return fit_of(
             rows,
             theta,
-            steps=found.steps,
+            path=found.steps,
             last=found.last,
             sampling=sampling,
             curvature=penalized,
             penalty=self.penalty,
             bound=bound,
-        )
-        return Fitted(
-            theta=theta,
-            errors=errors.judged(
-                closed,
-                signal=min(signal / 1.5, of_gram),
-                cut=1 - found.cut.within,
-                scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
-            ),
             score=self.score,
             steps=len(_STEPS),
             beyond=self.metric.tail.at(square) / rows.number,
+        ).judged(
+            closed,
+            signal=min(signal / 1.5, of_gram),
+            cut=1 - found.cut.within,
+            scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
         )
 
     def _pooled(self, inside: Moment, second: Moment) -> tuple[Floats, float]:

@@ -415,4 +415,4 @@ def fit_from(
     closed = []
     if signal < _SIGNAL:
         closed.append("noise hides the curvature in some direction of the features")
-    return found.judged(closed, signal=signal / _SIGNAL)
+    return found.fitted.judged(closed, signal=signal / _SIGNAL)

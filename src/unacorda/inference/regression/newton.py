@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from unacorda.inference.regression.bounds import (
 from unacorda.inference.regression.covariance import (
     Fitted,
     Step,
-    fit_errors,
+    fit_of,
     sampling_errors,
     shrunk,
 )
@@ -102,11 +102,6 @@ class Descent:
     """M as it was before the last phase."""
     level: float
     """The released trace of Q."""
-
-    def judged(self, closed: Sequence[str], **diagnostics: float) -> Fitted:
-        """The fit with the reasons of gates, and their diagnostics."""
-        errors = self.fitted.errors.judged(closed, **diagnostics)
-        return dataclasses.replace(self.fitted, errors=errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,19 +188,15 @@ class Newton:
         sampling = rows.repeated * sampling_errors(
             bent, penalized, scores, level=level, number=rows.number
         )
-        errors = fit_errors(
+        fitted = fit_of(
             rows,
             theta,
-            steps=way.steps,
+            path=way.steps,
             last=way.last,
             sampling=sampling,
             curvature=penalized,
             penalty=None if self.penalty is None else penalty,
             bound=self._longest,
-        )
-        fitted = Fitted(
-            theta=theta,
-            errors=errors,
             score=DescentScore(loss=self.loss, square=self._square),
             steps=len(self.shares.steps),
             beyond=way.tail.at(self._square) / rows.number,

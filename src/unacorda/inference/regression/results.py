@@ -146,10 +146,9 @@ class Intervals(SharedBits):
         unit: float = 1.0,
     ) -> Floats:
         """Keeps a fit's errors and event; returns parameters in units of features and target."""
-        errors = found.errors
         back = rows.back * unit
-        sampling, privacy = (back @ part @ back.T for part in (errors.sampling, errors.privacy))
-        if errors.closed:
+        sampling, privacy = (back @ part @ back.T for part in (found.sampling, found.privacy))
+        if found.closed:
             sampling = privacy = np.full_like(sampling, math.inf)
         self.n_iter_ = found.steps
         self.covariance_ = sampling + privacy
@@ -157,18 +156,18 @@ class Intervals(SharedBits):
         self.privacy_error_ = np.sqrt(np.diag(privacy))
         self.event_, self.guarantee_ = rows.event, asked
         self.protects_ = rows.protects
-        self.cannot_ = errors.closed
+        self.cannot_ = found.closed
         self.diagnostics_ = {
             "rows": rows.number,
             "beyond": found.beyond,
-            **errors.diagnostics,
-            "last step": errors.last_step,
+            **found.diagnostics,
+            "last step": found.last_step,
         }
         self._influence = Influence(
             back=rows.back,
-            inverse=np.asarray(np.linalg.inv(errors.curvature), dtype=np.float64),
+            inverse=np.asarray(np.linalg.inv(found.curvature), dtype=np.float64),
             score=found.score,
-            bound=errors.bound,
+            bound=found.bound,
             theta=found.theta,
             unit=unit,
         )
