@@ -23,7 +23,6 @@ from unacorda.inference.sums import BudgetShares
 from unacorda.privacy import events
 
 __all__ = [
-    "APART",
     "GRADIENT",
     "MATRIX",
     "Counts",
@@ -126,10 +125,8 @@ class Matrix:
 
 Release: TypeAlias = Histogram | Total | Gradient | Matrix
 
-GRADIENT: Final = "gradient"
-MATRIX: Final = "matrix"
-
-APART: Final = {GRADIENT: 2.0, MATRIX: 2**0.5}
+GRADIENT: Final = 2.0
+MATRIX: Final = 2**0.5
 """Distances of two records of bound 1, one of which replaces the other; for plans alone."""
 
 
@@ -190,10 +187,13 @@ class Rows(ABC):
         """The event of all releases so far."""
         return self.sums.event
 
-    def noise(self, kind: str, bound: float, share: float) -> float:
-        """About the deviation of each number of a mean of this kind, before it is asked for."""
+    def noise(self, distance: float, bound: float, share: float) -> float:
+        """About the deviation of each number of a mean, before it is asked for.
+
+        distance: `GRADIENT` or `MATRIX`, of two records of bound 1.
+        """
         mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
-        apart = APART[kind] if self.replaced else 1.0
+        apart = distance if self.replaced else 1.0
         return self.repeated * apart * bound / (self.number * mu)
 
     def standardize(self, means: Floats, spread: Floats) -> None:
