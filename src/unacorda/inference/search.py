@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.accounting.calibration.calibrate import calibrate
+from unacorda.accounting.selection import log_mean_tries
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import FitFailed, InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
@@ -508,23 +509,14 @@ def stop_of(*, shape: float, tries: float) -> float:
         raise InvalidParameter("shape", shape, expected="a number above -1")
     if not 1 <= checks.finite(tries=tries) <= _MOST_TRIES:
         raise InvalidParameter("tries", tries, expected="a number from 1 to a million")
-    low, high = -60.0, 0.0  # of log gamma
-    for _ in range(200):
+    low, high, wanted = -60.0, 0.0, math.log(tries)  # of log gamma
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _mean_tries(middle, eta) > tries else (low, middle)
+        more = log_mean_tries(shape=eta, stop=math.exp(middle)) > wanted
+        low, high = (middle, high) if more else (low, middle)
     stop = float(f"{math.exp(high):.6g}")
-    if not 0 < stop <= 1 or _mean_tries(math.log(stop), eta) < tries * 0.99:
+    if not 0 < stop <= 1 or log_mean_tries(shape=eta, stop=stop) < wanted + math.log(0.99):
         raise InvalidParameter(
             "tries", tries, expected=f"fewer: a law of shape {shape} has no such mean here"
         )
     return stop
-
-
-def _mean_tries(log_stop: float, eta: float) -> float:
-    """E K; 1 at gamma = 1."""
-    if log_stop > -1e-9:
-        return 1.0
-    odds = math.expm1(-log_stop)
-    if abs(eta * log_stop) < 1e-12:
-        return odds / -log_stop
-    return odds * eta / -math.expm1(eta * log_stop)
