@@ -31,10 +31,12 @@ __all__ = ["delta_of_shuffled_bits"]
 
 _REACH = 10.0
 """Standard deviations of binomial laws that are kept."""
-_UNLIKELY = 4.5
+_UNLIKELY = 9.5
 """Standard deviations below the mean at which a number of fair coins is taken."""
 _NEAR = 0.1
 """Ranges whose bound exceeds what one dataset attains by less are not cut further."""
+_FAINT = 1e-17
+"""Nor are those whose bound is below this: it is near what is missing of the laws."""
 _MOST_RANGES = 400
 _LARGEST_COUNT = 1 << 20
 _UNIT = 2.0**-53
@@ -69,7 +71,7 @@ def _largest_delta(local: float, n: int, epsilon: float) -> float:
     ranges = [(-_delta_of_range(0, n - 1, n, other, epsilon), 0, n - 1)]
     for _ in range(_MOST_RANGES):
         bound, low, high = ranges[0]
-        if low == high or -bound <= best * (1 + _NEAR):
+        if low == high or -bound <= max(best * (1 + _NEAR), _FAINT):
             break
         middle = (low + high) // 2
         heapq.heapreplace(ranges, (-_delta_of_range(low, middle, n, other, epsilon), low, middle))
@@ -90,7 +92,7 @@ def _delta_of_range(low: int, high: int, n: int, other: float, epsilon: float) -
     found = _event_of(ones, zeros, coins, other).delta(epsilon)
     if coins:
         fewer = at_least(doubtful, 1 - blind, doubtful - coins + 1) * (1 + 1e-9)
-        found += fewer * _event_of(ones, zeros, 0, other).delta(epsilon)
+        found += fewer
     return found
 
 

@@ -42,7 +42,7 @@ __all__ = [
 
 _FEW, _MANY = 200, (6, 12, 25, 50, 100, 200, 400)
 """Where so few reports hide each other, answers with more categories may show more."""
-_FAINT = 1e-18
+_FAINT = 1e-16
 """A delta below this is looked at far from the mean, where clones are counted in finer runs."""
 
 
