@@ -287,7 +287,11 @@ def test_the_closed_form_lies_above_the_numerical_one(
         Shuffled(event=Pure(epsilon=local), count=count), delta=Fraction(delta)
     )
     assert 0 < found.upper < closed <= local
-    assert delta_of_shuffled(local, count=count, epsilon=found.upper) <= delta
+    # the blanket of one randomizer proves less than clones do
+    assert delta_of_shuffled(local, count=count, epsilon=found.upper) >= delta
+    assert delta_of_shuffled_event(
+        Shuffled(event=Pure(epsilon=local), count=count), epsilon=found.upper
+    ).upper <= delta * (1 + 1e-6)
 
 
 def test_the_closed_form_enforces_its_condition() -> None:
