@@ -4,7 +4,7 @@ A part is {"kind", "count", ...} with
 
 - gaussian, laplace: noise, the noise multiplier;
 - pure: epsilon; approximate: epsilon and delta;
-- sampled_gaussian: noise and rate, Poisson sampling on add/remove neighbours.
+- sampled_gaussian: noise and rate, Poisson sampling on add/remove neighbors.
 
 A case asks for epsilon at its delta; with "epsilon" it asks for the least noise of its one part.
 """

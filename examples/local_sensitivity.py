@@ -45,7 +45,7 @@ def excess(one: Law, other: Law, epsilon: float) -> float:
 
 
 def worst(scale_of: Callable[[Data], float], epsilon: float) -> tuple[float, Data, Data]:
-    """The largest delta of all neighbours among all data sets of three people, and which."""
+    """The largest delta of all neighbors among all data sets of three people, and which."""
     told = range(LOWEST, HIGHEST + 1)
     laws = {
         data: law(int(MEDIAN.value(data)), scale_of(data))
@@ -83,7 +83,7 @@ def report() -> list[str]:
             lines.append(
                 f"noise at {name} sensitivity, epsilon {epsilon:g}: delta {delta:.3f}{where}"
             )
-    lines.append("smooth sensitivity (smoothness 0.3), which neighbours cannot tell apart so well:")
+    lines.append("smooth sensitivity (smoothness 0.3), which neighbors cannot tell apart so well:")
     for data in ((1, 2, 2), (2, 2, 2), (1, 1, 2)):
         smooth = smooth_sensitivity(MEDIAN, data, smoothness=0.3, neighbors=ReplaceOne)
         lines.append(f"  data {data}: {smooth:.3f}")

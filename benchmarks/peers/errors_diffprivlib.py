@@ -1,6 +1,6 @@
 """diffprivlib's tools, which are for tables whose number of rows is public.
 
-Its neighbours differ in the value of one row and have as many rows; its mean, sum and variance need
+Its neighbors differ in the value of one row and have as many rows; its mean, sum and variance need
 the size. That is a weaker promise than the others', at the same epsilon. It has no rho.
 """
 

@@ -33,7 +33,7 @@ History = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Question:
-    """A finite mechanism on two neighbours, and what it is charged."""
+    """A finite mechanism on two neighbors, and what it is charged."""
 
     cost: Guarantee
     under_p: tuple[float, ...]
@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Path:
-    """One full course of a game, its probability under both neighbours, and the filter then."""
+    """One full course of a game, its probability under both neighbors, and the filter then."""
 
     outcomes: History
     p: float
@@ -67,7 +67,7 @@ def binary(epsilon: float, kind: type[Guarantee]) -> Question:
 
 
 def leaky(epsilon: float, delta: float, kind: type[Guarantee]) -> Question:
-    """Randomised response that gives the neighbour away with probability delta."""
+    """Randomised response that gives the neighbor away with probability delta."""
     clean = binary(epsilon, kind)
     cost: Guarantee
     if kind is ApproxDP:

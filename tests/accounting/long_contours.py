@@ -95,7 +95,7 @@ def convolved(laws: list[Points]) -> Points:
 def boole(
     first: Callable[[Any], Any], second: Callable[[Any], Any], ends: list[Any], pieces: int
 ) -> list[tuple[Any, Any]]:
-    """Masses (p, q) of two densities by Boole's rule between neighbouring ends."""
+    """Masses (p, q) of two densities by Boole's rule between neighboring ends."""
     found = []
     for left, right in itertools.pairwise(ends):
         for j in range(pieces + 1):

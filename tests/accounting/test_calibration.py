@@ -271,7 +271,7 @@ def test_grids_have_the_shape_of_their_axes() -> None:
 
 
 @pytest.mark.long
-def test_a_grid_begins_where_its_neighbour_ended() -> None:
+def test_a_grid_begins_where_its_neighbor_ended() -> None:
     count = 0
 
     def family(noise: float, steps: int) -> Event:

@@ -136,7 +136,7 @@ def _losses(move: tuple[set[int], set[int]], seed: int, max_parts: int) -> tuple
 
     Each question is randomised response about one part, whose answer leans by +1 for a unit that
     comes, -1 for one that goes, and not at all where she is not; who holds a part before and
-    after is moved from one extreme to the other. `move`: her parts under either neighbour.
+    after is moved from one extreme to the other. `move`: her parts under either neighbor.
     """
     before, after = move
     both = before & after

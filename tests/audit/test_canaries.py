@@ -33,7 +33,7 @@ def log_loss(model: Any) -> Any:
     return loss
 
 
-def test_wrong_labels_are_memorised_by_neighbours_and_not_by_private_fits() -> None:
+def test_wrong_labels_are_memorised_by_neighbors_and_not_by_private_fits() -> None:
     x, y = people(4000, 1)
     canaries = mislabelled(x[:500], y[:500], count=500, bits=SeededBits(1))
     assert not np.any(canaries.targets == y[:500])

@@ -122,7 +122,7 @@ def test_values_of_closed_forms(
         quick=4,
     ),
 )
-def test_the_value_meets_the_target_and_its_neighbour_does_not(
+def test_the_value_meets_the_target_and_its_neighbor_does_not(
     run: Run, events: str, relation: str
 ) -> None:
     fields = found(run, "--epsilon", "0.9", "--delta", "1e-6", "--neighbors", relation, events)

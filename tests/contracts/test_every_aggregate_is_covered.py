@@ -1,4 +1,4 @@
-"""A new aggregate, unit or relation cannot escape the tests on neighbouring tables."""
+"""A new aggregate, unit or relation cannot escape the tests on neighboring tables."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -23,7 +23,7 @@ def test_the_list_has_members() -> None:
     assert len(MEMBERS) >= 5
 
 
-def test_no_aggregate_is_missing_from_the_neighbour_tests() -> None:
+def test_no_aggregate_is_missing_from_the_neighbor_tests() -> None:
     assert missing(MEMBERS, neighbor_tables.AGGREGATES) == set()
 
 
@@ -86,7 +86,7 @@ def test_every_unit_is_covered() -> None:
 
 
 def test_every_relation_of_tables_is_covered() -> None:
-    function: Any = test_neighbors.test_no_neighbour_moves_an_answer_further_than_told
+    function: Any = test_neighbors.test_no_neighbor_moves_an_answer_further_than_told
     listed = [mark.args for mark in function.pytestmark if mark.name == "parametrize"]
     (relations,) = (values for name, values in listed if name == "neighbors")
     allowed = set()

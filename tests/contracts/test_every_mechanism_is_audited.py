@@ -1,6 +1,6 @@
 """Every mechanism is attacked: a search for events that break its promise finds none.
 
-A new mechanism fails here until it has neighbours to be attacked with.
+A new mechanism fails here until it has neighbors to be attacked with.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -102,7 +102,7 @@ def refuted(mechanism: Any, release: Any, pair: tuple[Any, Any], *, samples: int
     return repr(found) if found.violated else None
 
 
-def test_every_mechanism_has_neighbours() -> None:
+def test_every_mechanism_has_neighbors() -> None:
     assert set(NEIGHBORS) == set(EVERY)
 
 

@@ -70,7 +70,7 @@ def test_no_two_rows_are_farther_apart_than_is_claimed(
 @pytest.mark.long
 @pytest.mark.parametrize("budget", [GDP(1), PureDP(1)], ids=repr)
 @pytest.mark.parametrize("center", [True, False])
-def test_sums_of_neighbours_are_within_the_sensitivity_of_the_noise(
+def test_sums_of_neighbors_are_within_the_sensitivity_of_the_noise(
     budget: Guarantee, center: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums: list[Floats] = []

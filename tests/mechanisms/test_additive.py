@@ -192,7 +192,7 @@ def test_integer_arrays_end_at_two_to_the_62(mechanism: DiscreteLaplace | Discre
     assert abs(int(top[0]) - 2**62) < 1000
 
 
-def test_large_neighbouring_integers_stay_neighbours() -> None:
+def test_large_neighboring_integers_stay_neighbors() -> None:
     # As float64, 2^62 and 2^62 + 1 are one number and 2^62 + 513 lies 1024 above it.
     mechanism = Laplace(scale=0.001, l1_sensitivity=1, grid_log2=0)
     base = 2**62

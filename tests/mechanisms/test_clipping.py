@@ -191,7 +191,7 @@ def test_a_user_is_her_rows_added_and_clipped(
 
 @pytest.mark.long
 @given(rows=ROWS, norm=NORMS, bound=BOUNDS, seed=st.integers(0, 2**32))
-def test_neighbours_are_within_the_sensitivity_in_any_order(
+def test_neighbors_are_within_the_sensitivity_in_any_order(
     rows: list[tuple[int, tuple[float, float]]], norm: Norm, bound: int, seed: int
 ) -> None:
     terms = bounded(norm, bound, -2)

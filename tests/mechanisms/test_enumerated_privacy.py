@@ -150,7 +150,7 @@ def test_the_exponential_mechanism_meets_its_curve_and_touches_it(
 
 
 @pytest.mark.statistical
-def test_samples_of_neighbours_keep_the_claimed_ratio() -> None:
+def test_samples_of_neighbors_keep_the_claimed_ratio() -> None:
     # 400,000 draws, eight cells with at least 4,000 expected: 6 standard deviations of the log.
     scale, size = Fraction(2), 400_000
     first = discrete_laplace(scale=scale, size=size, bits=SeededBits(51))

@@ -58,7 +58,7 @@ def test_points_have_the_exact_law(monotone: bool) -> None:
     assert accepted(0.9 if monotone else 0.55) < 1e-9
 
 
-def test_neighbours_have_bounded_range_whatever_the_edges() -> None:
+def test_neighbors_have_bounded_range_whatever_the_edges() -> None:
     # Quantiles: edges are data points, the score of a piece the distance from the middle rank.
     given: dict[str, Any] = {"lower": 0.0, "upper": 4.0, "grid": -3}
     widest = 0.0

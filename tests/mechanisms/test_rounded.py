@@ -115,7 +115,7 @@ def test_floats_and_integers_are_released_alike(release: Callable[..., Any], nam
 @pytest.mark.parametrize(("release", "name"), FLOATS)
 @pytest.mark.parametrize("scale", [0.7, 3.0, 1e-5])
 def test_the_low_bits_say_nothing(release: Callable[..., Any], name: str, scale: float) -> None:
-    # Mironov 2012: outputs of neighbouring inputs lie on one announced grid, whatever the inputs.
+    # Mironov 2012: outputs of neighboring inputs lie on one announced grid, whatever the inputs.
     grid = 2.0 ** default_grid_log2(scale)
     for x in (0.0, 0.1, 1 / 3, np.nextafter(0.1, 1), 5e-324, -1e-9):
         released = release(np.full(2000, x), **{name: scale}, bits=SeededBits(45))

@@ -177,7 +177,7 @@ def test_a_monotone_run_with_general_noise_has_bounded_range() -> None:
 
 
 def test_moves_of_both_signs_leave_no_smaller_range() -> None:
-    # Many fall and one rises; later many more rise and one falls: one pair of neighbours.
+    # Many fall and one rises; later many more rise and one falls: one pair of neighbors.
     comparison = sparse(epsilon=2)
     numbers: dict[str, Any] = {
         "level": comparison.level,

@@ -69,7 +69,7 @@ def release_probability(
 def worst_delta(
     rule: Callable[[float], float], *, epsilon: float, sensitivity: float, monotone: bool
 ) -> float:
-    """The largest hockey-stick divergence over neighbours of three candidates."""
+    """The largest hockey-stick divergence over neighbors of three candidates."""
     worst = 0.0
     grid = [k * sensitivity / 2 for k in range(-4, 60, 3)] + [0.0, sensitivity, 2 * sensitivity]
     steps = (0.0, sensitivity) if monotone else (-sensitivity, 0.0, sensitivity)
@@ -92,7 +92,7 @@ def worst_delta(
 @pytest.mark.long
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
-def test_neighbours_keep_the_guarantee_and_touch_it(
+def test_neighbors_keep_the_guarantee_and_touch_it(
     epsilon: Any, delta: Any, monotone: bool
 ) -> None:
     mechanism = StableSelection(epsilon=epsilon, delta=delta, sensitivity=3, monotone=monotone)

@@ -57,7 +57,7 @@ def test_the_sum_is_its_definition(values: list[float], bounds: list[int], unit:
     unit=st.integers(-20, 4),
     seed=st.integers(0, 2**32),
 )
-def test_neighbours_differ_by_at_most_the_sensitivity_in_any_order(
+def test_neighbors_differ_by_at_most_the_sensitivity_in_any_order(
     values: list[float], other: float, bounds: list[int], unit: int, seed: int
 ) -> None:
     # Casacuberta et al. 2022: a float sum breaks this by reordering and by rounding.

@@ -138,7 +138,7 @@ def test_contrasts_move_by_the_sensitivity_and_no_more(branching: int) -> None:
     ("branching", "size"), mostly_slow([(2, 4), (2, 8), (4, 4), (4, 16)], quick=3)
 )
 @pytest.mark.parametrize("multiplier", [0.7, 2.0])
-def test_neighbours_keep_the_curve_of_the_event(
+def test_neighbors_keep_the_curve_of_the_event(
     branching: int, size: int, multiplier: float
 ) -> None:
     walk = TreeSelection(noise_multiplier=multiplier, sensitivity=1, branching=branching)

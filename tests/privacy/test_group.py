@@ -1,4 +1,4 @@
-"""Group privacy, neighbouring relations and the named composition theorems."""
+"""Group privacy, neighboring relations and the named composition theorems."""
 
 # SPDX-License-Identifier: Apache-2.0
 

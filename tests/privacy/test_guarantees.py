@@ -234,7 +234,7 @@ def test_guarantees_need_only_the_standard_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_neighbours_are_values() -> None:
+def test_neighbors_are_values() -> None:
     assert {AddRemove, ReplaceOne, ZeroOut} == set(Neighbors)
     assert repr(ReplaceOne) == "ReplaceOne"
     assert pickle.loads(pickle.dumps(AddRemove)) is AddRemove

@@ -86,7 +86,7 @@ def test_a_sum_that_cancels_is_still_above() -> None:
 
 @in_subtests("guess", [1e-300, 0.5, 1.0, 1e300])
 @in_subtests("threshold", [5e-324, 1e-200, 1.0, math.pi, 1e200])
-def test_boundary_finds_neighbouring_floats(threshold: float, guess: float) -> None:
+def test_boundary_finds_neighboring_floats(threshold: float, guess: float) -> None:
     low, high = boundary(lambda x: x >= threshold, guess=guess)
     assert high == threshold
     assert low == math.nextafter(threshold, 0.0)

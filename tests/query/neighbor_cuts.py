@@ -1,4 +1,4 @@
-"""Losses of cuts and chains from their definition, for tests on neighbouring tables."""
+"""Losses of cuts and chains from their definition, for tests on neighboring tables."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,4 @@
-"""Small tables of the same people, their neighbours, and the ways to put their rows together."""
+"""Small tables of the same people, their neighbors, and the ways to put their rows together."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -134,7 +134,7 @@ ASKED = {
 def opened_pairs(
     *, count: int, ids: str, limits: Limits | None, neighbors: Neighbors, seed: int
 ) -> tuple[unacorda.Session, Pairs]:
-    """A session over small tables, their neighbours, and both sides' second tables."""
+    """A session over small tables, their neighbors, and both sides' second tables."""
     pairs = make_pairs(
         count=count, ids=ids, neighbors=neighbors, rows=limits is None, text=False, seed=seed
     )

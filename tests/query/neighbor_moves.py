@@ -1,4 +1,4 @@
-"""How far neighbouring tables lie apart where noise is added, against what it was told."""
+"""How far neighboring tables lie apart where noise is added, against what it was told."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -116,7 +116,7 @@ def moves_of(
     pairs: int | None,
     salt: int,
 ) -> Moves:
-    """How far the worst of these neighbours moves each aggregate, exactly, in both norms."""
+    """How far the worst of these neighbors moves each aggregate, exactly, in both norms."""
     many = {name: make for name, make in aggregates.items() if make().lines != 1}
     if many and len(aggregates) > 1:  # each of them is asked alone
         alone = [{name: make} for name, make in many.items()]

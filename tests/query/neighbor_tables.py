@@ -1,6 +1,6 @@
-"""Thousands of small nasty tables and a neighbour of each, and what a release adds noise to.
+"""Thousands of small nasty tables and a neighbor of each, and what a release adds noise to.
 
-All small tables lie in one wide table, told apart by the column `pair`; their neighbours lie in
+All small tables lie in one wide table, told apart by the column `pair`; their neighbors lie in
 another. People's ids are different in different pairs and the same on both sides, so that one
 question, grouped by `pair`, asks every small table at once under the same salt.
 """
@@ -252,7 +252,7 @@ Limits = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Small tables and their neighbours. gone: the ids, by pair, of those who differ."""
+    """Small tables and their neighbors. gone: the ids, by pair, of those who differ."""
 
     count: int
     tables: Mapping[str, pa.Table]
@@ -265,7 +265,7 @@ def make_pairs(
 ) -> Pairs:
     """Random small tables.
 
-    ids: 'integer', 'float', 'text' or 'two'. rows: neighbours differ in one row, else in one
+    ids: 'integer', 'float', 'text' or 'two'. rows: neighbors differ in one row, else in one
     person. text: all columns are text, as in a CSV file.
     """
     source = random.Random(seed)

@@ -1,7 +1,7 @@
 """A batch never costs more than its request, priced by other means; and what exact pricing gains.
 
 The independent price is a lower bound of the true one: the privacy profile of the mechanisms at one
-pair of neighbours, by plain numerical convolution of their privacy losses on a fine grid. It is
+pair of neighbors, by plain numerical convolution of their privacy losses on a fine grid. It is
 within a few grid steps of the truth for that pair, so that a batch that spent more than its request
 in earnest would be found.
 """
@@ -57,7 +57,7 @@ def singles(event: Event) -> list[Event]:
 
 
 def losses(event: Event) -> tuple[Floats, Floats]:
-    """Privacy losses of one mechanism at a pair of neighbours, and their chances."""
+    """Privacy losses of one mechanism at a pair of neighbors, and their chances."""
     match event:
         case Gaussian():
             m = float(event.noise_multiplier)

@@ -155,7 +155,7 @@ def test_what_names_nobody_is_refused_at_once(ids: Any, said: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(("ids", "expression"), [("integer", "who * 2"), ("text", "UPPER(who)")])
-def test_no_neighbour_moves_an_answer_further(
+def test_no_neighbor_moves_an_answer_further(
     ids: str, expression: str, neighbors: Neighbors
 ) -> None:
     pairs = make_pairs(count=60, ids=ids, neighbors=neighbors, rows=False, text=False, seed=4)

@@ -1,4 +1,4 @@
-"""However rows are put together, no neighbour moves an answer further than the noise was told."""
+"""However rows are put together, no neighbor moves an answer further than the noise was told."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -55,7 +55,7 @@ def most_moved(
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne], quick=2))
 @pytest.mark.parametrize("kind", mostly_slow(UNITS, quick=1))
-def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:
+def test_no_neighbor_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:
     shares = most_moved(kind, neighbors, count=40, seed=1)
     assert max(shares.values()) <= 1, {where: str(s) for where, s in shares.items() if s > 1}
     # The tables are nasty enough to come near: the test can fail.
@@ -67,7 +67,7 @@ def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Ne
 @pytest.mark.parametrize("seed", range(2, 8))
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize("kind", UNITS)
-def test_no_neighbour_of_many_more_does(kind: str, neighbors: Neighbors, seed: int) -> None:
+def test_no_neighbor_of_many_more_does(kind: str, neighbors: Neighbors, seed: int) -> None:
     shares = most_moved(kind, neighbors, count=1_000, seed=seed)
     assert max(shares.values()) <= 1, {where: str(s) for where, s in shares.items() if s > 1}
 

@@ -1,4 +1,4 @@
-"""The limits on a person cost no noise in vain: some neighbour moves the answers as far as told."""
+"""The limits on a person cost no noise in vain: some neighbor moves the answers as far as told."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -64,7 +64,7 @@ def pairs_of(reach: Reach, neighbors: Neighbors) -> Pairs:
 
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]), ids=str)
 @in_subtests("limits", LIMITS, ids=str)
-def test_some_neighbour_moves_every_answer_as_far_as_told(
+def test_some_neighbor_moves_every_answer_as_far_as_told(
     limits: Limits | None, neighbors: Neighbors
 ) -> None:
     given: dict[str, Any] = {"max_rows": 1} if limits is None else dict(limits)

@@ -98,7 +98,7 @@ def test_people_of_one_group_each_add_up(limits: Any, neighbors: Any) -> None:
 
 
 @pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
-def test_no_neighbour_moves_people_of_a_level_further_than_told(neighbors: Any) -> None:
+def test_no_neighbor_moves_people_of_a_level_further_than_told(neighbors: Any) -> None:
     """Whoever comes, goes or is another, in whichever of the cells: every level, both norms."""
     cells = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
     unit = unacorda.Person("id", max_groups=1, max_rows_per_group=2, neighbors=neighbors)

@@ -41,7 +41,7 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
 @in_subtests("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne], ids=str)
 @in_subtests("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("shape", mostly_slow(["rollup", "cube", "uneven"]))
-def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
+def test_no_neighbor_moves_a_level_further_than_told_and_one_as_far(
     shape: str, limits: Any, neighbors: Any
 ) -> None:
     keys = UNEVEN if shape == "uneven" else EVEN

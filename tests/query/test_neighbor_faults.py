@@ -1,4 +1,4 @@
-"""The tests on neighbouring tables find what they are for: faults that are planted."""
+"""The tests on neighboring tables find what they are for: faults that are planted."""
 
 # SPDX-License-Identifier: Apache-2.0
 

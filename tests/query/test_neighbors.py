@@ -1,4 +1,4 @@
-"""No neighbour moves what a release adds noise to by more than the mechanism was told."""
+"""No neighbor moves what a release adds noise to by more than the mechanism was told."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -42,7 +42,7 @@ QUICK = {"all limits"}
     [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in UNITS],
 )
 @pytest.mark.parametrize("every", mostly_slow([3, 1]))
-def test_no_neighbour_moves_an_answer_further_than_told(
+def test_no_neighbor_moves_an_answer_further_than_told(
     kind: str, neighbors: Neighbors, every: int
 ) -> None:
     _assert_bounded(kind, neighbors, count=40, seed=1, every=every)
@@ -53,7 +53,7 @@ def test_no_neighbour_moves_an_answer_further_than_told(
 @pytest.mark.parametrize("seed", range(2, 5))
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize("kind", UNITS)
-def test_no_neighbour_of_many_more_does(kind: str, neighbors: Neighbors, seed: int) -> None:
+def test_no_neighbor_of_many_more_does(kind: str, neighbors: Neighbors, seed: int) -> None:
     _assert_bounded(kind, neighbors, count=200, seed=seed)
 
 

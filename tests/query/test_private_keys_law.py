@@ -77,7 +77,7 @@ def _delta(p: list[float], q: list[float], epsilon: float) -> float:
 
 
 @pytest.mark.slow
-def test_counts_of_people_move_as_promised_between_neighbouring_tables() -> None:
+def test_counts_of_people_move_as_promised_between_neighboring_tables() -> None:
     """Over small tables: by 1, under as many keys as the rule is told, whatever the limits are."""
     source = np.random.default_rng(5)
     units = [

@@ -1,4 +1,4 @@
-"""The law of released quantiles, enumerated: over all groups jointly, against every neighbour."""
+"""The law of released quantiles, enumerated: over all groups jointly, against every neighbor."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -54,7 +54,7 @@ def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
     ]
 
 
-def neighbours(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts]]:
+def neighbors(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts]]:
     """Stacks of histograms: every table of a unit beside some others, and those to compare with."""
     own = [x for n in range(reach.rows + 1) for x in tables(reach.cells, POINTS, n)]
     for rest in (x for n in (0, 1, most) for x in tables(reach.cells, POINTS, n)):
@@ -65,7 +65,7 @@ def neighbours(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts]
 def losses_between(
     selection: Selection, made: Quantile, left: Counts, right: Counts
 ) -> Iterator[Floats]:
-    """By draw the log-likelihood ratios: neighbour, neighbour, cell, point; both directions."""
+    """By draw the log-likelihood ratios: neighbor, neighbor, cell, point; both directions."""
     pairs = zip(laws(selection, made, left), laws(selection, made, right), strict=True)
     for x, y in pairs:
         ratio = x[:, None] - y[None, :]
@@ -83,7 +83,7 @@ def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
     made = aggregate(q, interval=interval)
     selection = made.noise(unacorda.PureDP(Fraction(epsilon)), reach)
     most_ratio = most_range = 0.0
-    for left, right in neighbours(reach):
+    for left, right in neighbors(reach):
         ratio = spread = 0.0
         for draw in losses_between(selection, made, left, right):
             ratio = ratio + draw.max(axis=-1).sum(axis=-1)
@@ -121,7 +121,7 @@ def test_the_joint_law_keeps_zcdp_and_gdp(reach: Reach) -> None:
         made = aggregate(q)
         concentrated = made.noise(unacorda.ZCDP("1/5"), reach)
         gaussian = made.noise(unacorda.GDP("4/5"), reach)
-        for left, right in neighbours(reach, most=3):
+        for left, right in neighbors(reach, most=3):
             for alpha in (1.01, 2.0, 5.0, 40.0):
                 assert _renyi(concentrated, made, left, right, alpha) <= 0.2 * alpha * (1 + 1e-9)
             for epsilon in (0.0, 0.3, 1.0):
@@ -240,7 +240,7 @@ def test_half_the_sensitivity_would_be_found() -> None:
     )
     worst = max(
         float((draw.max(axis=-1) - draw.min(axis=-1)).sum(axis=-1).max())
-        for left, right in neighbours(reach)
+        for left, right in neighbors(reach)
         for draw in losses_between(selection, made, left, right)
     )
     assert worst > 1.5

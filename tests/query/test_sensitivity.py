@@ -70,7 +70,7 @@ def _within(reach: Reach, cells: Sequence[int]) -> bool:
 
 
 def largest(found: set[Vector], reach: Reach) -> tuple[Fraction, Fraction]:
-    """The largest l1 norm and the largest squared l2 norm of a change between neighbours."""
+    """The largest l1 norm and the largest squared l2 norm of a change between neighbors."""
     own = np.array(sorted(found), dtype=np.int64)
     others = own if reach.replaced else np.zeros_like(own[:1])
     l1 = max(int(np.abs(own - other).sum(axis=1).max()) for other in others)

@@ -39,7 +39,7 @@ def true_positive_rate(
     of the stretch of epsilons that leaves most room, until a thousandth is left, 40 times at most.
 
     Statement   at most inf over real epsilon of e^epsilon fpr + delta(epsilon), delta the larger
-                one of both orders of the neighbours. Where both orders are alike it is that; on a
+                one of both orders of the neighbors. Where both orders are alike it is that; on a
                 sample they are not, no test may reach it, and the lower end is 0.
     Bound       both.
     Source      Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
@@ -78,7 +78,7 @@ def true_positive_rate(
 
 
 def _mirrored(event: Event) -> bool:
-    """Whether exchanging the neighbours leaves the pair of laws as it is, but for names."""
+    """Whether exchanging the neighbors leaves the pair of laws as it is, but for names."""
     return all(rules_of(one).mirrored for one in leaves(event))
 
 

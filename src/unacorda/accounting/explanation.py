@@ -87,7 +87,7 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = [f"Neighbouring tables differ by {self.neighbors}."]
+        lines = [f"Neighboring tables differ by {self.neighbors}."]
         for part in self.parts:
             lines.append(f"{part.count} x {part.event}")
             lines.append(f"    {part.theorem} [{part.source}]")
@@ -135,7 +135,7 @@ def explain(
 
     >>> from unacorda.privacy.events import Laplace
     >>> print(explain(Laplace(noise_multiplier=2.0) * 3))
-    Neighbouring tables differ by AddRemove.
+    Neighboring tables differ by AddRemove.
     3 x Laplace(noise_multiplier=2.0)
         Laplace noise, by its exact loss [Dwork, McSherry, Nissim, Smith 2006]
     Pure epsilon of the whole: 1.5

@@ -1,6 +1,6 @@
 """Private selection: what the best of a random number of runs costs, from what one run costs.
 
-With f(x) = E x^K and q, q' the probabilities of one event of a run on two neighbours, the release
+With f(x) = E x^K and q, q' the probabilities of one event of a run on two neighbors, the release
 has the likelihood f'(q) times that of a run. All bounds here are bounds of f'(q)^a f'(q')^{1-a}, or
 of f'(q)/f'(q'), over the pairs (q, q') that the privacy of a run allows: docs/proofs/selection.md.
 Ties of scores may be broken by any rule that treats the runs alike.

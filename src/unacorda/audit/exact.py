@@ -36,7 +36,7 @@ class HockeyStick:
     """delta(epsilon) of two laws on the same outputs, in both directions, rounded up.
 
     p, q: probabilities of the outputs; rest: mass of either law that was not listed, which counts
-    as given away. Both orders of the neighbours count.
+    as given away. Both orders of the neighbors count.
 
     >>> HockeyStick(p=np.array([0.75, 0.25]), q=np.array([0.25, 0.75]))
     HockeyStick(2 outputs, epsilon 1.0986 at delta 0)
@@ -197,7 +197,7 @@ class HockeyStick:
 
 
 def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
-    r"""The hockey-stick curve of a mechanism on two neighbouring inputs.
+    r"""The hockey-stick curve of a mechanism on two neighboring inputs.
 
     law: from an input to its law, a mapping of outputs to their probabilities (floats, or
     Fractions for exact ones). Of an infinite support list enough: the mass that is left out, of

@@ -1,4 +1,4 @@
-"""Audits by running a mechanism many times on two neighbouring inputs."""
+"""Audits by running a mechanism many times on two neighboring inputs."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -81,7 +81,7 @@ def search(
     r"""Try neighboring inputs, learn what tells their outputs apart, and judge on fresh samples.
 
     sample: from an input and a number n to n independent outputs of the mechanism; pairs: of
-    neighbours to begin with, a grid for instance; claim: PureDP, ApproxDP or GDP; vary: makes
+    neighbors to begin with, a grid for instance; claim: PureDP, ApproxDP or GDP; vary: makes
     another pair of neighbors from a pair, for `generations` rounds of evolution that go on from
     the three best; explore: samples an input to find the best pairs; confirm: to learn again from
     the three best, and as many fresh ones for the verdict; by default so many that, with
@@ -106,7 +106,7 @@ def search(
     >>> search(halved, [(0.0, 1.0)], claim=PureDP(1)).violated
     True
     """
-    expected = "at least one pair of neighbours"
+    expected = "at least one pair of neighbors"
     population = items_of("pairs", pairs, expected=expected)
     if not population or not all(_is_pair(pair) for pair in population):
         raise InvalidParameter("pairs", pairs, expected=f"{expected}, each a tuple of two inputs")

@@ -1,3 +1,3 @@
-"""The words everyone speaks: neighbours, guarantees, events, conversions."""
+"""The words everyone speaks: neighbors, guarantees, events, conversions."""
 
 # SPDX-License-Identifier: Apache-2.0

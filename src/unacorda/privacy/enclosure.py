@@ -92,7 +92,7 @@ def near(value: Callable[[float], float], *, target: float, guess: float) -> flo
 
 
 def boundary(holds: Callable[[float], bool], *, guess: float) -> tuple[float, float]:
-    """The neighbouring floats where a monotone predicate turns from False to True.
+    """The neighboring floats where a monotone predicate turns from False to True.
 
     holds: False for small positive floats, True for large ones; guess: a positive float, which
     sets the time taken and nothing else. Returns (greatest that fails, least that holds); the
@@ -120,7 +120,7 @@ def boundary(holds: Callable[[float], bool], *, guess: float) -> tuple[float, fl
 
 
 def _ordinal(value: float) -> int:
-    """The place of a non-negative float among all of them: neighbours differ by one."""
+    """The place of a non-negative float among all of them: neighbors differ by one."""
     place: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return place
 

@@ -171,7 +171,7 @@ def _exact_root(square: Fraction) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Additive):
-    r"""Pure differential privacy: P(S) <= e^epsilon Q(S) for every event S and all neighbours.
+    r"""Pure differential privacy: P(S) <= e^epsilon Q(S) for every event S and all neighbors.
 
     epsilon: 0 or above; a float means the decimal it prints as. Epsilons add.
     Raises InvalidParameter for a negative or non-finite epsilon.
@@ -334,7 +334,7 @@ class ZCDP(Additive):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class GDP(Additive):
-    r"""Gaussian DP: no test tells the neighbours apart better than N(0, 1) from N(mu, 1).
+    r"""Gaussian DP: no test tells the neighbors apart better than N(0, 1) from N(mu, 1).
 
     mu: 0 or above; delta: in [0, 1], the mass of the part of which this need not hold. What adds
     under composition is mu^2, kept exactly in `mu_squared`: the operators speak of composition,
@@ -406,7 +406,7 @@ class GDP(Additive):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class RenyiDP(Additive):
-    r"""Renyi DP: the Renyi divergence of order alpha between neighbours is at most epsilon.
+    r"""Renyi DP: the Renyi divergence of order alpha between neighbors is at most epsilon.
 
     alpha: above 1; epsilon: 0 or above. Epsilons of one order add; two orders never meet.
     Source: Mironov 2017, arXiv:1702.07476, Definition 4.

@@ -1,4 +1,4 @@
-"""Neighbouring relations: which two tables a guarantee compares."""
+"""Neighboring relations: which two tables a guarantee compares."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +12,7 @@ __all__ = ["AddRemove", "Neighbors", "ReplaceOne", "ZeroOut", "check_neighbors"]
 
 
 class Neighbors(enum.Enum):
-    """A neighbouring relation: two tables are neighbours if they differ in this way.
+    """A neighboring relation: two tables are neighbors if they differ in this way.
 
     Used as ``neighbors=unacorda.AddRemove``; there is no default hidden behind a word.
 

@@ -1,4 +1,4 @@
-"""Trade-off curves: how well any test can tell two neighbours apart, from both sides."""
+"""Trade-off curves: how well any test can tell two neighbors apart, from both sides."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -36,7 +36,7 @@ Line: TypeAlias = tuple[Any, Any, Any]
 class TradeoffCurve:
     r"""beta(alpha): no test whose false-alarm rate is alpha has a lower miss rate.
 
-    It is the largest such curve that is convex and, since the attacker may test either neighbour
+    It is the largest such curve that is convex and, since the attacker may test either neighbor
     against the other, its own inverse. Where both orders of the worst pair have the same curve it
     is the least miss rate of any test; where they differ (Poisson samples), tests reach it at
     some alpha and mixtures of both orders at the others. It falls from

@@ -1,4 +1,4 @@
-"""All small data sets of a domain, which of them are neighbours, and suprema over distances."""
+"""All small data sets of a domain, which of them are neighbors, and suprema over distances."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -53,7 +53,7 @@ def test_rows_are_searched_with_the_law_of_one(bounded_range: bool) -> None:
     assert expected.sum() == pytest.approx(1, abs=1e-9)
     assert stats.chisquare(seen, expected / expected.sum() * ROWS).pvalue > 1e-7
     assert stats.chisquare(seen, lie / lie.sum() * ROWS).pvalue < 1e-9
-    # Neighbouring rows have noise of their own: pairs are equal as often as chance has it.
+    # Neighboring rows have noise of their own: pairs are equal as often as chance has it.
     equal = int((found[0::2] == found[1::2]).sum())
     chance = float((expected**2).sum())
     assert stats.binomtest(equal, ROWS // 2, chance).pvalue > 1e-7

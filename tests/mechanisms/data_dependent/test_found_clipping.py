@@ -58,7 +58,7 @@ def test_both_steps_are_in_the_event() -> None:
     assert accounting.epsilon(mechanism.event, delta=0) == pytest.approx(2, rel=1e-9)
 
 
-def test_levels_of_neighbours_differ_by_no_more_than_their_share() -> None:
+def test_levels_of_neighbors_differ_by_no_more_than_their_share() -> None:
     # Counts above each level, of a search that has epsilon 1/2: scales 4.
     counts = [c for c in itertools.product(range(7), repeat=4) if list(c) == sorted(c)[::-1]]
     laws = {c: ascending(c, target=made().target, threshold_scale=4, query_scale=4) for c in counts}

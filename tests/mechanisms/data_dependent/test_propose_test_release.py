@@ -83,7 +83,7 @@ STEPS: dict[Neighbors, Callable[[Data], set[Data]]] = {
 def enumerated_distances(
     statistic: Any, bound: float, neighbors: Neighbors, largest: int
 ) -> dict[Data, float]:
-    """How far each data set is from one with a neighbour whose answer differs by more."""
+    """How far each data set is from one with a neighbor whose answer differs by more."""
     step = STEPS[neighbors]
     answers = {x: statistic.value(list(x)) for x in sets(largest + 1)}
     found: dict[Data, float] = {}
@@ -231,7 +231,7 @@ def pairs_of(
 @pytest.mark.long
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("statistic", mostly_slow([Median(**ENDS), InterquartileRange(**ENDS)]))
-def test_the_law_on_all_neighbours_keeps_the_promise(statistic: Any, neighbors: Neighbors) -> None:
+def test_the_law_on_all_neighbors_keeps_the_promise(statistic: Any, neighbors: Neighbors) -> None:
     made = ProposeTestRelease(
         statistic=statistic,
         proposed=3,

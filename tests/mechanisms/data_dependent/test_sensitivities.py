@@ -162,7 +162,7 @@ def test_smooth_sensitivities_are_discounted_local_ones(
 
 
 @pytest.mark.parametrize(("statistic", "neighbors"), mostly_slow(ALL, quick=10), ids=str)
-def test_neighbours_differ_by_no_more_than_the_smoothness(
+def test_neighbors_differ_by_no_more_than_the_smoothness(
     statistic: Any, neighbors: Neighbors, graphs: dict[Neighbors, SmallData]
 ) -> None:
     graph = graphs[neighbors]

@@ -69,7 +69,7 @@ def law_of(mechanism: ShiftedInverse, losses: Sequence[int]) -> Law:
 def loss_pairs(
     statistic: Any, *, replaced: bool, domain: Sequence[int] = (0, 1, 3, 5), most: int = 4
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Losses of neighbouring data sets, each pair in both orders."""
+    """Losses of neighboring data sets, each pair in both orders."""
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     grid = rising(GRID)
     for size in range(most + 1):
@@ -99,7 +99,7 @@ SOLVERS: list[dict[str, Any]] = [{}, {"bounded_range": True}]
 @pytest.mark.parametrize("replaced", mostly_slow([False, True]))
 @in_subtests("solver", SOLVERS)
 @in_subtests("statistic", STATISTICS)
-def test_neighbours_differ_by_no_more_than_the_event(
+def test_neighbors_differ_by_no_more_than_the_event(
     statistic: Any, solver: dict[str, Any], replaced: bool
 ) -> None:
     neighbors = unacorda.ReplaceOne if replaced else unacorda.AddRemove

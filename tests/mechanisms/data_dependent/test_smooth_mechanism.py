@@ -1,4 +1,4 @@
-"""Noise at a smooth bound: its exact law on all neighbours, and what may not tell anything."""
+"""Noise at a smooth bound: its exact law on all neighbors, and what may not tell anything."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -106,7 +106,7 @@ def pairs_of(
 @pytest.mark.long
 @pytest.mark.parametrize("noise", ["student", "laplace", "gaussian"])
 @pytest.mark.parametrize("epsilon", mostly_slow([0.5, 2.0]))
-def test_the_law_on_all_neighbours_keeps_the_promise(noise: Any, epsilon: float) -> None:
+def test_the_law_on_all_neighbors_keeps_the_promise(noise: Any, epsilon: float) -> None:
     delta = 0.0 if noise == "student" else 1e-3
     made = SmoothSensitivity(
         statistic=Median(lower=LOWER, upper=UPPER),

@@ -81,7 +81,7 @@ def mass(law: Law, place: tuple[float, float], low: float, high: float) -> float
 
 
 def worst_delta(law: Law, *, epsilon: float, smoothness: float, shift: float) -> float:
-    """The largest divergence of two neighbours' laws, over shifts and widths they may have."""
+    """The largest divergence of two neighbors' laws, over shifts and widths they may have."""
     return max(
         max(
             hockey_stick(law, (0.0, 1.0), (u * shift, math.exp(t)), epsilon),
@@ -95,7 +95,7 @@ def worst_delta(law: Law, *, epsilon: float, smoothness: float, shift: float) ->
 def worst_epsilon(
     log_density: Callable[[Any], Any], *, smoothness: float, shift: float
 ) -> tuple[float, float]:
-    """The largest log-ratio of two neighbours' densities, over all; and over equal shifts alone."""
+    """The largest log-ratio of two neighbors' densities, over all; and over equal shifts alone."""
     z = np.sinh(np.linspace(-25, 25, 20_001))
     found = []
     for t in np.linspace(0, smoothness, 4):
@@ -122,7 +122,7 @@ CASES = [
 
 @in_subtests(("epsilon", "delta", "smoothness"), CASES)
 @in_subtests(("noise", "law"), [("laplace", LAPLACE), ("gaussian", NORMAL)])
-def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
+def test_no_pair_of_neighbors_passes_delta_and_one_meets_it(
     noise: Noise, law: Law, epsilon: Fraction, delta: Fraction, smoothness: Fraction
 ) -> None:
     scale = least_scale(noise, epsilon=epsilon, delta=delta, smoothness=smoothness, tail_power=F(4))
@@ -139,7 +139,7 @@ def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
 @in_subtests("share", [F(1, 100), F(1, 5)])
 @in_subtests("power", [F(2), F(4), F(13, 2), F(12), F(20)])
 @in_subtests(("noise", "law"), [("student", student)])
-def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
+def test_no_ratio_of_neighbors_passes_epsilon_and_one_meets_it(
     noise: Noise,
     law: Callable[[float], Callable[[Any], Any]],
     epsilon: Fraction,

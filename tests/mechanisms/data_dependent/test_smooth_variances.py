@@ -1,4 +1,4 @@
-"""Smooth sensitivities of variances where records come or go, against all pairs of neighbours."""
+"""Smooth sensitivities of variances where records come or go, against all pairs of neighbors."""
 
 # SPDX-License-Identifier: Apache-2.0
 

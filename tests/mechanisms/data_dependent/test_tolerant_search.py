@@ -77,7 +77,7 @@ def of_two_points(moved: int, *, at_most: Callable[[int], float], reach: int, h:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("noise", "at_most", "reach", "rate", "halves"), SMALL)
-def test_neighbours_differ_by_no_more_than_the_event(
+def test_neighbors_differ_by_no_more_than_the_event(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:
     search = NoisyBinarySearch(noise=noise, points=3, halves=halves)

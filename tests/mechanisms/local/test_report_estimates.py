@@ -124,7 +124,7 @@ def test_known_standard_errors() -> None:
         assert hashing.variance(count=1) == pytest.approx(known, rel=1e-6)
 
 
-def test_designs_are_the_better_of_their_neighbours() -> None:
+def test_designs_are_the_better_of_their_neighbors() -> None:
     for epsilon in (0.3, 1.0, 2.5):
         odds = math.exp(epsilon)
         subsets = SubsetSelection(epsilon=epsilon, categories=40)

@@ -60,7 +60,7 @@ def product(*laws: dict[int | None, mpf]) -> dict[tuple[int | None, ...], mpf]:
 def pairs(
     tail: Tail, *, threshold: int, step: int, keys: int, reach: int = 30
 ) -> list[tuple[dict[Any, mpf], dict[Any, mpf]]]:
-    """Neighbours whose one person raises the counts of `keys` keys by `step`."""
+    """Neighbors whose one person raises the counts of `keys` keys by `step`."""
     one = [
         tuple(law(n, tail, threshold=threshold, cap=threshold + reach) for n in (b + step, b))
         for b in (0, 1, threshold - 1, threshold + 8)

@@ -76,7 +76,7 @@ def promised(mechanism: ConditionOnSuccess, pair: tuple[Law, Law]) -> bool:
 @pytest.mark.parametrize(
     "test", [ApproxDP(0.5, 1e-7), ApproxDP(3, 0.2), ApproxDP(1e-2, 1e-9), ApproxDP(1000, 1e-20)]
 )
-def test_neighbouring_chances_keep_the_guarantee_of_the_test(test: ApproxDP) -> None:
+def test_neighboring_chances_keep_the_guarantee_of_the_test(test: ApproxDP) -> None:
     chances = acceptance(test.epsilon, test.delta)
     grown, least = mp.exp(mpf(test.epsilon.numerator) / test.epsilon.denominator), 2**128
     delta = mpf(test.delta.numerator) / test.delta.denominator
@@ -105,7 +105,7 @@ Side = tuple[list[Any], tuple[int, ...]]
 
 
 def near_worst(epsilon: Any, last: int, share: Any, sliver: Any) -> tuple[Side, Side]:
-    """Two neighbours: most of the failures are refused for sure.
+    """Two neighbors: most of the failures are refused for sure.
 
     Up to a share of 1 / (1 + e^-epsilon) the masses are epsilon-DP. One output, a sliver, is the
     likelier under the first by the run and by the test.

@@ -77,7 +77,7 @@ def largest_loss(one: Sequence[Any], two: Sequence[Any]) -> Any:
 
 
 def steep_pair(epsilon: Any, sliver: Any, top: Any = None) -> tuple[list[Any], list[Any]]:
-    """Three outcomes, by rising score, of two neighbours whose runs are epsilon-DP.
+    """Three outcomes, by rising score, of two neighbors whose runs are epsilon-DP.
 
     With the default top they reach the price of pure runs as the sliver goes to 0.
     """

@@ -1,6 +1,6 @@
 """Amplification of (epsilon, delta) by sampling, its inverse, and what it is worth.
 
-The scheme and the neighbouring relation go together: Poisson sampling with add/remove, a fixed
+The scheme and the neighboring relation go together: Poisson sampling with add/remove, a fixed
 size with replacement of one unit, and the guarantee that is amplified is one under that relation.
 Never convert to (epsilon, delta), amplify, and then compose: it costs a factor; compose first.
 """

@@ -203,7 +203,7 @@ def _beyond(
 
 
 def _gamma_masses(shape: float, y: Array) -> Array:
-    """Of the gamma law, between neighbours of y, from the tail that is smaller."""
+    """Of the gamma law, between neighbors of y, from the tail that is smaller."""
     below, above = scipy.special.gammainc(shape, y), scipy.special.gammaincc(shape, y)
     masses: Array = np.maximum(np.where(y[1:] < shape, np.diff(below), -np.diff(above)), 0.0)
     return masses

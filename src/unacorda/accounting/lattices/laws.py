@@ -33,7 +33,7 @@ class Law:
 
     @property
     def step(self) -> Fraction:
-        """How far neighbouring losses are apart."""
+        """How far neighboring losses are apart."""
         return self.epsilon * 2 if self.categories == 2 else self.epsilon
 
     def masses(self) -> tuple[float, float, float]:

@@ -109,7 +109,7 @@ def _narrowed(
             # a little beyond the meeting place on either side closes the bracket
             share += 0.1 * _NEAR if trial % 2 else -0.1 * _NEAR
             middle = low[0] + width * min(max(share, 1e-4), 1 - 1e-4)
-            if trial % 4 == 2:  # both neighbours of the place where the line meets the goal
+            if trial % 4 == 2:  # both neighbors of the place where the line meets the goal
                 reach = max(_NEAR * high[0] / 4, width * 1e-6)
                 middle += reach if last < 0 else -reach
         middle = min(max(middle, math.nextafter(low[0], high[0])), high[0])
@@ -241,7 +241,7 @@ class PrivacyLossDistribution:
         """The loss of two frozen laws of scipy.stats, P and Q.
 
         points: of continuous laws, an ascending list such that ln(p/q) is monotone between
-        neighbours; left out, quantiles of both are taken, which is fine enough for unimodal laws.
+        neighbors; left out, quantiles of both are taken, which is fine enough for unimodal laws.
         Discrete laws on whole numbers need none. SciPy's numbers are believed to 1e-12.
         """
         kind = _kind_of_law("p", p)

@@ -249,7 +249,7 @@ def _drops(fine: Array, widths: Array, step: Fraction) -> Array:
 def _convex_minorant(points: Array, step: Fraction) -> NDArray[np.int64]:
     """Numbers of nodes that span a function below the points, convex but for rounding.
 
-    Slopes in x = e^loss are made ascending by pooling neighbours, in linear time. What rounding
+    Slopes in x = e^loss are made ascending by pooling neighbors, in linear time. What rounding
     does to that choice is harmless: a node that a chord might pass above is kept after all.
     """
     chosen = _corners(points, step)

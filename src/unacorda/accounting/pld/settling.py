@@ -1,8 +1,8 @@
 """Masses anywhere are moved to the nodes of a grid.
 
-Each mass is split between its two neighbouring nodes so that both it and its e^{-loss} are kept (it
+Each mass is split between its two neighboring nodes so that both it and its e^{-loss} are kept (it
 is spread), which errs by the square of the step, or all of it falls to the node below. Masses are
-tilted; only ratios of neighbours' tilts are formed.
+tilted; only ratios of neighbors' tilts are formed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -183,7 +183,7 @@ def _placed(losses: Array, errors: Array, *, step: Fraction, side: Side) -> tupl
 
 
 def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, spread: bool) -> _Moved:
-    """The tilted masses at the nodes: each split between its two neighbours, or all below."""
+    """The tilted masses at the nodes: each split between its two neighbors, or all below."""
     width = float(step)
     first = int(np.min(places.nodes))
     cells = places.nodes - first

@@ -139,7 +139,7 @@ def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
     """The curves that pass through known points of a profile, lowest and highest.
 
     Above: chords in e^epsilon, (0, 1) before the first point, constant after the last. Below: the
-    lines through neighbouring points, prolonged, and 1 - e^epsilon.
+    lines through neighboring points, prolonged, and 1 - e^epsilon.
     """
     expected = "two arrays of one length, 2 or more"
     places = _numbers("profile", epsilons, expected=expected)
@@ -242,7 +242,7 @@ def _draws(losses: Array, count: int, infinity: float) -> Atoms:
 def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
     """Curves above and below that of two continuous SciPy laws, from masses between the points.
 
-    points: ascending; the loss ln(p/q) has to be monotone between neighbours. What SciPy gives for
+    points: ascending; the loss ln(p/q) has to be monotone between neighbors. What SciPy gives for
     the mass of a cell and for the loss at its ends is believed to a relative 1e-12. Mass beyond
     the end points counts as infinite loss above and as none below.
     """

@@ -126,7 +126,7 @@ def discrete_laplace(scale: Fraction, shift: int) -> Curve:
     """Discrete Laplace noise under a whole shift k: losses (k - 2x)/scale for 0 <= x <= k.
 
     The best event is {X <= j}; the closed form of each is in docs/proofs/pld.md. The best j is
-    known up to rounding, so its neighbours are tried too.
+    known up to rounding, so its neighbors are tried too.
     """
     if shift == 0:
         return nothing()

@@ -27,7 +27,7 @@ _FAR = 60.0
 _GUESSES = np.concatenate(([0.0], np.geomspace(1e-6, _LARGEST, 500)))
 _SECTIONS = 64
 _NEAR = (1e-3, 1e-7)
-"""Relative distances of neighbours on which the least value is known to be hardly less."""
+"""Relative distances of neighbors on which the least value is known to be hardly less."""
 _OUTER = 5.0
 _SLIP = 1 + 1e-12
 """More than rounding makes of the differences."""

@@ -223,7 +223,7 @@ class Rules(Generic[_E]):
     # ---- the privacy loss under a relation
 
     def renyi(self, event: _E, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-        """The Renyi divergence of order alpha between neighbours, from above."""
+        """The Renyi divergence of order alpha between neighbors, from above."""
         return self.renyi_price(event, alpha).epsilon
 
     def rho(self, event: _E, neighbors: Neighbors) -> Fraction:
@@ -422,7 +422,7 @@ def pure_of(event: Event, neighbors: Neighbors) -> Fraction | None:
 
 @functools.lru_cache(maxsize=8192)
 def renyi_of_event(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction:
-    """The Renyi divergence of order alpha between the event's outputs on any two neighbours.
+    """The Renyi divergence of order alpha between the event's outputs on any two neighbors.
 
     Bound       upper.
     Source      the event's rules.

@@ -51,7 +51,7 @@ class SensitivityCheck:
     """What `check_sensitivity` found; true where the loss passed, and in plain words as text.
 
     largest: by how much a loss moved at most, until a violation was met; data_sets, pairs: how
-    many data sets and pairs of neighbours were tried; violation: the first one, or None.
+    many data sets and pairs of neighbors were tried; violation: the first one, or None.
     """
 
     sensitivity: Fraction
@@ -91,7 +91,7 @@ def check_sensitivity(
     neighbors: Neighbors = AddRemove,
     sensitivity: Number = 1,
 ) -> SensitivityCheck:
-    """Try all data sets of at most n records of a small domain, and all pairs of neighbours.
+    """Try all data sets of at most n records of a small domain, and all pairs of neighbors.
 
     loss: takes a list of records and gives one number, or a sequence or mapping of numbers, a
     candidate each, which must all keep to the sensitivity. Whole numbers are compared
@@ -168,7 +168,7 @@ def _violation(
 
 
 def _earlier(chosen: tuple[int, ...], neighbors: Neighbors) -> Iterator[tuple[int, ...]]:
-    """The neighbours that come before this data set in the order in which all are tried."""
+    """The neighbors that come before this data set in the order in which all are tried."""
     for place in range(len(chosen)):
         if place and chosen[place] == chosen[place - 1]:
             continue

@@ -1,7 +1,7 @@
 r"""The inverse sensitivity mechanism: answers that few changes of the data would lead to.
 
 The loss of an answer y is the least number of records to change so that the statistic f is y. It
-moves by at most 1 between neighbours whatever f is, so selection on it is private: an answer is
+moves by at most 1 between neighbors whatever f is, so selection on it is private: an answer is
 drawn from a public grid with probability proportional to exp(-epsilon loss / 2), or by
 permute-and-flip. With probability 1 - beta it lies among the values that f takes within
 k = (2 / epsilon) ln(|grid| / beta) changes of the data that are there; the bounds of the values
@@ -153,7 +153,7 @@ class InverseSensitivity(RangeCalibrated):
     @property
     def factor(self) -> Fraction:
         """The exponent per change of a record: epsilon / 2; epsilon for modes of AddRemove."""
-        # Between two neighbours all counts, and so all losses, move the same way.
+        # Between two neighbors all counts, and so all losses, move the same way.
         one_way = isinstance(self.statistic, Mode) and self.neighbors is AddRemove
         return factor_of(self.epsilon, 1, monotone=one_way)
 
@@ -213,7 +213,7 @@ class InverseSensitivity(RangeCalibrated):
         losses[k] holds from edges[k - 1] on up to below edges[k]. A value that is itself an answer
         with a loss of its own has two edges, itself and the next point of the grid. losses: one
         more than edges, 0 or above (below counts as 0); that of each answer moves by at most 1
-        between neighbours. Raises InvalidParameter for another shape or dtype.
+        between neighbors. Raises InvalidParameter for another shape or dtype.
         """
         if self.statistic is not None:
             raise InvalidParameter(

@@ -7,7 +7,7 @@ release is None, which is an answer too: it is charged, and it is shown.
 
 The test is no noisy threshold, but a chance p(distance) that rises as fast as the promise allows,
 from 0 at distance 0 to exactly 1 (docs/proofs/adaptive_propose_test_release.md). A distance by
-which the answer leaves the neighbourhood **of where it is now** will not do: it can jump from 2 to
+which the answer leaves the neighborhood **of where it is now** will not do: it can jump from 2 to
 501 when one record changes.
 
 Source: Dwork and Lei 2009 (propose-test-release); Desfontaines, Voss, Gipson, Mandayam 2022,
@@ -182,8 +182,8 @@ class ProposeTestRelease(ApproxCalibrated):
         """The noisy answer or None, where the exact answer and the distance are known.
 
         value: NaN counts as 0, what is beyond +-2^1000 as these ends. distance: how many records
-        away the nearest data set is whose answer moves by more than `proposed` to some neighbour
-        of it, or anything smaller that still moves by at most 1 between neighbours; inf where
+        away the nearest data set is whose answer moves by more than `proposed` to some neighbor
+        of it, or anything smaller that still moves by at most 1 between neighbors; inf where
         there is none; rounded down to a whole number, NaN counts as 0. Both are yours to prove
         (`check_sensitivity` looks for a counter-example of a distance); neither is ever told.
         What is no number counts as NaN does.

@@ -34,7 +34,7 @@ rate = 2 / (3 scale), or 2 / (3 sigma). The number of questions is the least at 
 confidence and the kind of noise.
 
 Questions are chosen after earlier answers and coins; each is noise added to an integer of
-sensitivity 1, under every neighbouring relation, so their composition is the event.
+sensitivity 1, under every neighboring relation, so their composition is the event.
 Source: Burnashev and Zigangirov 1974 (the median and its coin); Karp and Kleinberg 2007 (the
 problem, with answers that are coins near the target).
 """
@@ -109,7 +109,7 @@ class Solver(Protocol):
 class AboveThresholdSearch:
     """AboveThreshold from the first point upwards.
 
-    monotone: between two neighbours all losses move the same way; bounded_range: monotone losses
+    monotone: between two neighbors all losses move the same way; bounded_range: monotone losses
     with the noise of the general case, for the event of the exponential mechanism.
     Source: Lyu, Su, Li 2017, Algorithm 7; docs/proofs/sparse_vector.md, Theorems 1 and 2.
     """

@@ -69,7 +69,7 @@ def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int =
     Exact, in the units of the statistic, and what is raised: as for `local_sensitivity`.
     Never release it, nor noise scaled to it.
 
-    Source: Fang, Dong, Yi 2022, section 3 (down neighbourhoods).
+    Source: Fang, Dong, Yi 2022, section 3 (down neighborhoods).
 
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> down_sensitivity(Sum(lower=0, upper=None), [3, 1, 4, 1, 5], distance=2)
@@ -91,7 +91,7 @@ def smooth_sensitivity(
 
     S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
     LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
-    included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbours x and x'. It is at
+    included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbors x and x'. It is at
     least S(x), and, with t = 2^-36 + 2^-41 / smoothness, at most 1 + t / 4 times what S is with a
     smoothness less by t (for a rank or the mode no less than 2^-900 of the range, if not 0).
     In the units of the statistic; for a `Sum` without an upper bound it is inf.
@@ -111,7 +111,7 @@ def smooth_sensitivity(
     if given < _LEAST_SMOOTHNESS:
         raise InvalidParameter("smoothness", smoothness, expected="at least 2^-16, about 1.6e-5")
     _check_neighbors(neighbors)
-    # A little of the smoothness is kept for roundings, which differ between neighbours.
+    # A little of the smoothness is kept for roundings, which differ between neighbors.
     slack = Fraction(1, 2**37) + Fraction(1, 2**42) / given
     rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
     found = statistic.smooth(values, smoothness=rate, neighbors=neighbors)

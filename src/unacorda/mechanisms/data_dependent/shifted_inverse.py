@@ -234,7 +234,7 @@ class ShiftedInverse(PureCalibrated):
 
     @property
     def _one_way(self) -> bool:
-        """Whether all losses move the same way between two neighbours."""
+        """Whether all losses move the same way between two neighbors."""
         return self.neighbors is AddRemove or self.statistic is not None
 
     @property

@@ -1,7 +1,7 @@
 r"""Noise that follows the data: as large as a smooth bound on the local sensitivity there.
 
 Noise at the local sensitivity itself is not private, for how much noise there is would tell.
-A bound S(x) that is at least the local sensitivity everywhere, and that moves between neighbours by
+A bound S(x) that is at least the local sensitivity everywhere, and that moves between neighbors by
 a factor of at most e^smoothness, can be used, with noise whose law hardly changes when it is moved
 *and* stretched a little. How much that takes is proved in docs/proofs/adaptive_smooth.md and
 evaluated in `smooth_scales`.
@@ -208,8 +208,8 @@ class SmoothSensitivity(PureCalibrated):
         """The noisy answer where its exact value and the smooth bound are known.
 
         value: the answer, exactly; NaN counts as 0, what is beyond +-2^1000 as these ends.
-        smooth_sensitivity: a bound S on how far the value moves to any neighbour, with S(x) <=
-        e^smoothness S(x') for all neighbours; it may have been rounded up by one part in 2^30.
+        smooth_sensitivity: a bound S on how far the value moves to any neighbor, with S(x) <=
+        e^smoothness S(x') for all neighbors; it may have been rounded up by one part in 2^30.
         What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
         ever told. What is no number counts as NaN does.
         """
@@ -294,7 +294,7 @@ class SmoothSensitivity(PureCalibrated):
         return readable(found)
 
     def _scale(self, smoothness: Real) -> Real | None:
-        # A bound rounded up by a part in 2^30 moves by as much more between neighbours.
+        # A bound rounded up by a part in 2^30 moves by as much more between neighbors.
         exact = checks.exact("smoothness", smoothness) + ROUNDING
         return least_scale(self.noise, smoothness=exact, **self._promise())
 

@@ -1,7 +1,7 @@
 r"""How much noise a smooth bound on the sensitivity needs: certified, and tight for three laws.
 
 Released is f(x) + s S(x) Z, Z of a standard law symmetric about 0, where S bounds the local
-sensitivity of f and moves by a factor of at most e^xi between neighbours. So two neighbours are
+sensitivity of f and moves by a factor of at most e^xi between neighbors. So two neighbors are
 two laws whose centres are at most 1/s apart, in units of the narrower one's width, and whose widths
 differ by a factor e^t, 0 <= t <= xi. What is the worst such pair is proved in
 docs/proofs/adaptive_smooth.md; each function here evaluates it, rounded outward.

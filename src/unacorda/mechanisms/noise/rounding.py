@@ -200,7 +200,7 @@ def released(
 ) -> Any:
     """The noisy number or float64 array, of the shape of x: the whole of a mechanism's release.
 
-    together: how many neighbouring numbers are given noise as one vector.
+    together: how many neighboring numbers are given noise as one vector.
     """
     exact, floats, shape = summands(x)
     chunk = together * max(CHUNK // together, 64)

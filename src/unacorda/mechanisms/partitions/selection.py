@@ -3,7 +3,7 @@ r"""Which keys may be named: the optimal rule, one coin a key.
 A key with n people behind it is kept with probability p(n), p(0) = 0, the largest that
 (epsilon, delta)-DP of one key allows after p(n - 1). The probabilities are multiples of 2^-128,
 each rounded down **after** the one before it was: what one key promises is a condition on two
-neighbouring probabilities alone, so the promise is kept exactly by the rounded ones
+neighboring probabilities alone, so the promise is kept exactly by the rounded ones
 (docs/proofs/keys.md, section 1).
 """
 

@@ -5,7 +5,7 @@ and scores the result, all of it under differential privacy. Running it K times 
 best costs little more than one run, however large K may be, as long as K is random, drawn apart
 from the data, and never shown: of a known K the cost would grow with K.
 
-K is drawn exactly. The ratios of neighbouring probabilities are rational, (p + q j) / (r + s j), j
+K is drawn exactly. The ratios of neighboring probabilities are rational, (p + q j) / (r + s j), j
 = 0, 1, ...; K is the least k with U total < 1 + r_0 + r_0 r_1 + ... + r_0 ... r_{k-1}, U a uniform
 number. Both sides are bracketed between integers in fixed point; where the brackets overlap, 64
 more bits of U are read and as many places added. So the law is exact, its tail included. Under a

@@ -140,7 +140,7 @@ class ConditionOnSuccess:
     test
         Of one test, both above 0.
     sensitivity
-        By how much the loss of one and the same output can move between neighbours, rounding
+        By how much the loss of one and the same output can move between neighbors, rounding
         included.
     limit
         The loss from which on a run can be refused.
@@ -308,7 +308,7 @@ def _price(
     both, lost = run[0] + test[0], run[1] + test[1]
     none = mpf(failure) ** rounds
     weight = (1 - none) / mpf(1 - failure)
-    # How much likelier a run succeeds on a neighbour: by the run and the test, by the number of
+    # How much likelier a run succeeds on a neighbor: by the run and the test, by the number of
     # rounds, and by the worst place for the losses above the limit.
     by_both = mp.exp(mpf(both)) + mpf(lost) / mpf(1 - failure)
     chances = acceptance(*test)

@@ -1,11 +1,11 @@
 r"""Noisy maxima: permute-and-flip, and the best k of many candidates, with or without their gaps.
 
 One draw of noise for each score, of scale 2 k Delta / epsilon where scores move by at most Delta
-between neighbours, and the k largest noisy scores, in order. Where scores are monotone, that is,
-between two given neighbours all of them move the same way, half of that scale is enough.
+between neighbors, and the k largest noisy scores, in order. Where scores are monotone, that is,
+between two given neighbors all of them move the same way, half of that scale is enough.
 
 **Why, for k = 1.** Let i win at noise X, against M = max over j != i of s_j + X_j. Fix all noise
-but X_i. On the neighbour M' <= M + Delta and s'_i >= s_i - Delta, so i wins there too if X_i grows
+but X_i. On the neighbor M' <= M + Delta and s'_i >= s_i - Delta, so i wins there too if X_i grows
 by 2 Delta (monotone: by Delta, since M' - s'_i <= M - s_i + Delta both where all scores rise and
 where all fall). Each law here has P(X >= y + d) >= e^{-d / scale} P(X >= y) for d >= 0, so i loses
 no more than a factor e^epsilon. Noise on one side serves as well as noise on two.
@@ -19,7 +19,7 @@ no more than a factor e^epsilon. Noise on one side serves as well as noise on tw
   a price rho in zCDP the noise has scale Delta sqrt(k / (2 rho)).
 - **Exponential noise** is permute-and-flip for k = 1, never worse than the exponential mechanism
   at the same epsilon, but not of bounded range: between two candidates of equal score and a
-  neighbour where they are 2 Delta apart, the log-ratios stretch over epsilon + ln(2 - e^-epsilon).
+  neighbor where they are 2 Delta apart, the log-ratios stretch over epsilon + ln(2 - e^-epsilon).
   k candidates cost epsilon in all, as pure privacy, and no smaller composition is known. The gaps
   between the noisy scores, down to the best one not chosen, come with it at no further cost.
 

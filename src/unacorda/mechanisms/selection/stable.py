@@ -1,8 +1,8 @@
 r"""Stability-based selection: the best candidate if it stands out, else nothing.
 
 The price is (epsilon, delta), however many candidates there are. Let Delta bound how far one score
-moves between neighbours x, x', and D = 2 Delta, or Delta where scores are monotone (between two
-given neighbours all move the same way). With g the gap from the best score to the second, and j
+moves between neighbors x, x', and D = 2 Delta, or Delta where scores are monotone (between two
+given neighbors all move the same way). With g the gap from the best score to the second, and j
 the level max(1, ceil(g / D)), the best candidate i (the first of those with the largest score) is
 released with probability pi_j, else None, where pi_0 = 0 and
 

@@ -1,6 +1,6 @@
 r"""The noisy comparison behind the sparse vector technique, in exact integers.
 
-A question of value q moves by at most Delta between neighbours. On the public grid of step
+A question of value q moves by at most Delta between neighbors. On the public grid of step
 g = 2^grid_log2 it becomes the integer n = floor(q / g), which moves by at most
 D = ceil(Delta / g), in the same direction; the noise is scaled to D, so the price is exactly the
 one claimed, not the one claimed up to rounding. With the public level t, a threshold noise rho
@@ -8,7 +8,7 @@ and fresh query noises nu_i, question i is *above* where n_i + nu_i >= t + rho.
 
 Noise. rho and nu_i are geometric, P(k) proportional to exp(-k / s) for k >= 0, with s_T = D / e_T
 and s_Q = 2 c D / e_Q for c answers (c D / e_Q where the questions are monotone: between two given
-neighbours all of them move the same way). t holds the difference of their means, so that a
+neighbors all of them move the same way). t holds the difference of their means, so that a
 comparison errs by 0 on average.
 
 **Theorem.** Drawing rho once and stopping after c answers above costs e_T + e_Q, whatever the
@@ -16,7 +16,7 @@ number of questions, also if each answer above carries the gap n_i + nu_i - t - 
 
 *Proof.* Fix the answers a; then the questions are fixed. With y_i = t + rho - n_i,
 P(a) = sum over rho of p(rho) prod_below P(nu < y_i) prod_above P(nu >= y_i), or P(nu = y_i + gap)
-where a gap is told. Let n' be the neighbour's integers and put rho + D for rho in its sum:
+where a gap is told. Let n' be the neighbor's integers and put rho + D for rho in its sum:
 y'_i = y_i + d_i with d_i = D - (n'_i - n_i) in [0, 2 D]. Then p(rho) <= e^{D / s_T} p(rho + D);
 P(nu < y_i) <= P(nu < y'_i); and P(nu >= y) <= e^{d / s} P(nu >= y + d),
 P(nu = y) <= e^{d / s} P(nu = y + d) for d >= 0, which is all that is asked of the noise. So

@@ -1,4 +1,4 @@
-"""From one neighbouring relation to another.
+"""From one neighboring relation to another.
 
 Replacing a unit is removing one and adding another, two steps of add/remove (or of zero-out). The
 way back does not exist: a mechanism may publish the number of rows and keep every replace-one

@@ -10,7 +10,7 @@ float64 nearest to it. Which values are there, and how many, raises nothing.
 The loss of an answer y is the least number of records to change so that the statistic, rounded to
 the grid, is y. Where it is not known whether the statistic can stop at y, it is the least number
 that bring it to y or beyond: the passing loss, the larger of the distances to {f >= y} and to
-{f <= y}. Both are distances to sets of tables (or the larger of two), so between neighbours they
+{f <= y}. Both are distances to sets of tables (or the larger of two), so between neighbors they
 move by at most 1, whatever f is; both are 0 at f(x) and nowhere else; and an answer of loss k or
 less lies between the least and the largest value that f takes within k changes.
 

@@ -528,7 +528,7 @@ class _Pieces:
         capped = np.where(self.known, np.clip(losses, 0, most), most).astype(np.int64)
         kept = self.counts > 0
         starts, counts, capped = self.starts[kept], self.counts[kept], capped[kept]
-        # Neighbouring runs of one loss are one run.
+        # Neighboring runs of one loss are one run.
         heads = np.flatnonzero(np.diff(capped, prepend=-1))
         return Runs(starts[heads], np.add.reduceat(counts, heads), capped[heads])
 

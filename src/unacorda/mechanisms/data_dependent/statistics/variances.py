@@ -1,7 +1,7 @@
 r"""The variance of values between bounds.
 
 **Sensitivities.** Local and down sensitivities are exact. For the smooth one, values are seen as
-numbers from 0 to 1. A pair of neighbours is a set y of m records and y with one more, v: the
+numbers from 0 to 1. A pair of neighbors is a set y of m records and y with one more, v: the
 variance rises by (m/(m + 1) (v - mean)^2 - f(y)) / (m + 1). docs/proofs/adaptive_sensitivities.md,
 section 5, shows which pairs are enough: of each size those nearest to one bound with v far off, or
 those farthest apart with v in the middle (Theorem 9).
@@ -9,8 +9,8 @@ those farthest apart with v in the middle (Theorem 9).
 **Losses.** With r records removed and a added (r = a = k where records are replaced, r + a <= k
 otherwise) the variance is
 
-- least where those that are left are neighbours in order and those added lie at their mean;
-- most where those removed are neighbours in order and those added lie at the two bounds. How much
+- least where those that are left are neighbors in order and those added lie at their mean;
+- most where those removed are neighbors in order and those added lie at the two bounds. How much
   of them at which one may be any real number: a little more than records can do, so that these
   losses may be a little below the passing losses. They move by at most 1 all the same.
 
