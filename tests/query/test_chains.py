@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import ask, repeated, values_of
-from tests.query.test_several_quantiles import neighbors
+from tests.query.test_several_quantiles import neighboring
 from tests.support.cases import in_subtests
 from tests.support.seams import (
     Chain,
@@ -214,7 +214,7 @@ def test_chains_of_all_groups_tell_no_more_than_their_share(
 
     most = 0.0
     for total in (0, 3):
-        for left, right in neighbors(reach, most=4):
+        for left, right in neighboring(reach, most=4):
             for one, other in itertools.product(left, right):
                 moved = [
                     exponents(a, total) - exponents(b, total)

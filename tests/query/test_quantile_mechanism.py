@@ -54,7 +54,7 @@ def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
     ]
 
 
-def neighbors(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts]]:
+def neighboring(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts]]:
     """Stacks of histograms: every table of a unit beside some others, and those to compare with."""
     own = [x for n in range(reach.rows + 1) for x in tables(reach.cells, POINTS, n)]
     for rest in (x for n in (0, 1, most) for x in tables(reach.cells, POINTS, n)):
@@ -83,7 +83,7 @@ def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
     made = aggregate(q, interval=interval)
     selection = made.noise(unacorda.PureDP(Fraction(epsilon)), reach)
     most_ratio = most_range = 0.0
-    for left, right in neighbors(reach):
+    for left, right in neighboring(reach):
         ratio = spread = 0.0
         for draw in losses_between(selection, made, left, right):
             ratio = ratio + draw.max(axis=-1).sum(axis=-1)
@@ -121,7 +121,7 @@ def test_the_joint_law_keeps_zcdp_and_gdp(reach: Reach) -> None:
         made = aggregate(q)
         concentrated = made.noise(unacorda.ZCDP("1/5"), reach)
         gaussian = made.noise(unacorda.GDP("4/5"), reach)
-        for left, right in neighbors(reach, most=3):
+        for left, right in neighboring(reach, most=3):
             for alpha in (1.01, 2.0, 5.0, 40.0):
                 assert _renyi(concentrated, made, left, right, alpha) <= 0.2 * alpha * (1 + 1e-9)
             for epsilon in (0.0, 0.3, 1.0):
@@ -240,7 +240,7 @@ def test_half_the_sensitivity_would_be_found() -> None:
     )
     worst = max(
         float((draw.max(axis=-1) - draw.min(axis=-1)).sum(axis=-1).max())
-        for left, right in neighbors(reach)
+        for left, right in neighboring(reach)
         for draw in losses_between(selection, made, left, right)
     )
     assert worst > 1.5

@@ -88,7 +88,7 @@ def joint_law(
     return law[tuple(slice(length) for _ in order)]
 
 
-def neighbors(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any]]]:
+def neighboring(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any]]]:
     """Tables by cell of a unit beside some others, and the tables to compare each with."""
     own = [x for n in range(reach.rows + 1) for x in tables(reach.cells, POINTS, n)]
     rests = (itertools.islice(tables(reach.cells, POINTS, n), 12) for n in (0, 1, most))
@@ -126,7 +126,7 @@ def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: s
         return known[key]
 
     most = 0.0
-    for left, right in neighbors(reach, most=4):
+    for left, right in neighboring(reach, most=4):
         for one, other in itertools.product(left, right):
             ratio = [law(pure, a) - law(pure, b) for a, b in zip(one, other, strict=True)]
             ends = [abs(float(sum(end(r) for r in ratio))) for end in (np.max, np.min)]
@@ -145,7 +145,7 @@ def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: s
 def test_half_the_rows_would_be_found() -> None:
     told = Cutting.within(unacorda.PureDP("3/2"), ONE, WANTED["quartiles"], {})
     worst = 0.0
-    for left, right in neighbors(Reach.within(max_rows=2, cells=1, replaced=False), most=4):
+    for left, right in neighboring(Reach.within(max_rows=2, cells=1, replaced=False), most=4):
         for one, other in itertools.product(left, right):
             first, second = joint_law(one[0], told), joint_law(other[0], told)
             possible = np.isfinite(first)

@@ -42,7 +42,7 @@ def law(
     return {k: mass / total for k, mass in masses.items()}
 
 
-def neighbors(**how: Any) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
+def neighboring(**how: Any) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
     counts = range(how["lower"], how["upper"])
     return [(law(x, **how), law(x + 1, **how)) for x in counts]
 
@@ -52,7 +52,7 @@ def neighbors(**how: Any) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
 def test_the_law_keeps_the_price_of_its_event(bounds: tuple[int, int]) -> None:
     with mp.workprec(200):
         mechanism = of_epsilon(0.7, lower=bounds[0], upper=bounds[1])
-        pairs = neighbors(epsilon=0.7, lower=bounds[0], upper=bounds[1])
+        pairs = neighboring(epsilon=0.7, lower=bounds[0], upper=bounds[1])
         assert exceeds(mechanism.event, pairs, epsilons=EPSILONS) == []
         # Nothing less would do: at 0.5 the bounded law reaches what the event says.
         assert exceeds(events.DiscreteLaplace(scale=1.6, sensitivity=1), pairs, epsilons=EPSILONS)
@@ -63,7 +63,7 @@ def test_the_law_keeps_the_price_of_its_event(bounds: tuple[int, int]) -> None:
 
 def test_a_sign_that_counts_zero_twice_is_caught() -> None:
     with mp.workprec(200):
-        pairs = neighbors(epsilon=0.7, lower=0, upper=6, twice_zero=True)
+        pairs = neighboring(epsilon=0.7, lower=0, upper=6, twice_zero=True)
         assert exceeds(of_epsilon(0.7).event, pairs, epsilons=EPSILONS)
 
 

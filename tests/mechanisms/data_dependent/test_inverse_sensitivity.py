@@ -115,7 +115,7 @@ def test_a_run_of_many_points_wins_as_often_as_its_points_together() -> None:
     assert stats.binomtest(told, 1500, chance * 0.7).pvalue < 1e-6
 
 
-def neighbors(neighbors: Any) -> list[tuple[Any, Any]]:
+def neighboring(neighbors: Any) -> list[tuple[Any, Any]]:
     if neighbors is AddRemove:
         return [(t, (*t, v)) for t in TABLES for v in (0, 1, 3)]
     return [(t, (*t[:k], v, *t[k + 1 :])) for t in TABLES for k in range(len(t)) for v in (0, 2, 3)]
@@ -152,7 +152,7 @@ def test_neighbors_are_as_close_as_the_event_says(
 
     def widest(factor: float) -> float:
         most = 0.0
-        for one, other in neighbors(neighbors):
+        for one, other in neighboring(neighbors):
             laws = law(found, one, factor), law(found, other, factor)
             ratios = np.log(laws[0] / laws[1])
             spread = ratios.max() - ratios.min()
