@@ -280,6 +280,8 @@ class RandomAllocation(Operators):
 class Shuffled(Operators):
     """The event as the local report of each person, released in random order.
 
+    All reports are of one randomizer, which is not chosen after seeing some of them.
+
     Parameters
     ----------
     event
