@@ -87,8 +87,9 @@ class Profile:
 class Rules(Generic[_E]):
     """All that the accountant knows of one kind of event.
 
-    Defaults say that nothing is known, or follow from what is: a pure epsilon gives every cost. A
-    noise usually states `theorem`, `source`, `replaced`, `pure` or `zcdp`, `curve` and `law`.
+    Defaults state that nothing is known, or follow from what is: a pure epsilon gives every cost,
+    a law the profile. A noise usually states `theorem`, `source`, `replaced`, `pure` or `zcdp`, and
+    `law` or `curve`.
     """
 
     theorem: ClassVar[str]
@@ -102,7 +103,7 @@ class Rules(Generic[_E]):
     opposite: ClassVar[bool] = False
     """Two units may move the event so that each likelihood is large where the other is not."""
     attains_pure: ClassVar[bool] = False
-    """Some pair has the pure epsilon as its loss with a probability that no delta of 0 allows."""
+    """Some pair has the pure epsilon as a loss: no smaller one is enough at delta 0."""
     keeps_size: ClassVar[str | None] = None
     """Names a scheme that keeps the number of units, and knows nothing of adding one."""
     sampled: ClassVar[bool] = False
