@@ -9,7 +9,7 @@ from typing import Any
 
 from unacorda.errors import MissingExtra
 
-__all__ = ["require"]
+__all__ = ["later", "require"]
 
 _INSTALLED_AS = {"sklearn": "scikit-learn"}
 """What a package is called where it is installed from, where that is not its own name."""
@@ -27,3 +27,22 @@ def require(package: str, *, extra: str) -> Any:
         pass
     whole = package.partition(".")[0]
     raise MissingExtra(_INSTALLED_AS.get(whole, whole), extra=extra)
+
+
+class _Later:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
+def later(package: str) -> Any:
+    """A stand-in for a package that takes long to load: it is imported at its first use.
+
+    >>> later("math").pi > 3
+    True
+    """
+    return _Later(package)

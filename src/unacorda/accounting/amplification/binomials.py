@@ -8,11 +8,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.extras import later
 
 __all__ = ["CountLaw", "at_least", "log_binomial", "mass_between"]
+
+scipy = later("scipy")
 
 _UNIT = 2.0**-53
 

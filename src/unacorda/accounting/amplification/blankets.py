@@ -20,14 +20,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.amplification.binomials import log_binomial
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 __all__ = ["LARGEST_EPSILON", "delta_of_shuffled_reports", "lower_delta_of_three_categories"]
+
+scipy = later("scipy")
 
 _TRUSTED = 1e-9
 """Relative error granted to binomial masses, and to tails, which are SciPy's."""

@@ -74,8 +74,8 @@ def delta_of_shuffled(local_epsilon: Real, *, count: int, epsilon: Real) -> floa
     r"""Delta, at `epsilon`, of `count` shuffled reports that are each local_epsilon-DP.
 
     Statement   that of the pair of the module with g = e^{-local_epsilon}.
-    Bound       upper, rounded up, under replacement; also where later senders choose their
-                randomiser after seeing earlier reports.
+    Bound       upper, rounded up, under replacement; also where senders are put in random order
+                first, and later ones choose their randomizer after seeing earlier reports.
     Edges       epsilon >= local_epsilon -> 0.0;  more than 1e9 reports count as 1e9.
     Source      Feldman, McMillan, Talwar 2021, arXiv:2012.12803, Section 3 (counts of clones).
 

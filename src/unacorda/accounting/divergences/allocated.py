@@ -17,16 +17,18 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.divergences.sampled import LARGEST_ORDER
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf
 
 __all__ = ["LaplaceTransform", "renyi_added", "renyi_removed", "whole_moments"]
+
+scipy = later("scipy")
 
 _PLACES = 3000
 _RATIO = 0.02

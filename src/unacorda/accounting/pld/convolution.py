@@ -16,12 +16,12 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
-import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from unacorda.accounting.pld.grid import Law
 from unacorda.accounting.pld.powers import raised
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.extras import later
 
 __all__ = [
     "Cumulant",
@@ -34,6 +34,8 @@ __all__ = [
     "tilted",
     "total",
 ]
+
+scipy = later("scipy")
 
 _U = 2.0**-53
 _STEEP, _LEAST = 600.0, 1e-250

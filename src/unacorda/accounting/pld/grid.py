@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from unacorda.accounting.profiles.boxes import Array, Box, box, up
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.extras import later
 
 __all__ = ["Law", "law_above", "law_below", "places"]
+
+scipy = later("scipy")
 
 _U = 2.0**-53
 _CHARGE = 16 * _U  # of a quotient of differences by expm1: see docs/proofs/pld.md, Lemma 4

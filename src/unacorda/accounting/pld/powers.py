@@ -8,12 +8,14 @@ import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.extras import later
 
 __all__ = ["Raised", "raised"]
+
+scipy = later("scipy")
 
 _U = 2.0**-53
 _STEEP = 600.0

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.checks import exact
+from unacorda.extras import later
 from unacorda.privacy.events import Event, Gaussian, Laplace
 
 __all__ = ["GRAIN", "LocationFamily", "cell_masses", "location_family", "on_grain"]
+
+scipy = later("scipy")
 
 GRAIN = 2.0**-30
 """Shifts and ends of cells are multiples of this: their differences are exact."""

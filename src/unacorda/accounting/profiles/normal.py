@@ -16,11 +16,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy  # its parts load when they are first used
 
 from unacorda.accounting.profiles.boxes import Array, Box
+from unacorda.extras import later
 
 __all__ = ["gaussian_profile"]
+
+scipy = later("scipy")
 
 _ULP = 2.0**-52
 _SPECIAL = 16 * _ULP

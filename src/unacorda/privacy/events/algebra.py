@@ -84,7 +84,7 @@ class Operators:
         return RandomAllocation(event=cast("Event", self), steps=steps, uses=uses)
 
     def shuffled(self, *, count: int) -> Shuffled:
-        """The event as each of `count` people's local report, released in random order."""
+        """The event as the report of each of `count` people, of one randomizer, in random order."""
         return Shuffled(event=cast("Event", self), count=count)
 
     def to_json(self) -> str:
