@@ -308,7 +308,9 @@ def of_all_steps(sigma: float, steps: int, uses: int, epsilon: float, *, opposit
 
 
 @pytest.mark.parametrize("opposite", [False, True])
-@pytest.mark.parametrize(("steps", "uses"), [(2, 1), (3, 1), (3, 2)])
+@pytest.mark.parametrize(
+    ("steps", "uses"), [(2, 1), *(pytest.param(3, k, marks=pytest.mark.long) for k in (1, 2))]
+)
 def test_both_ends_by_all_outputs(steps: int, uses: int, opposite: bool) -> None:
     event = Gaussian(noise_multiplier=1.5).randomly_allocated(steps=steps, uses=uses)
     for at in (0.2, 0.8):
@@ -344,6 +346,7 @@ def test_epochs_against_the_scheme_itself(uses: int) -> None:
     assert found.upper <= found.lower * (1.05 if uses > 1 else 1.001)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sigma", "steps"), [(0.662, 12), (0.6, 100), (0.75, 250)])
 def test_a_few_large_ratios_decide(sigma: float, steps: int) -> None:
     """With little noise one step shows the unit or none does; both ends are found apart."""
@@ -354,6 +357,7 @@ def test_a_few_large_ratios_decide(sigma: float, steps: int) -> None:
     assert found.upper <= 1.01 * found.lower
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("uses", [1, 4])
 def test_lower_ends_are_close(uses: int) -> None:
     """Of several uses the upper end shows the attacker more than the scheme does."""

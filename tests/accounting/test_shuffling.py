@@ -184,6 +184,7 @@ def test_blankets_by_plain_sums(local: float, count: int, epsilon: float) -> Non
         assert truth * (1 - 1e-9) <= found <= truth * 1.5
 
 
+@pytest.mark.long
 @in_subtests("local", [0.3, 1.0, 2.5])
 @in_subtests("categories", [2, 3, 20])
 def test_the_ends_of_many_answers_are_near(local: float, categories: int) -> None:
@@ -260,6 +261,7 @@ def test_compositions_by_enumeration_of_all_datasets(
         assert truth <= found.upper * (1 + 1e-9)
 
 
+@pytest.mark.long
 @in_subtests(
     "event",
     [
