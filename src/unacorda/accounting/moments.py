@@ -32,7 +32,7 @@ def epsilon_from_renyi(event: Event, *, delta: Fraction, neighbors: Neighbors) -
     r"""Epsilon, at `delta`, of an event by way of its Renyi divergences.
 
     Statement   min over some orders a of approx_dp_from_renyi(D_a), at the delta that is left
-                beside the event's own mass; inf where none is left.
+                next to the event's own mass; inf where none is left.
     Bound       upper, rounded up: every order gives a valid bound, the best is searched.
     Source      Asoodeh et al. 2020, Theorem 3; the module's text for masses.
     """

@@ -63,7 +63,7 @@ def _power_below(base: Fraction, exponent: int) -> Fraction:
 
 
 def _shortened(value: Fraction) -> Fraction:
-    """The same, rounded down where it has too many digits to be anybody's delta."""
+    """Rounds down a number with too many digits to be a delta that is asked for."""
     if value.denominator.bit_length() <= _LONG:
         return value
     return Fraction((value.numerator << _LONG) // value.denominator, 1 << _LONG)
