@@ -46,6 +46,15 @@ from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev
 from unacorda.query.aggregates.variances import variance as variance
 from unacorda.query.noise.key_selection import private_keys as private_keys
+from unacorda.query.plan.person_values import all_ as all_
+from unacorda.query.plan.person_values import any_ as any_
+from unacorda.query.plan.person_values import count_ as count_
+from unacorda.query.plan.person_values import first_ as first_
+from unacorda.query.plan.person_values import last_ as last_
+from unacorda.query.plan.person_values import max_ as max_
+from unacorda.query.plan.person_values import mean_ as mean_
+from unacorda.query.plan.person_values import min_ as min_
+from unacorda.query.plan.person_values import sum_ as sum_
 from unacorda.query.results.release import Release as Release
 from unacorda.query.results.simulation import Assume as Assume
 from unacorda.query.schema.facts import Bounds as Bounds

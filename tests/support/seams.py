@@ -121,6 +121,7 @@ from unacorda.query.engines.compile import (
     compile_query,
 )
 from unacorda.query.engines.compile import _parted as rows_of_part
+from unacorda.query.engines.compile import relation as relation_sql
 from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
@@ -187,10 +188,11 @@ from unacorda.query.noise.sensitivity import (
     of_vectors,
 )
 from unacorda.query.plan import joins as splitting
-from unacorda.query.plan.codec import EVERY, encode
+from unacorda.query.plan.codec import EVERY, encode, stated_rows
+from unacorda.query.plan.codec import rows_of as rows_stated
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of
-from unacorda.query.plan.relation import How, Relation, SourceTable
+from unacorda.query.plan.relation import How, PersonRows, Relation, SourceTable
 from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import SEVERAL, Verification, question_of, verify_record
@@ -284,6 +286,7 @@ __all__ = [
     "Ordering",
     "PeopleCount",
     "Person",
+    "PersonRows",
     "PostgresAsking",
     "Proportion",
     "PublicGrid",
@@ -422,10 +425,12 @@ __all__ = [
     "ratio",
     "read_export",
     "readings",
+    "relation_sql",
     "reprice",
     "rounded",
     "rows_of",
     "rows_of_part",
+    "rows_stated",
     "salt_from",
     "salted_hash",
     "scans_of",
@@ -439,6 +444,7 @@ __all__ = [
     "sql_of",
     "standing",
     "stated",
+    "stated_rows",
     "steps_of",
     "translate_to_postgres",
     "translate_to_spark",

@@ -47,7 +47,7 @@ from unacorda.query.execution import ExecutionContext, check_engine, salt_from
 from unacorda.query.expressions.language import Expression
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Derive, Explode, SourceTable
+from unacorda.query.plan.relation import Derive, Explode, PersonRows, SourceTable
 from unacorda.query.plan.relation import Relation as TableRows
 from unacorda.query.schema.units import Person
 
@@ -185,6 +185,10 @@ def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
             needed |= step.expression.columns
     yield from (leaf.label for leaf in rows.scope.used(needed) if leaf.converts)
     if isinstance(rows.source, SourceTable):
+        return
+    if isinstance(rows.source, PersonRows):
+        for side, read in rows.of_sides(needed):
+            yield from _converted(side, read)
         return
     used = [both for new, both in rows.source.columns.items() if new in needed]
     for number, side in enumerate(rows.sides):

@@ -42,6 +42,7 @@ from unacorda.query.plan.relation import (
     Lookup,
     Matched,
     PeoplePart,
+    PersonRows,
     Relation,
     RowFilter,
     SourceTable,
@@ -115,9 +116,11 @@ def _source(rows: Relation, names: Iterable[str], context: SqlContext) -> str:
         return context.scan(rows.source.name)
     sides = [
         relation(side, needed, context.drawing(purpose))
-        for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
+        for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=False)
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
+    if isinstance(rows.source, PersonRows):
+        return _of_people(rows, rows.source, sides[0], needed_here)
     if isinstance(rows.source, Matched):
         return _matched(rows, rows.source, sides, needed_here, context)
     return _united(rows, rows.source, sides, needed_here)
@@ -307,6 +310,41 @@ def _matched(
     )
 
 
+def _of_people(rows: Relation, source: PersonRows, side: str, needed: set[str]) -> str:
+    """One row for each person: aggregates of all of their rows, by the names of each column.
+
+    For the first and the last, rows have their place in an order that ends with the value itself,
+    so that rows at one place are alike in all that is read of them.
+    """
+    ids = _ids(rows, source.of)
+    named = ", ".join(f"u{index}" for index in range(len(ids)))
+    columns = [source.columns[name] for name in source.columns if name in needed]
+    values: dict[str, str] = {}
+    for column in columns:
+        for expression in column.expressions:
+            values.setdefault(expression.sql, f"v{len(values)}")
+    listed = [*ids, *(f"{sql} AS {name}" for sql, name in values.items())]
+    present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
+    text = f"SELECT {', '.join(listed)} FROM ({side}) WHERE {present}"
+    places: dict[str, str] = {}
+    aggregates = []
+    for column in columns:
+        read = [values[expression.sql] for expression in column.expressions]
+        order = ", ".join(column.ordered).format(*read)
+        place = places.setdefault(order, f"p{len(places)}") if order else ""
+        aggregates += [
+            f"{sql.format(*read, place=place)} AS {name}"
+            for sql, name in zip(column.aggregates, column.names, strict=True)
+        ]
+    if places:
+        turns = [
+            f"row_number() OVER (PARTITION BY {named} ORDER BY {order}) AS {place}"
+            for order, place in places.items()
+        ]
+        text = f"SELECT *, {', '.join(turns)} FROM ({text})"
+    return f"(SELECT {', '.join([named, *aggregates])} FROM ({text}) GROUP BY {named})"
+
+
 def _united(rows: Relation, source: UnionAll, sides: Sequence[str], needed: set[str]) -> str:
     columns = {new: source.columns[new] for new in source.columns if new in needed}
     parts = []
@@ -441,7 +479,7 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
 def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
     unit = context.unit
-    if not isinstance(unit, Person):
+    if not isinstance(unit, Person) or query.rows.most_of_person == 1:  # nothing to bound
         return _rows(query, query.inputs, context)
     carried = _carried(query)
     bounded = bound_rows(

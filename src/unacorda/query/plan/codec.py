@@ -36,6 +36,13 @@ from unacorda.query.expressions.language import Expression
 from unacorda.query.expressions.quoting import encodable, identifier
 from unacorda.query.plan.groups import public_column
 from unacorda.query.plan.joins import looked_up, matched, united
+from unacorda.query.plan.person_values import (
+    PersonCount,
+    PersonExtreme,
+    PersonFirst,
+    PersonMean,
+    PersonSum,
+)
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.relation import (
     MOST_COPIES,
@@ -45,6 +52,7 @@ from unacorda.query.plan.relation import (
     Lookup,
     Matched,
     PeoplePart,
+    PersonRows,
     Relation,
     RowFilter,
     SourceTable,
@@ -279,7 +287,10 @@ def _source(rows: Relation, names: frozenset[str]) -> dict[str, Any]:
         columns = {n: _column(source.scope, n) for n in source.scope.types if n in used}
         return {"table": source.name, "columns": columns}
     found: dict[str, Any] = {"union": sorted(used & set(rows.scope.leaves))}
-    if isinstance(source, Matched):
+    if isinstance(source, PersonRows):
+        values = {label: encode(one) for label, one in source.asked.items() if label in used}
+        found = {"per_person": values}
+    elif isinstance(source, Matched):
         joined = {
             "how": source.how,
             "max_rows": list(source.max_rows),
@@ -340,7 +351,13 @@ _PAIRS = tuple[tuple[str, str], ...]
 _NAMES = Mapping[str, str]
 _SALT = re.compile("[0-9a-f]{32}")
 _DEEPEST = 20
-_SOURCES: tuple[set[str], ...] = ({"table", "columns"}, {"join", "of"}, {"union", "of"})
+_SOURCES: tuple[set[str], ...] = (
+    {"table", "columns"},
+    {"join", "of"},
+    {"union", "of"},
+    {"per_person", "of"},
+)
+_PERSON_VALUE = PersonExtreme | PersonFirst | PersonCount | PersonSum | PersonMean
 
 
 def rows_of(
@@ -350,15 +367,19 @@ def rows_of(
 
     Raises InvalidParameter and UnsafeExpression for what no session would take.
     """
-    one = len({"table", "join", "union"} & set(stated)) == 1
+    one = len({"table", "join", "union", "per_person"} & set(stated)) == 1
     known = one and any(names <= set(stated) for names in _SOURCES)
-    expected = "rows of a table, a join or a union"
+    expected = "rows of a table, a join or a union, or values of people"
     checks.demand(known and depth <= _DEEPEST, at, sorted(stated), expected=expected)
     if "table" in stated:
         table = decode(stated["table"], str, at=f"{at}.table")
         types, facts, _ = _columns(stated["columns"], f"{at}.columns")
         scope = scope_of(table, types, unit, facts)
         rows = Relation(source=SourceTable(name=table, scope=scope), scope=scope)
+    elif "per_person" in stated:
+        (side,) = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth, count=1)
+        values = decode(stated["per_person"], Mapping[str, _PERSON_VALUE], at=f"{at}.per_person")
+        rows = side.per_person(values)
     else:
         left, right = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth)
         if "union" in stated:
@@ -384,9 +405,11 @@ def rows_of(
     return rows
 
 
-def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> list[Relation]:
-    two = isinstance(stated, list) and len(stated) == 2
-    checks.demand(two, at, "...", expected="a list of two")
+def _decode_sides(
+    stated: Any, unit: Unit, *, at: str, depth: int, count: int = 2
+) -> list[Relation]:
+    fits = isinstance(stated, list) and len(stated) == count
+    checks.demand(fits, at, "...", expected=f"a list of {count}")
     found = []
     for place, side in enumerate(stated):
         here = f"{at}[{place}]"

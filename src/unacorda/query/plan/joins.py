@@ -120,6 +120,8 @@ def matched(
             "single rows and of two private tables many could meet one: protect "
             "unacorda.Person('id', max_rows=...), and join on the id",
         )
+    if max_rows is None and rows.most_of_person == other.most_of_person == 1:
+        max_rows = 1
     most = _limits(max_rows, left.table, right.table)
     people = dict(zip(left.ids, right.ids, strict=True))
     named = people if on is None else _named(on, left, right, people=people)
@@ -383,13 +385,14 @@ def _names(
 
 
 def _column(label: str, column: Column) -> Column:
-    return Column(f"{label} as {column.kind.value}", column.kind, column.lower, column.upper)
+    return dataclasses.replace(column, name=f"{label} as {column.kind.value}")
 
 
 def _hull(one: Column, two: Column) -> Column:
     """A column that holds the values of both."""
     kind = one.kind if one.kind is two.kind else Kind.NUMBER
-    return Column(one.name, kind, min(one.lower, two.lower), max(one.upper, two.upper))
+    lower, upper = min(one.lower, two.lower), max(one.upper, two.upper)
+    return Column(one.name, kind, lower, upper, one.size.hull(two.size))
 
 
 def _missing(fact: Fact, how: How) -> Fact:

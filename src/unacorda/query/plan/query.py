@@ -42,6 +42,7 @@ from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
+from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.relation import Group, How, Relation
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
@@ -204,6 +205,24 @@ class Query:
         self._before_groups("union")
         rows = united(self.rows, self._beside("union", other))
         return dataclasses.replace(self, rows=rows)
+
+    def per_person(self, /, **values: PersonValue) -> Query:
+        """One row for each person, of values over all of their rows.
+
+        `labs.per_person(highest=unacorda.max_("value"), ever=unacorda.any_("test = 'smoke'"))`:
+        `min_`, `max_`, `sum_`, `mean_`, `count_`, `any_`, `all_`, and `first_` and `last_` by
+        another column. No row is left out and none is sampled, however many a person has: the
+        values are exact, and noise is added for one row per person alone. What stands before is
+        about rows, and what follows about people: `where`, `derive`, `join`, `group_by` and `agg`
+        know these values, and the id, as their columns.
+
+        Raises InvalidParameter where the unit has no id, and after a step that may make several
+        rows of one; MissingBound for sums and means of numbers without public bounds.
+        """
+        self._before_groups("per_person")
+        expected = "name=unacorda.max_('value'), ..."
+        checks.demand(values, "per_person", values, expected=expected)
+        return dataclasses.replace(self, rows=self.rows.per_person(values))
 
     def group_by(
         self,

@@ -22,9 +22,10 @@ from typing import ClassVar, Literal
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Expression, Kind
-from unacorda.query.expressions.quoting import identifier
+from unacorda.query.expressions.quoting import identifier, twin
+from unacorda.query.plan.person_values import PersonColumn, PersonExtreme, PersonValue
 from unacorda.query.plan.public_tables import Public
-from unacorda.query.schema.facts import Key
+from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Lookup",
     "Matched",
     "PeoplePart",
+    "PersonRows",
     "Relation",
     "RowFilter",
     "Source",
@@ -219,9 +221,25 @@ class UnionAll:
         return f"{self.left}.union({self.right})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonRows:
+    """One row for each person, of values that are computed of all of their rows.
+
+    asked: the values by label, as the caller gave them; columns: by identifier what is computed.
+    """
+
+    of: Relation
+    asked: Mapping[str, PersonValue]
+    columns: Mapping[str, PersonColumn] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{label}={value}" for label, value in self.asked.items())
+        return f"{self.of}.per_person({listed})"
+
+
 BothSides = tuple[str | None, str | None]
 """What a column is called on the left side and on the right, None on a side without it."""
-Source = SourceTable | Matched | UnionAll
+Source = SourceTable | Matched | UnionAll | PersonRows
 """Where rows come from, before any step."""
 
 
@@ -240,8 +258,13 @@ class Relation:
     @property
     def sides(self) -> tuple[Relation, ...]:
         """The rows that these are put together of; none where they are a table's."""
-        source = self.source
-        return () if isinstance(source, SourceTable) else (source.left, source.right)
+        match self.source:
+            case SourceTable():
+                return ()
+            case PersonRows(of=rows):
+                return (rows,)
+            case Matched(left=left, right=right) | UnionAll(left=left, right=right):
+                return left, right
 
     @property
     def members(self) -> tuple[Relation, ...]:
@@ -268,9 +291,10 @@ class Relation:
     def multiplying(self) -> int | None:
         """The place of the first step that may make several rows of one, of rows not bound yet.
 
-        None where there is none; a join of private tables has bound its rows by itself.
+        None where there is none; a join of private tables has bound its rows by itself, and of
+        values of people there is one row each.
         """
-        steps = () if isinstance(self.source, Matched) else self.steps
+        steps = () if isinstance(self.source, Matched | PersonRows) else self.steps
         return next((place for place, step in enumerate(steps) if step.most > 1), None)
 
     @property
@@ -279,6 +303,8 @@ class Relation:
         match self.source:
             case SourceTable():
                 return None
+            case PersonRows():
+                return self.copies
             case Matched(max_rows=(left, right)):
                 return left * right * self.copies
             case UnionAll(left=one, right=other):
@@ -354,6 +380,59 @@ class Relation:
         scope = self.scope.with_derived(label, expression, identifier=step.name)
         return self.after(step, scope).checked("most", most)
 
+    def per_person(self, values: Mapping[str, PersonValue]) -> Relation:
+        """See `Query.per_person`."""
+        if not self.scope.ids:
+            expected = (
+                "a session whose unit is unacorda.Person('id', max_rows=...): unacorda.Row() "
+                "protects single rows, and no id says which of them are one person's"
+            )
+            raise InvalidParameter("per_person", "unacorda.Row()", expected=expected)
+        for member in self.members:
+            growing = next((step for step in member.steps if step.most > 1), None)
+            expected = (
+                "it before a step that may make several rows of one, since of these only some "
+                "are kept: join or explode what comes out"
+            )
+            checks.demand(growing is None, "per_person", str(growing), expected=expected)
+        ids = {label: label for label in self.scope.ids if label in self.scope}
+        given = {**{label: PersonExtreme(function="min", column=label) for label in ids}, **values}
+        expected = "a new name: the id of a person and other values have theirs"
+        for label, value in values.items():
+            is_value = isinstance(value, PersonValue)
+            hint = "unacorda.max_('value'), last_('value', by='day'), any_(...) or another value"
+            checks.demand(is_value, label, value, expected=hint)
+            checks.demand(twin([label, *ids]) is None, label, label, expected=expected)
+        leaves: dict[str, tuple[ColumnReading, ...]] = {}
+        columns: dict[str, PersonColumn] = {}
+        facts: dict[str, Fact] = {}
+        for label, value in given.items():
+            found = value.columns(label, self.scope)
+            leaves[label] = tuple(
+                ColumnReading(sql=one.finished, column=one.column, label=label) for one in found
+            )
+            columns |= {one.column.name: one for one in found}
+            fact = self.scope.facts.get(value.unchanged or "")
+            if fact is not None and not isinstance(fact, Bounds):  # whose range the column has
+                facts[label] = fact
+        known = {}
+        for index, (name, one) in enumerate(self.scope.ids.items()):
+            leaf = ColumnReading(
+                sql=identifier(f"u{index}"), column=Column(f"u{index}", Kind.TEXT), label=""
+            )
+            known[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=one.type)
+        scope = TableSchema(
+            table=f"{self.scope.table}, one row per person",
+            types={},
+            leaves=leaves,
+            ids=known,
+            derived={},
+            facts=facts,
+            read_public=self.scope.read_public,
+        )
+        source = PersonRows(of=self, asked=dict(values), columns=columns)
+        return Relation(source=source, scope=scope, public=self.public)
+
     def checked(self, argument: str, value: object) -> Relation:
         """The same, if no row becomes too many."""
         most = max(self.most_of_person or 1, *self.most_of_row.values())
@@ -392,6 +471,14 @@ class Relation:
         source, needed = self.source, {leaf.name for leaf in self.leaves(names)}
         if isinstance(source, SourceTable):
             return ()
+        if isinstance(source, PersonRows):
+            read = (
+                x.columns
+                for new in source.columns
+                if new in needed
+                for x in source.columns[new].expressions
+            )
+            return ((source.of, frozenset().union(*read)),)
         used = [source.columns[new] for new in source.columns if new in needed]
         if isinstance(source, Matched):
             used += [(pair.left.name, pair.right.name) for pair in source.pairs]

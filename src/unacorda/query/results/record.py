@@ -172,7 +172,8 @@ def question_of(stated: Mapping[str, Any]) -> Query:
     """
     names = {"unit", "steps", "groups", "keys", "aggregates"}
     sometimes = {"search", "private", "margins", "level_weights"}
-    if set(stated) - sometimes - {"table", "columns"} - {"join", "union", "of"} != names:
+    sources = {"table", "columns", "join", "union", "per_person", "of"}
+    if set(stated) - sometimes - sources != names:
         raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
     unsuited: str | None = None
     try:

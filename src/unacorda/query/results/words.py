@@ -20,6 +20,7 @@ from unacorda.query.plan.relation import (
     Lookup,
     Matched,
     PeoplePart,
+    PersonRows,
     Relation,
     RowFilter,
     Step,
@@ -156,7 +157,8 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
     if isinstance(unit, Person):
         ids = ", ".join(unit.id)
         lines.append(f"drop rows without {ids} (whether or not there are any)")
-        lines += limits_in_words(unit, cells=query.cells)
+        if query.rows.most_of_person != 1:
+            lines += limits_in_words(unit, cells=query.cells)
     return tuple(lines)
 
 
@@ -172,6 +174,8 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
         before += [f"{side.scope.table}: {line}" for line in _lines_of(side, needed, unit)]
     if isinstance(rows.source, Matched):
         before += _matched(rows.source)
+    elif isinstance(rows.source, PersonRows):
+        before.append(_of_people(rows.source, names={leaf.label for leaf in rows.leaves(names)}))
     elif rows.sides:
         left, right = (side.scope.table for side in rows.sides)
         before.append(f"put the rows of {left} and of {right} together{_most(rows, (), unit)}")
@@ -197,6 +201,15 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
 
 def _reading(leaf: ColumnReading, named: str) -> str:
     return f"read {named} as {leaf.column.kind.value}; what does not convert is missing"
+
+
+def _of_people(source: PersonRows, *, names: set[str]) -> str:
+    listed = [f"{label} = {value}" for label, value in source.asked.items() if label in names]
+    most = source.of.most_of_person
+    rows = "their rows" if most is None else f"their {_some(most, 'row')} that are left at most"
+    return (
+        f"take one value per person from all {rows}: {', '.join(listed) or 'that they are there'}"
+    )
 
 
 def _matched(source: Matched) -> list[str]:

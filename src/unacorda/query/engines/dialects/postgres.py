@@ -128,6 +128,7 @@ class _Postgres(Values):
         **forms(
             {
                 "DOUBLE": {exp.Mod: _remainder},
+                "HUGEINT": {exp.IntDiv: "div({this}, {expression})"},
                 "BIGINT": {
                     exp.BitwiseRightShift: _shifted,
                     exp.StrPosition: "CAST(strpos({this}, {substr}) AS bigint)",

@@ -40,6 +40,8 @@ class _Spark(Values):
     writers = COMMON | forms(
         {
             "DOUBLE": {exp.Mod: "try_mod({this:double}, {expression:double})"},
+            # Of decimals DIV gives 64 bits, which hold whatever is divided here.
+            "HUGEINT": {exp.IntDiv: "CAST(({this} DIV {expression}) AS DECIMAL(38,0))"},
             "BIGINT": {
                 exp.BitwiseRightShift: _shifted,
                 exp.StrPosition: "instr({this}, {substr})",

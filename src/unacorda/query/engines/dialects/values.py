@@ -398,10 +398,13 @@ def window(writer: Values, node: exp.Expression) -> str:
     if node.args.get("partition_by"):
         parts.append(f"PARTITION BY {writer.sql(node.args['partition_by'])}")
     if order is not None:
-        if any(given(part) != {"this"} for part in order.expressions):
-            raise Untranslatable("ORDER BY with DESC or NULLS FIRST")
-        listed = ", ".join(f"{writer.sql(part.this)} NULLS LAST" for part in order.expressions)
-        parts.append(f"ORDER BY {listed}")
+        if any(not given(part) <= {"this", "desc"} for part in order.expressions):
+            raise Untranslatable("ORDER BY with NULLS FIRST")
+        listed = (
+            f"{writer.sql(part.this)}{' DESC' if part.args.get('desc') else ''} NULLS LAST"
+            for part in order.expressions
+        )
+        parts.append(f"ORDER BY {', '.join(listed)}")
     return " ".join(parts)
 
 
