@@ -62,7 +62,7 @@ def test_every_function_is_translated(text: str) -> None:
         "[a, b]",
         "(SELECT max(a) FROM data)",
         "list_transform([a], lambda q: q + z)[1]",
-        "count(a) OVER (ORDER BY b DESC)",
+        "count(a) OVER (ORDER BY b DESC NULLS FIRST)",
         "t SIMILAR TO 'a'",
         "regexp_matches(t, 'a')",
         "nothing",
