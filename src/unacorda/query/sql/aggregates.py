@@ -29,7 +29,7 @@ from unacorda.query.expressions.language import Literal, Name, Node, Operation, 
 from unacorda.query.expressions.reader import given
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.from_clause import Offered, Place, Source, placed, written
+from unacorda.query.sql.source import Offered, Place, Source, placed, written
 
 __all__ = ["OFFERED", "OF_ONE", "OF_TWO", "Aggregates", "Item", "plain"]
 

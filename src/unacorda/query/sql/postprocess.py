@@ -32,7 +32,7 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
 from unacorda.query.sql.aggregates import Item
-from unacorda.query.sql.from_clause import Place, placed
+from unacorda.query.sql.source import Place, placed
 
 __all__ = ["Computed", "Ordering", "Select", "arranged", "check_arrangement"]
 

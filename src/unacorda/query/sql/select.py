@@ -27,17 +27,17 @@ from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import without_tables
 from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.sql.aggregates import OFFERED, Aggregates, Item, names_for, plain
-from unacorda.query.sql.from_clause import (
+from unacorda.query.sql.from_clause import from_clause
+from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arrangement
+from unacorda.query.sql.source import (
     Place,
     Start,
     clauses,
     free_name,
-    from_clause,
     placed,
     shown_name,
     written,
 )
-from unacorda.query.sql.postprocess import Computed, Ordering, Select, check_arrangement
 
 __all__ = ["build_query", "parse_select", "tables_of"]
 
