@@ -17,8 +17,8 @@ from tests.tiers import mostly_slow
 
 from unacorda import accounting
 from unacorda.accounting.selection import (
-    _cut_of_negative_binomial_tries,
-    _cut_of_poisson_tries,
+    cut_of_negative_binomial_tries,
+    cut_of_poisson_tries,
     renyi_of_poisson_tries,
 )
 from unacorda.errors import InvalidParameter
@@ -142,7 +142,7 @@ def test_what_is_cut_off_is_bounded(shape: float, stop: float) -> None:
         eta, gamma = (
             mpf(Fraction(str(x)).numerator) / Fraction(str(x)).denominator for x in (shape, stop)
         )
-        bound = _cut_of_negative_binomial_tries(eta, gamma, most)
+        bound = cut_of_negative_binomial_tries(eta, gamma, most)
         assert bound is None or bound >= exact
         if most == 400:
             assert bound is not None
@@ -153,7 +153,7 @@ def test_what_is_cut_off_of_a_poisson_law_is_bounded() -> None:
     for mean, most in [(0.5, 1), (3, 3), (3, 9), (40, 40), (40, 90)]:
         plain = PoissonTries(event=ONE, mean=mean)
         exact = -mp.log(mp.fsum(masses(plain, most)))
-        bound = _cut_of_poisson_tries(mpf(str(mean)), most)
+        bound = cut_of_poisson_tries(mpf(str(mean)), most)
         assert exact <= bound <= min(mp.log(2), 50 * exact)
     with pytest.raises(InvalidParameter, match="most"):
         renyi_of_poisson_tries(

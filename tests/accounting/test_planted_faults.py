@@ -23,7 +23,7 @@ from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
 from unacorda.accounting.lattices import laws as lattice_laws
-from unacorda.accounting.pld import stages
+from unacorda.accounting.pld import hockey_sticks, stages
 from unacorda.accounting.profiles import (
     allocated,
     allocation_pairs,
@@ -217,7 +217,11 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "many tries cost little": (
         "the_best_of_many",
-        _out(tries.growth_of_tries, lambda growth: growth / 4),
+        _out(hockey_sticks._log_ratio, lambda gain: gain / 4),
+    ),
+    "the best of many is rarely a given run": (
+        "the_best_of_many",
+        _out(hockey_sticks._derivative, lambda size: size / 8),
     ),
     "a pure price of tries is too small": (
         "the_best_of_many",

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,12 +22,12 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant, selection, tries
 from unacorda.accounting.accountant import delta, epsilon
+from unacorda.accounting.pld.hockey_sticks import hockey_sticks
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.accounting.selection import (
     failure_of_negative_binomial_tries,
     failure_of_poisson_tries,
-    growth_of_negative_binomial_tries,
     log_mean_tries,
     pure_of_negative_binomial_tries,
     pure_of_poisson_tries,
@@ -356,8 +357,10 @@ def test_numbers_of_any_size(shape: float, stop: Any) -> None:
     mass, later = failure_of_negative_binomial_tries(1e-9, shape=shape, stop=stop)
     assert 0 < mass <= 1
     assert stop <= later <= 1
-    growth = growth_of_negative_binomial_tries(lambda x: math.exp(-x), shape=shape, stop=stop)
-    assert growth >= 0
+    event = NegativeBinomialTries(event=Gaussian(noise_multiplier=1), shape=shape, stop=stop)
+    losses = np.linspace(-3, 3, 61)
+    sticks = hockey_sticks(event, losses, np.minimum(np.exp(-losses) / 2, 1))
+    assert sticks is None or np.all(np.isfinite(sticks.weights) & np.isfinite(sticks.shifts))
     large = renyi_of_poisson_tries(lambda a: a, delta=lambda _: 1e-9, pure=None, mean=1e9, alpha=2)
     assert math.isfinite(large)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
@@ -86,6 +86,33 @@ def test_poisson_masses_are_those_of_enumerated_runs() -> None:
         sums = [*of_outputs(masses, p, q), float(masses[-3])]
         assert sums == pytest.approx(truth, rel=1e-10)
         assert masses[-1] == pytest.approx(math.exp(-mean), rel=1e-12)
+
+
+@in_subtests(
+    "event",
+    [
+        PoissonTries(event=Gaussian(noise_multiplier=1), mean=2.5, most=4),
+        NegativeBinomialTries(event=Gaussian(noise_multiplier=1), shape=0, stop=0.2, most=3),
+        NegativeBinomialTries(event=Gaussian(noise_multiplier=1), shape=-0.5, stop=0.1, most=7),
+    ],
+)
+def test_masses_under_a_cap_are_those_of_enumerated_runs(event: Any) -> None:
+    most = int(event.most)
+    if isinstance(event, PoissonTries):
+        chances = stats.poisson.pmf(np.arange(most + 1), float(event.mean))
+    else:
+        k, eta = np.arange(1, most + 1), float(event.shape)
+        grown = special.gamma(k + eta) / special.factorial(k)
+        chances = np.append(0.0, grown * (1 - float(event.stop)) ** k)
+    chances = chances / chances.sum()
+    runs = score_orders._runs_of(event)
+    assert runs is not None
+    own = np.array([0.2, 0.05, 0.6, 0.15])
+    above = np.append(np.cumsum(own[:0:-1])[::-1], 0.0)
+    below = np.append(0.0, np.cumsum(own))
+    truth = np.diff([float(np.sum(chances * x ** np.arange(len(chances)))) for x in below])
+    assert runs.masses(above, own) == pytest.approx(truth, rel=1e-12)
+    assert runs.none == pytest.approx(chances[0], abs=1e-15)
 
 
 @in_subtests("stop", [Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)])
@@ -175,9 +202,8 @@ def test_a_mass_that_shows_everything_stays() -> None:
 @in_subtests(
     "event",
     [
-        PoissonTries(event=Gaussian(noise_multiplier=4), mean=6, most=9),
+        PoissonTries(event=Gaussian(noise_multiplier=4), mean=6, most=9999),
         PoissonTries(event=Gaussian(noise_multiplier=4), mean=10**5),
-        NegativeBinomialTries(event=Gaussian(noise_multiplier=4), shape=1, stop=0.5, most=3),
         NegativeBinomialTries(event=Gaussian(noise_multiplier=4), shape=1, stop=1),
         NegativeBinomialTries(event=Gaussian(noise_multiplier=4), shape=1e-9, stop=0.5),
     ],

@@ -192,7 +192,8 @@ class PriceQuestion:
             return
         if self.measure == "epsilon":
             yield from self._guarantees(plain)
-        if not early and not (self.quick and meet.high < math.inf):
+        spare = self.quick or any(rules_of(part).slow_moments for part in leaves(plain))
+        if not early and not (spare and meet.high < math.inf):
             yield from self._by_moments(plain)
 
     def _promised(self, event: Event) -> Findings:

@@ -21,10 +21,10 @@ from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 
 __all__ = [
     "INNER_ORDERS",
+    "cut_of_negative_binomial_tries",
+    "cut_of_poisson_tries",
     "failure_of_negative_binomial_tries",
     "failure_of_poisson_tries",
-    "growth_of_negative_binomial_tries",
-    "growth_of_poisson_tries",
     "log_mean_tries",
     "pure_of_negative_binomial_tries",
     "pure_of_poisson_tries",
@@ -34,8 +34,6 @@ __all__ = [
 
 INNER_ORDERS = tuple(1 + Fraction(2.0 ** (k / 2)).limit_denominator(64) for k in range(-8, 29))
 """Orders at which the divergence of a run is asked beside the order in question: each is valid."""
-
-_STEPS = 24
 
 
 def log_mean_tries(*, shape: Real, stop: Real) -> float:
@@ -129,7 +127,7 @@ def renyi_of_negative_binomial_tries(
     for inner in INNER_ORDERS:
         d = mpf(divergence(inner))
         grown.append(mpf(1 - 1 / inner) * d - log_stop / mpf(inner))
-    cut = _cut_of_negative_binomial_tries(mpf(shape), mpf(stop), most)
+    cut = cut_of_negative_binomial_tries(mpf(shape), mpf(stop), most)
     if pure is not None and cut is not None:
         grown.append((_pure_growth(mpf(pure), mpf(stop), b) + cut / once) / b)
     return float_up(own + once * min(grown) + _log_mean(shape, stop) / b)
@@ -177,49 +175,8 @@ def renyi_of_poisson_tries(
     top = b * mpf(divergence(Fraction(alpha))) + mu * growth + mp.log(mu)
     # log(e^-mu + e^top), by the larger of both
     high, low = max(top, -mu), min(top, -mu)
-    cut = _cut_of_poisson_tries(mu, most)
+    cut = cut_of_poisson_tries(mu, most)
     return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b, cut / b])
-
-
-def growth_of_negative_binomial_tries(
-    delta: Callable[[float], float], *, shape: Real, stop: Real
-) -> float:
-    r"""How much the loss of the best of K runs may exceed that of a run, K negative binomial.
-
-    delta: an upper bound, in both directions, of the delta of one run at an epsilon from 0.
-
-    Statement   (1+eta) log max(e^x, 1 + (1-gamma) delta(x)/gamma), the least found over x from 0 to
-                log(1/gamma); then delta'(epsilon + growth) <= E[K] delta(epsilon) for the best.
-    Bound       upper, rounded up: every x is valid.
-    Edges       stop = 1 -> 0.0.
-    Source      docs/proofs/selection.md, Section 3; Koskela, Redberg, Wang 2024, arXiv:2402.06701,
-                has a sum where the maximum stands.
-
-    >>> round(growth_of_negative_binomial_tries(lambda x: 0.5 * (x < 1), shape=1, stop=0.01), 2)
-    2.0
-    """
-    _law(shape, stop)
-    mp, gamma = context(), mpf(stop)
-    top = -mp.log(gamma)
-    best, low, high = top, 0.0, float(top)
-    for _ in range(_STEPS):
-        x = (low + high) / 2
-        lifted = mp.log1p((1 - gamma) / gamma * mpf(delta(x)))
-        best = min(best, max(mpf(x), lifted))
-        low, high = (low, x) if lifted <= x else (x, high)
-    return float_up((1 + mpf(shape)) * best)
-
-
-def growth_of_poisson_tries(delta: Callable[[float], float], *, mean: Real) -> float:
-    r"""How much the loss of the best of K runs may exceed that of a run, K Poisson.
-
-    Statement   mean delta(0), the total variation distance of one run's outputs; then, as for the
-                negative binomial law, delta'(epsilon + growth) <= mean delta(epsilon).
-    Bound       upper, rounded up.
-    Source      docs/proofs/selection.md, Section 3.
-    """
-    non_negative(mean=mean)
-    return float_up(mpf(mean) * mpf(delta(0.0)))
 
 
 def failure_of_negative_binomial_tries(
@@ -273,8 +230,13 @@ def _law(shape: Real, stop: Real) -> None:
         raise InvalidParameter("stop", stop, expected="a number above 0, at most 1")
 
 
-def _cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> Any:
-    """A bound of log(1 / P(K <= most)), or None; P(K > most) <= f(t) t^-(most + 1) for t > 1."""
+def cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> Any:
+    """Bounds log(1 / P(K <= most)); None where no bound is known.
+
+    Statement   P(K > most) <= f(t) t^-(most + 1), for one t > 1.
+    Bound       upper.
+    Source      Chernoff's bound.
+    """
     mp = context()
     if most is None:
         return mpf(0.0)
@@ -290,8 +252,12 @@ def _cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> A
     return _minus_log_of_rest(log_f - beyond * log_t)
 
 
-def _cut_of_poisson_tries(mu: Any, most: int | None) -> Any:
-    """A bound of log(1 / P(K <= most)), at most log 2 as the mean is at most the cap."""
+def cut_of_poisson_tries(mu: Any, most: int | None) -> Any:
+    """Bounds log(1 / P(K <= most)): at most log 2, as the mean is at most the cap.
+
+    Bound       upper.
+    Source      Chernoff's bound; Choi 1994 (the median).
+    """
     mp = context()
     if most is None:
         return mpf(0.0)

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from unacorda.accounting.selection import (
     INNER_ORDERS,
+    cut_of_negative_binomial_tries,
+    cut_of_poisson_tries,
     failure_of_negative_binomial_tries,
     failure_of_poisson_tries,
-    growth_of_negative_binomial_tries,
-    growth_of_poisson_tries,
     log_mean_tries,
     pure_of_negative_binomial_tries,
     pure_of_poisson_tries,
@@ -23,16 +23,14 @@ from unacorda.accounting.selection import (
 from unacorda.checks import exact
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.arguments import Real
-from unacorda.privacy.enclosure import context, float_down, float_up, mpf, sum_up
+from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
 from unacorda.privacy.events.selection import Tries
 from unacorda.privacy.rounding import grid_up
 
 __all__ = [
-    "delta_of_tries",
-    "epsilon_of_tries",
-    "growth_of_tries",
     "log_mean_of_tries",
+    "log_rest_of_cap",
     "pure_of_tries",
     "renyi_of_tries",
     "without_failure",
@@ -131,50 +129,19 @@ def renyi_of_tries(
     return Fraction(found)
 
 
-def growth_of_tries(event: Tries, delta: Callable[[float], float]) -> float:
-    """How much the loss of the best run may exceed that of one run, from the delta of one run.
+def log_rest_of_cap(event: Tries) -> float:
+    """The logarithm of 1 / P(K <= most): 0 without a cap, inf where no bound is known.
 
     Bound       upper.
-    Source      growth_of_negative_binomial_tries, growth_of_poisson_tries.
+    Source      Chernoff's bound, for a Poisson law also the median (Choi 1994).
     """
     if isinstance(event, PoissonTries):
-        return growth_of_poisson_tries(delta, mean=exact("mean", event.mean))
-    return growth_of_negative_binomial_tries(
-        delta, shape=exact("shape", event.shape), stop=exact("stop", event.stop)
-    )
-
-
-def epsilon_of_tries(
-    event: Tries,
-    epsilon_at: Callable[[Fraction], float],
-    delta_at: Callable[[float], float],
-    *,
-    delta: Fraction,
-) -> float:
-    """Epsilon, at `delta`, of the best run: what one run has at delta / E[K], and the growth.
-
-    epsilon_at, delta_at: upper bounds for one run, of epsilon at a delta and the other way round.
-
-    Bound       upper.
-    Source      growth_of_tries; docs/proofs/selection.md, Section 3.
-    """
-    share = float_down(mpf(delta) * context().exp(-mpf(log_mean_of_tries(event))))
-    if not share or (alone := epsilon_at(min(Fraction(share), delta))) == math.inf:
-        return math.inf
-    return sum_up([mpf(alone), mpf(growth_of_tries(event, delta_at))])
-
-
-def delta_of_tries(event: Tries, delta_at: Callable[[float], float], *, epsilon: Fraction) -> float:
-    """Delta, at `epsilon`, of the best run: E[K] times that of one run at less by the growth.
-
-    Bound       upper.
-    Source      growth_of_tries; docs/proofs/selection.md, Section 3.
-    """
-    left = epsilon - Fraction(growth_of_tries(event, delta_at))
-    if left < 0:
-        return 1.0
-    own = mpf(delta_at(float_down(mpf(left))))
-    return min(1.0, float_up(own * context().exp(mpf(log_mean_of_tries(event)))))
+        return float_up(cut_of_poisson_tries(mpf(exact("mean", event.mean)), event.most))
+    shape, stop = exact("shape", event.shape), exact("stop", event.stop)
+    if stop == 1:  # one run
+        return 0.0
+    found = cut_of_negative_binomial_tries(mpf(shape), mpf(stop), event.most)
+    return math.inf if found is None else float_up(found)
 
 
 def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction, Event]:

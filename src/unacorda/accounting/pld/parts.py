@@ -4,16 +4,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from fractions import Fraction
 
+from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.pld.nested import curve_of_sum
 from unacorda.accounting.pld.selected import selected
 from unacorda.accounting.pld.shuffled_reports import curve_of_shuffled
 from unacorda.accounting.pld.stages import Part
-from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
+from unacorda.accounting.pld.tables import (
+    Profile,
+    by_divergences,
+    laid_below,
+    laid_down,
+    sampled_above,
+)
 from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
@@ -139,17 +145,29 @@ def _selected(
     """The best of many runs; raises UnsupportedEvent where one run has no profile."""
     ways: tuple[Direction, Direction] = ("remove", "add")
     one, other = (
-        curve_of_any(event.event, direction=way, neighbors=neighbors)
+        _curve_of_run(event.event, way, neighbors)
         for way in (ways if direction == "remove" else ways[::-1])
     )
-    profiles: list[Profile] = []
-    with contextlib.suppress(UnsupportedEvent):
-        profiles.append(_by_renyi(event, neighbors))
     pure = checked_pure_epsilon(event, neighbors)
-    if pure is not None:
-        exactly = curves.approximate(Fraction(pure))
-        profiles.append(_upper(exactly))
-    return selected(event, (one, other), profiles, pure=pure)
+    return selected(event, (one, other), lambda: _by_renyi(event, neighbors), pure=pure)
+
+
+@functools.lru_cache(maxsize=16)
+def _curve_of_run(event: Event, direction: Direction, neighbors: Neighbors) -> Curve:
+    """The curve of one run, by contour quadrature where grids are too coarse for many steps."""
+    curve = curve_of_any(event, direction=direction, neighbors=neighbors)
+    if not isinstance(event, Repeated | Composed):
+        return curve
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def asked(epsilon: float) -> float:
+        at = Fraction(epsilon)
+        return contour.delta_of(flat, at, directions=direction, neighbors=neighbors).upper
+
+    try:
+        return sampled_above(curve, asked)
+    except UnsupportedEvent:
+        return curve
 
 
 def _by_renyi(event: Event, neighbors: Neighbors) -> Profile:

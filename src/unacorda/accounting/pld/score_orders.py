@@ -13,7 +13,7 @@ uniform number that is released as well: large masses are cut into parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -42,10 +42,12 @@ _FAINT = 1e-40
 """Losses are looked at as far as delta is above this."""
 _LARGEST = 1e4
 """Of means and shapes: beyond, powers lose too many digits."""
+_MOST = 1000
+"""Of caps: their chances are added one by one."""
 _UNIT = 2.0**-53
 
 _Masses: TypeAlias = Callable[[Array, Array], Array]
-"""(w, p) -> f(1 - w) - f(1 - w - p), p the last one's with w = 0."""
+"""(w, p) -> f(1 - w) - f(1 - w - p), for all p, by falling w, the last one's with w = 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def curve_of_best_order(event: Tries, run: Curve) -> Curve | None:
 
     run: of a pair that one run allows, in one direction.
 
-    None where K has a cap or numbers that are too large for floats.
+    None where K has numbers that are too large for floats, or a large cap.
 
     Bound       lower: of one pair that the event allows. Of 48 orders it is the one whose epsilon,
                 as a share of the largest of all, is largest at the worst of three deltas.
@@ -81,15 +83,47 @@ def curve_of_best_order(event: Tries, run: Curve) -> Curve | None:
 
 
 def _runs_of(event: Tries) -> _Runs | None:
-    if event.most is not None:
+    if event.most is not None and event.most > _MOST:
         return None
     if isinstance(event, PoissonTries):
         mean = float(exact("mean", event.mean))
-        return None if mean > _LARGEST else _poisson(mean)
+        if mean > _LARGEST:
+            return None
+        if event.most is None:
+            return _poisson(mean)
+        return _capped(1.0, [mean / k for k in range(1, event.most + 1)])
     shape, stop = (float(exact(name, getattr(event, name))) for name in ("shape", "stop"))
     if stop == 1 or abs(shape) > _LARGEST or 0 < abs(shape) < 1 / _LARGEST:
         return None
-    return _negative_binomial(shape, stop)
+    if event.most is None:
+        return _negative_binomial(shape, stop)
+    factors = [(1 - stop) * (k - 1 + shape) / k for k in range(2, event.most + 1)]
+    return _capped(0.0, [1.0, *factors])
+
+
+def _capped(none: float, factors: Sequence[float]) -> _Runs:
+    """A law with finitely many numbers of runs, by the ratio of each chance to the one before.
+
+    none: the chance of no run, or 0, where the first ratio is the chance of one run; chances are
+    divided by their sum.
+    """
+    chances = np.cumprod([none or 1.0, *factors])
+    chances[0] = none
+    chances /= math.fsum(chances)
+
+    def masses(_above: Array, own: Array) -> Array:
+        # x^k - y^k, without differences of near numbers; x = 1 - above, as all masses are here
+        x = np.cumsum(own)
+        with np.errstate(divide="ignore"):
+            fallen = np.log1p(-np.minimum(own / np.maximum(x, 1e-300), 1.0))
+        found = np.zeros_like(x)
+        power = np.ones_like(x)
+        for k, chance in enumerate(chances[1:], start=1):
+            power = power * x
+            found -= chance * power * np.expm1(k * fallen)
+        return found
+
+    return _Runs(masses=masses, none=float(chances[0]), condition=4.0 + len(factors))
 
 
 def _poisson(mean: float) -> _Runs:

@@ -5,63 +5,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
+from unacorda.accounting.pld.hockey_sticks import hockey_sticks
 from unacorda.accounting.pld.score_orders import curve_of_best_order
-from unacorda.accounting.pld.tables import Profile, laid_down
+from unacorda.accounting.pld.tables import Profile, end_of_upper, laid_down
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.tries import growth_of_tries, log_mean_of_tries
+from unacorda.accounting.profiles.curves import Curve, approximate
 from unacorda.checks import exact
-from unacorda.privacy.enclosure import context, float_up, mpf
+from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import PoissonTries
 from unacorda.privacy.events.selection import Tries
 
 __all__ = ["selected"]
 
+_LOSSES = 192
+_FAINT = (1e-40, 1e-9, 1e-3)
+"""Losses are looked at as far as delta is above these."""
+
 
 def selected(
-    event: Tries, run: tuple[Curve, Curve], others: Sequence[Profile], *, pure: float | None
+    event: Tries, run: tuple[Curve, Curve], others: Callable[[], Profile], *, pure: float | None
 ) -> Curve:
     """One direction of the best of K runs.
 
-    run: of one run, in that direction and turned round; others: upper bounds of both directions
-    that are known beside; pure: an epsilon of both directions, where there is one.
+    run: of one run, in that direction and turned round; others: an upper bound of both directions,
+    asked where numbers are too large for this one; pure: an epsilon of both directions of the best
+    one, where there is one.
 
-    Statement   E[K] delta(epsilon - g), where f'(q) <= e^g f'(q') for the probabilities of one
-                event of a run, and the least of that and of the others.
+    Statement   a sum of profiles of one run, each at another epsilon, and what a pure epsilon
+                allows.
     Bound       upper. Attained is the best of some orders of scores, or one run, if there is any.
     Source      docs/proofs/selection.md, Sections 3, 6 and 7.
     """
-    ways = (run, run[::-1])
     pair = run[0].attained or run[0]
-    growths = [growth_of_tries(event, _of_float(turned)) for _, turned in ways]
-    times = box(float_up(context().exp(mpf(log_mean_of_tries(event)))))
-
-    def profile(way: int) -> Profile:
-        curve, growth = ways[way][0], growths[way]
-
-        def value(epsilon: Array) -> Array:
-            found = (times * curve(box(epsilon) - growth)).upper
-            for other in others:
-                found = np.minimum(found, other(epsilon))
-            return np.minimum(found, 1.0)
-
-        return value
-
+    limit = None if pure is None else approximate(Fraction(pure))
+    places = [] if pure is None else [pure, math.nextafter(pure, math.inf)]
+    profiles: list[Profile] = []
+    for own, turned in (run, run[::-1]):
+        losses = _losses(turned)
+        sticks = hockey_sticks(event, losses, turned(losses).upper)
+        profiles.append(_least(sticks.profile_of(_upper(own)) if sticks else others(), limit))
+        places += [float(np.max(sticks.shifts))] if sticks else []
     return laid_down(
-        profile(0),
-        profile(1),
+        *profiles,
         attained=curve_of_best_order(event, pair) or _one_run(event, pair),
-        places=[*growths, *([] if pure is None else [pure, math.nextafter(pure, math.inf)])],
+        places=places,
     )
 
 
-def _of_float(curve: Curve) -> Callable[[float], float]:
-    return lambda epsilon: float(curve(np.asarray(float(epsilon))).upper)
+def _losses(curve: Curve) -> Array:
+    """Epsilons of both signs at which the profile is worth asking."""
+    ends = [end_of_upper(curve, above=faint) for faint in _FAINT]
+    found = np.unique([np.linspace(0.0, end, _LOSSES) for end in ends])
+    return np.concatenate((-found[:0:-1], found))
+
+
+def _upper(curve: Curve) -> Profile:
+    return lambda epsilon: curve(epsilon).upper
+
+
+def _least(profile: Profile, limit: Curve | None) -> Profile:
+    if limit is None:
+        return profile
+    return lambda epsilon: np.minimum(profile(epsilon), limit(epsilon).upper)
 
 
 def _one_run(event: Tries, run: Curve) -> Curve:

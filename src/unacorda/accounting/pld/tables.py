@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -18,7 +19,7 @@ from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["Profile", "by_divergences", "end_of_losses", "laid_below", "laid_down"]
+__all__ = ["Profile", "by_divergences", "end_of_losses", "end_of_upper", "laid_below", "laid_down"]
 
 Profile: TypeAlias = Callable[[Array], Array]
 """Upper bounds of delta at epsilons from 0 on, at most 1."""
@@ -29,6 +30,9 @@ _SCALE = np.concatenate(([0.0], np.geomspace(1e-6, _LARGEST, 400)))
 _SMALL = (1e-300, 1e-40, 1e-9)
 _POINTS = 600
 _CELLS = 1 << 12
+_SAMPLES, _SAMPLED, _FALL = 48, 1e-9, 0.5
+"""Points of a curve that takes long to be asked, the least delta, and ln of its falls between."""
+_NEAR = 1.05
 
 
 def laid_down(
@@ -45,8 +49,7 @@ def laid_down(
     Source      docs/proofs/pld.md, Theorem 4.
     """
     found = forward(_SCALE)
-    limit = float(found[-1])
-    ends = [_first(found, limit * (1 + 1e-9) + small) for small in _SMALL]
+    ends = [_end(found, small) for small in _SMALL]
     grids = [np.linspace(0.0, end, _POINTS) for end in ends]
     at = np.concatenate((*grids, np.geomspace(1e-6, max(ends), _POINTS), list(places)))
     at = np.unique(np.clip(at, 0.0, _LARGEST))
@@ -73,6 +76,37 @@ def laid_down(
         atoms=law.atoms,
         attained=attained,
     )
+
+
+def sampled_above(curve: Curve, delta: Callable[[float], float]) -> Curve:
+    """A curve nowhere above another one, by its delta at a few epsilons from 0 on.
+
+    curve: both bounds of a profile, returned as it is where they are near; delta: an upper bound
+    of the same profile that takes longer to be asked.
+
+    Bound       upper: of both bounds the lower one; a profile lies below its chords.
+    Source      docs/proofs/pld.md, Theorem 4.
+    """
+    lower = curve.attained or curve
+    places = np.linspace(0.0, end_of_upper(curve, above=_SAMPLED), _SAMPLES)
+    if np.all(curve(places).upper <= _NEAR * lower(places).upper + _SAMPLED):
+        return curve
+    epsilons, values, step = [0.0], [min(delta(0.0), 1.0)], float(places[1])
+    while values[-1] > _SAMPLED and len(values) < 4 * _SAMPLES:
+        epsilons.append(epsilons[-1] + step)
+        values.append(min(delta(epsilons[-1]), values[-1]))
+        fall = math.log(values[-2] / max(values[-1], 1e-300))
+        step *= min(max(_FALL / max(fall, 1e-300), 0.5), 2.0)
+    x = np.exp(epsilons)
+    kept = minorant(np.append(0.0, x), np.append(1.0, values))[1:] - 1
+    law = curve_of_atoms(chords_above(np.array(epsilons)[kept], x[kept], np.array(values)[kept]))
+
+    def evaluate(epsilon: Box) -> Box:
+        found = curve.evaluate(epsilon)
+        upper = np.minimum(found.upper, law.evaluate(epsilon).upper)
+        return Box(found.lower, np.maximum(upper, found.lower))
+
+    return replace(curve, evaluate=evaluate, atoms=None, attained=lower)
 
 
 def laid_below(curve: Curve) -> Curve:
@@ -105,8 +139,12 @@ def end_of_losses(curve: Curve, *, above: float) -> float:
     Bound       none: it is a place to look at.
     Source      the definition.
     """
-    found = curve(_SCALE).lower
-    return _first(found, float(found[-1]) * (1 + 1e-9) + above)
+    return _end(curve(_SCALE).lower, above)
+
+
+def end_of_upper(curve: Curve, *, above: float) -> float:
+    """As `end_of_losses`, of the upper bound of the profile."""
+    return _end(curve(_SCALE).upper, above)
 
 
 def by_divergences(orders: Sequence[float], divergences: Sequence[float]) -> Profile:
@@ -135,6 +173,10 @@ def by_divergences(orders: Sequence[float], divergences: Sequence[float]) -> Pro
         return found
 
     return evaluate
+
+
+def _end(values: Array, above: float) -> float:
+    return _first(values, float(values[-1]) * (1 + 1e-9) + above)
 
 
 def _first(values: Array, goal: float) -> float:

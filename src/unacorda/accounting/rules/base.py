@@ -108,6 +108,8 @@ class Rules(Generic[_E]):
     """Names a scheme that keeps the number of units, and knows nothing of adding one."""
     sampled: ClassVar[bool] = False
     """A sample, or shuffled: its costs do not add by a price of its own."""
+    slow_moments: ClassVar[bool] = False
+    """Renyi divergences take long and prove no more than the profile."""
     one_unit: ClassVar[bool] = False
     """All numbers inside speak of adding or removing a unit, whatever relation is asked."""
 

@@ -15,6 +15,7 @@ from unacorda.accounting.rules.base import (
     Direction,
     Profile,
     Rules,
+    dominated,
     pure_of,
     renyi_of_event,
     rules_for,
@@ -39,10 +40,19 @@ class TriesRules(Rules[Tries]):
     """Everything from the price of one run."""
 
     theorem = "the best of a random number of runs, from what one run costs"
-    source = "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024"
+    source = "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024; docs/proofs/selection.md"
+    slow_moments = True
 
     def inside(self, event: Tries) -> tuple[Event, ...]:
         return (event.event,)
+
+    def plain(self, event: Tries) -> Event:
+        once = isinstance(event, NegativeBinomialTries) and event.stop == 1
+        return event.event if once else event
+
+    def below(self, event: Tries, neighbors: Neighbors) -> Event | None:
+        one = self.plain(event)
+        return super().below(event, neighbors) if one is event else dominated(one, neighbors)
 
     def replaced(self, event: Tries, units: int) -> Event:
         return replace(event, event=under_replacement(event.event, units=units))
