@@ -24,8 +24,8 @@ def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
     for words in (
         "data that anyone may see",
         "What happens to the rows",
-        "left PureDP(epsilon=1.0)",
-        "left ZCDP(rho=0.1)",
+        "epsilon 1 of 2 left",
+        "rho 0.1 of 0.3 left",
         "United",
         "What to try next",
     ):

@@ -93,7 +93,7 @@ def test_every_answer_is_recorded_and_verified(
     assert main(["verify", str(record), "--ledger", ledger]) == 0
     said = capsys.readouterr().out
     lines = [line.split("  ")[0] for line in said.splitlines()[1:]]
-    assert lines[:5] == ["votes", "ranges", "numbers", "picture of age", "spent"]
+    assert lines[:5] == ["types", "ranges", "numbers", "picture of age", "spent"]
     stated = json.loads(record.read_text())
     releases = stated["releases"]
     # Selections take no more than makes a miss impossible in practice: 500 is too much for them.
@@ -103,7 +103,7 @@ def test_every_answer_is_recorded_and_verified(
     ]
     assert 300 < rho <= 500
     assert rho == pytest.approx(sum(charges), rel=1e-9)
-    gone = stated | {"releases": {k: v for k, v in releases.items() if k != "votes"}}
+    gone = stated | {"releases": {k: v for k, v in releases.items() if k != "types"}}
     changed = json.loads(json.dumps(stated))
     changed["releases"]["numbers"]["query"]["aggregates"]["rows"]["weight"] = "7"
     for text, words in ((gone, "but the charges are"), (changed, "numbers: digest")):

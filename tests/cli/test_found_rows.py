@@ -67,7 +67,7 @@ def test_a_look_after_a_query_reads_what_the_query_found(
 ) -> None:
     first = run("query", visits, *AUTO, *book(ledger), COUNT)
     assert first.code == 0, first.err
-    assert "PureDP(epsilon=2.0) is left" in first.out
+    assert "epsilon 2 of 3 left" in first.out
     look = run("describe", visits, "--unit", "person", "--epsilon", "1", *book(ledger), "--json")
     assert look.code == 0, look.err
     assert json.loads(look.out)["before"] is None
@@ -86,7 +86,7 @@ def test_an_explanation_pays_for_no_search(run: Run, visits: str, ledger: str) -
     free = run("query", visits, *AUTO, "--explain", COUNT)
     assert free.code == 0, free.err
     assert "finding how many rows of a person to keep comes first" in " ".join(free.err.split())
-    assert "PureDP(epsilon=0.1)" in free.err
+    assert "costs epsilon 0.1" in free.err
     assert "1,000" in free.err
     assert run("query", visits, *AUTO, *book(ledger), "--explain", COUNT).code == 0
     assert run("ledger", "init", *book(ledger), "--unit", "person").code == 0

@@ -137,7 +137,7 @@ def test_an_explanation_says_when_too_little_is_left(
 ) -> None:
     asked = ("query", visits, *PERSON, "--explain")
     words = " ".join(run(*asked, "--epsilon", "1", *book, COUNT).out.split())
-    assert "What is left: PureDP(epsilon=0.5)" in words
+    assert "What is left: epsilon 0.5" in words
     assert "would be refused" in words
     less = run(*asked, "--epsilon", "0.25", *book, COUNT)
     assert "would be refused" not in " ".join(less.out.split())

@@ -29,8 +29,7 @@ def kept(run: Run, visits: str, ledger: str) -> str:
 def test_shows_every_account(run: Run, kept: str) -> None:
     ran = run("ledger", "show", "--ledger", kept)
     assert ran.code == 0
-    assert ran.out.count("ZCDP(rho=0.5, delta=1e-08)") == 2
-    assert "left:     ZCDP(rho=0.4, delta=1e-08)" in ran.out
+    assert ran.out.count("budget:   rho 0.4 of 0.5, delta 1e-08 of 1e-08 left") == 2
     assert "a person by 'person'" in ran.out
     assert "\x1b" not in ran.out
 
@@ -97,7 +96,7 @@ def test_each_question_is_shown_with_its_limits(run: Run, visits: str, ledger: s
         assert asked.code == 0, asked.err
     ran = run("ledger", "show", "--ledger", ledger, "--verify")
     assert ran.code == 0, ran.err
-    assert "left:     PureDP(epsilon=1.0)" in ran.out
+    assert "budget:   epsilon 1 of 3 left" in ran.out
     assert "max_rows 50" in ran.out
     assert "max_groups 1, max_rows_per_group 2" in ran.out
     (shown,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]

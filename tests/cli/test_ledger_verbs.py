@@ -46,7 +46,7 @@ def test_an_account_that_was_opened_needs_no_budget_to_ask(
     opened(run, url)
     asked(run, visits, url)
     ran = run("ledger", "show", "--ledger", url)
-    assert "left:     ZCDP(rho=0.4, delta=1e-08)" in ran.out
+    assert "budget:   rho 0.4 of 0.5, delta 1e-08 of 1e-08 left" in ran.out
 
 
 @pytest.mark.long
@@ -55,7 +55,7 @@ def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
     opened(run, ledger, "--sub-account", "bo=rho=0.3,delta=1e-9")  # added
     open_ledger(ledger).reserve("v", CHARGE, sub_account="bo")
     ran = run("ledger", "show", "--ledger", ledger)
-    assert "sub-account bo: budget rho 0.3, delta 1e-09; spent rho 0.05; left rho 0.25" in ran.out
+    assert "sub-account bo: rho 0.25 of 0.3, delta 1e-09 of 1e-09 left" in ran.out
     assert "sub-account Ada" in ran.out
     assert "\x1b" not in ran.out
     (account,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
@@ -86,12 +86,12 @@ def test_a_question_spends_from_a_sub_account(run: Run, visits: str, ledger: str
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
     first = run(*ask, *limited, sql)
     assert first.code == 0, first.err
-    assert "PureDP(epsilon=0.1) is left in account 'v/ana'" in first.out
+    assert "Account 'v/ana': epsilon 0.1 of 0.3 left." in first.out
     second = run(*ask, "--sub-account", "ana", sql)
     assert (second.code, second.out) == (3, "")
     assert "v/ana" in second.err
     assert run(*ask, "--sub-account", "ana", "--limit", "epsilon=0.4", sql).code == 5
-    assert "epsilon 0.3" in run("ledger", "show", "--ledger", ledger).out
+    assert "epsilon 0.1 of 0.3 left" in run("ledger", "show", "--ledger", ledger).out
     (account,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
     assert account["sub_accounts"]["ana"]["spent"] == account["spent"] == "PureDP(epsilon=0.2)"
     assert [entry["analyst"] for entry in account["entries"] if entry["charge"]] == ["ana"]

@@ -28,7 +28,7 @@ def test_answers_with_a_table_and_says_that_nothing_remembers(run: Run, visits: 
     assert heads == ["county", "n", "mean_age"]
     assert a[:4] == ["A", "200", "±", "0"]
     assert b[:2] == ["B", "200"]
-    assert "Spent PureDP(epsilon=300.0)." in ran.out
+    assert "Spent epsilon 300." in ran.out
     assert "nothing durable remembers" in ran.err
     assert ran.err.count("\n") == 1
 
@@ -114,7 +114,7 @@ def test_explain_needs_no_answer_and_spends_nothing(run: Run, visits: str, ledge
     book = ("--ledger", ledger, "--dataset", "v", "--budget", "epsilon=1")
     ran = run("query", visits, *PERSON, *FACTS, "--epsilon", "1", *book, "--explain", COUNTS)
     assert ran.code == 0
-    assert "What it costs: PureDP(epsilon=1.0)" in ran.out
+    assert "What it costs: epsilon 1, of the epsilon 1 that was offered" in ran.out
     assert ran.err == ""
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
     found = json.loads(
@@ -279,9 +279,9 @@ def test_the_budget_outlives_the_process_and_the_third_question_is_refused(
     )  # fmt: skip
     first, second, third = spawn(*asked), spawn(*asked), spawn(*asked)
     assert (first.code, second.code, third.code) == (0, 0, 3)
-    assert "PureDP(epsilon=0.5) is left in account 'v'" in first.out
+    assert "Account 'v': epsilon 0.5 of 1 left." in first.out
     assert first.err == ""
-    assert "PureDP(epsilon=0.0) is left" in third.err
+    assert "epsilon 0 is left" in third.err
     assert third.out == ""
 
 

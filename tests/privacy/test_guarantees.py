@@ -195,21 +195,21 @@ def test_from_json_of_a_class_wants_that_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "text"),
+    ("guarantee", "call", "words"),
     [
-        (PureDP(0.1), "PureDP(epsilon=0.1)"),
-        (PureDP("1/3"), "PureDP(epsilon=0.333333333334)"),
-        (PureDP("1e-400"), "PureDP(epsilon=1e-400)"),
-        (ApproxDP(1, 1e-6), "ApproxDP(epsilon=1.0, delta=1e-06)"),
-        (ZCDP(0.5), "ZCDP(rho=0.5)"),
-        (ZCDP(0.5, 1e-8), "ZCDP(rho=0.5, delta=1e-08)"),
-        (GDP(0.3), "GDP(mu=0.3)"),
-        (GDP.from_squared(2), "GDP(mu=1.41421356238)"),
-        (RenyiDP(8, 0.3), "RenyiDP(alpha=8.0, epsilon=0.3)"),
+        (PureDP(0.1), "PureDP(epsilon=0.1)", "epsilon 0.1"),
+        (PureDP("1/3"), "PureDP(epsilon=0.333333333334)", "epsilon 0.333333333334"),
+        (PureDP("1e-400"), "PureDP(epsilon=1e-400)", "epsilon 1e-400"),
+        (ApproxDP(1, 1e-6), "ApproxDP(epsilon=1.0, delta=1e-06)", "epsilon 1, delta 1e-06"),
+        (ZCDP(0.5), "ZCDP(rho=0.5)", "rho 0.5"),
+        (ZCDP(0.5, 1e-8), "ZCDP(rho=0.5, delta=1e-08)", "rho 0.5, delta 1e-08"),
+        (GDP(0.3), "GDP(mu=0.3)", "mu 0.3"),
+        (GDP.from_squared(2), "GDP(mu=1.41421356238)", "mu 1.41421356238"),
+        (RenyiDP(8, 0.3), "RenyiDP(alpha=8.0, epsilon=0.3)", "alpha 8, epsilon 0.3"),
     ],
 )
-def test_text_is_readable(guarantee: Guarantee, text: str) -> None:
-    assert repr(guarantee) == str(guarantee) == text
+def test_text_is_readable(guarantee: Guarantee, call: str, words: str) -> None:
+    assert (repr(guarantee), str(guarantee)) == (call, words)
 
 
 @pytest.mark.long

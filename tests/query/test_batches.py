@@ -101,7 +101,7 @@ def test_one_price_is_paid_once(session: unacorda.Session) -> None:
     assert [entry.state for entry in entries] == ["reserved", "committed"]
     assert entries[0].event == batch.event.to_json()
     assert {release.charge for release in batch} == {batch.charge}
-    assert "that were asked together: PureDP(epsilon=4.0) is for all of them, once." in " ".join(
+    assert "that were asked together: epsilon 4 is for all of them, once." in " ".join(
         batch["old"].provenance
     )
     assert str(batch).count("spent") == 1

@@ -119,7 +119,7 @@ def test_a_first_look_names_what_the_search_cost() -> None:
     assert (look.before, look.request) == (unacorda.PureDP(2), unacorda.PureDP(4))
     assert look.spent + unacorda.PureDP(2) == unacorda.PureDP(9) - look.remaining
     for text in (str(look), look.to_html()):
-        assert f"{look.spent + unacorda.PureDP(2)}: PureDP(epsilon=2.0) to find how many" in text
+        assert f"{look.spent + unacorda.PureDP(2)}: epsilon 2 to find how many" in text
     assert json.loads(look.to_json())["before"] == "PureDP(epsilon=2.0)"
     with opened(table, unit=unacorda.Person("id", max_rows=7)) as session:
         look = session.describe("t", budget=unacorda.PureDP(1))

@@ -118,7 +118,7 @@ def test_printed_it_is_an_aligned_table_of_moderate_width() -> None:
     text = str(released())
     lines = text.splitlines()
     assert lines[0].split() == ["county", "n", "people", "income", "mean_age", "p50", "p90"]
-    assert lines[-1] == "spent PureDP(epsilon=1.0), left PureDP(epsilon=0.0)"
+    assert lines[-1] == "spent epsilon 1; epsilon 1 used up"
     table = lines[:-1]
     assert len(table) == 1 + len(COUNTIES)
     assert len({len(line) for line in table}) == 1

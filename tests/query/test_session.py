@@ -265,7 +265,7 @@ def test_a_session_closes_with_its_block_also_after_an_error() -> None:
         raise ZeroDivisionError
     with pytest.raises(InvalidParameter, match="open a new one"):
         session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PureDP(0.5))
-    assert "left PureDP(epsilon=1.0)" in repr(session)
+    assert "epsilon 1 of 1 left" in repr(session)
 
 
 def test_a_ledger_that_is_handed_in_stays_open_and_is_shared() -> None:

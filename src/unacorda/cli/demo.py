@@ -16,6 +16,7 @@ import click
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.query import explained
+from unacorda.privacy.guarantees import left_of
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -226,7 +227,8 @@ def _shown(part: _Part, *, quiet: bool) -> dict[str, Any]:
         render.line()
         render.print_table(_table(part, release, exact, kept))
         _paragraph(part.after)
-        render.line(f"\nSpent {release.charge}, left {release.remaining}.")
+        left = left_of(release.remaining, release.budget)
+        render.line(f"\nSpent {release.charge}; {left}.")
     return {
         "title": part.title,
         "sql": part.sql,

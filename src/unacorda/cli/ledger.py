@@ -21,6 +21,7 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, no_account
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
+from unacorda.privacy.guarantees import guarantee_from_json, left_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -462,17 +463,17 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
     splits = book.splits(name) if any(entry.state == "split" for entry in entries) else {}
     return {
         "dataset": account.dataset,
-        "budget": str(account.budget),
-        "spent": str(book.spent(name)),
-        "remaining": str(book.remaining(name)),
+        "budget": account.budget,
+        "spent": book.spent(name),
+        "remaining": book.remaining(name),
         "terms": dict(account.terms),
         "opened": account.opened,
         "verified": book.verify(name) if verify else None,
         "sub_accounts": {
             part: {
-                "budget": str(limit),
-                "spent": str(book.spent(name, part)),
-                "remaining": str(book.remaining(name, part)),
+                "budget": limit,
+                "spent": book.spent(name, part),
+                "remaining": book.remaining(name, part),
             }
             for part, limit in book.sub_accounts(name).items()
         },
@@ -482,9 +483,9 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
                 "name": split.name,
                 "sub_account": split.sub_account,
                 "inside": None if split.inside is None else [split.inside.split, split.inside.key],
-                "limit": str(split.limit),
+                "limit": split.limit,
                 "max_parts": split.max_parts,
-                "spent": {key: str(spent) for key, spent in sums.items()},
+                "spent": dict(sums),
             }
             for split, sums in splits.items()
         ],
@@ -529,9 +530,8 @@ def _print(said: dict[str, Any]) -> None:
     """Print what `_stated` gave: budget and sums, sub-accounts, and a line for each question."""
     render.heading(escape(said["dataset"]))
     render.print_facts(
-        ("budget", said["budget"]),
-        ("spent", said["spent"]),
-        ("left", said["remaining"]),
+        ("budget", left_of(said["remaining"], said["budget"])),
+        ("spent", str(said["spent"])),
         ("protects", _protected(said["terms"])),
         ("opened", f"{_minute(said['opened'])} UTC"),
     )
@@ -547,15 +547,18 @@ def _print(said: dict[str, Any]) -> None:
         render.line(f"repriced: epsilon {fixed} {at}, with noise settled before the first answer")
         render.line(f"odometer: epsilon {reading} {at}, however it was chosen")
     for name, part in said["sub_accounts"].items():
-        limit, spent, left = (_short(part[key]) for key in ("budget", "spent", "remaining"))
-        render.line(escape(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
-    for split in said["splits"]:
-        name = split["name"] or f"of entry {split['entry']}"
-        render.line(escape(f"split {name}: the {split['max_parts']} largest parts are owed"))
+        left = left_of(part["remaining"], part["budget"])
+        render.line(escape(f"sub-account {name}: {left}"))
+    for number, split in enumerate(said["splits"], start=1):
+        render.line(
+            escape(
+                f"split {split['name'] or number}: the {split['max_parts']} largest parts are owed"
+            )
+        )
         for key, spent in split["spent"].items():
-            limit = _short(split["limit"])
-            render.line(escape(f"  part {key}: spent {_short(spent)} of {limit}"))
-    rows = tuple(_row(entry) for entry in said["entries"] if entry["state"] == "reserved")
+            render.line(escape(f"  part {key}: spent {spent} of {split['limit']}"))
+    asked = (entry for entry in said["entries"] if entry["state"] == "reserved")
+    rows = tuple(_row(number, entry) for number, entry in enumerate(asked, start=1))
     if not rows:
         render.line("No questions yet.")
         return
@@ -564,15 +567,13 @@ def _print(said: dict[str, Any]) -> None:
     render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
 
 
-def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    from unacorda.privacy.guarantees import guarantee_from_json
-
+def _row(number: int, entry: dict[str, Any]) -> tuple[str, ...]:
     limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
     cells = (
-        str(entry["sequence"]),
+        str(number),
         _minute(entry["time"]),
         "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
-        _short(str(guarantee_from_json(json.dumps(entry["charge"])))),
+        str(guarantee_from_json(json.dumps(entry["charge"]))),
         *(text or "-" for text in (limits, entry["analyst"], entry["purpose"])),
     )
     return tuple(map(escape, cells))
@@ -599,13 +600,3 @@ def _listed(ids: Any) -> str:
 
 def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
-
-
-def _short(guarantee: str) -> str:
-    """A guarantee's numbers without its kind, which the account's budget names.
-
-    >>> _short("ZCDP(rho=0.5, delta=1e-08)"), _short("PureDP(epsilon=0.5)")
-    ('rho 0.5, delta 1e-08', 'epsilon 0.5')
-    """
-    _, _, numbers = guarantee.removesuffix(")").partition("(")
-    return numbers.replace("=", " ")

@@ -14,6 +14,7 @@ from unacorda.checks import demand
 from unacorda.cli.params import FILE, Decorator, flag, option
 from unacorda.cli.render import notice
 from unacorda.extras import require
+from unacorda.privacy.guarantees import left_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -71,7 +72,11 @@ def stored(answer: Release | Description, path: Path) -> bool:
         notice(escape(f"{str(path)!r} could not be written: {why}."), kind="error")
         return False
     cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
-    notice(escape(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
+    notice(
+        escape(
+            f"written to {str(path)!r}; spent {cost}; {left_of(answer.remaining, answer.budget)}"
+        )
+    )
     return True
 
 

@@ -20,6 +20,7 @@ from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import SEARCH_SHARE
 from unacorda.cli.question import CommandQuestion, DataFile, data
 from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.privacy.guarantees import left_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -314,5 +315,6 @@ def _print_release(release: Release, account: PayingAccount | None) -> None:
         render.line(render.wrapped(_MARGINS))
     if release.found is not None:
         render.line(render.wrapped(escape(f"{release.found.sentence}.")))
-    left = "" if account is None else f"; {release.remaining} is left in account {account.name!r}"
-    render.line(escape(f"Spent {release.charge}{left}."))
+    left = left_of(release.remaining, release.budget)
+    left = "" if account is None else f" Account {account.name!r}: {left}."
+    render.line(escape(f"Spent {release.charge}.{left}"))

@@ -218,7 +218,7 @@ def line(text: str = "") -> None:
 
 def as_json(value: object, *, strict: bool = False) -> None:
     """Print plain values as JSON; strict: refuse infinities, which JSON has not."""
-    line(json.dumps(value, indent=2, default=str, allow_nan=not strict))
+    line(json.dumps(value, indent=2, default=repr, allow_nan=not strict))
 
 
 def print_facts(*facts: tuple[str, str | None]) -> None:

@@ -28,11 +28,13 @@ __all__ = [
     "RenyiDP",
     "amount",
     "guarantee_from_json",
+    "left_of",
     "share",
 ]
 
 
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.
+# repr() is the call that makes the value, str() is for sentences.
 
 
 class Additive(abc.ABC):
@@ -53,9 +55,21 @@ class Additive(abc.ABC):
     def with_additive(self, numbers: Sequence[Fraction]) -> Self:
         """A guarantee of this kind (and this order, for Renyi) with these additive numbers."""
 
+    @property
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, str]:
+        """Its numbers by name, as decimals; a delta of 0 is left out where it need not be given."""
+
     def comparable_with(self, other: object) -> bool:
         """Whether `other` is of this kind."""
         return type(self) is type(other)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={number}" for name, number in self.parameters.items())
+        return f"{type(self).__name__}({numbers})"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
 
     def _pairs(self, other: object) -> list[tuple[Fraction, Fraction]]:
         if not isinstance(other, Additive):
@@ -220,8 +234,10 @@ class PureDP(Additive):
         """The guarantee that `to_json` wrote; InvalidParameter for other text."""
         return _of_kind(text, PureDP)
 
-    def __repr__(self) -> str:
-        return f"PureDP(epsilon={decimal(self.epsilon)})"
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Epsilon."""
+        return {"epsilon": decimal(self.epsilon)}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -272,8 +288,10 @@ class ApproxDP(Additive):
         """The guarantee that `to_json` wrote; InvalidParameter for other text."""
         return _of_kind(text, ApproxDP)
 
-    def __repr__(self) -> str:
-        return f"ApproxDP(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)})"
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Epsilon and delta."""
+        return {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -328,8 +346,10 @@ class ZCDP(Additive):
         """The guarantee that `to_json` wrote; InvalidParameter for other text."""
         return _of_kind(text, ZCDP)
 
-    def __repr__(self) -> str:
-        return f"ZCDP(rho={decimal(self.rho)}{_and_delta(self.delta)})"
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Rho, and delta where it is above 0."""
+        return {"rho": decimal(self.rho), **_delta(self.delta)}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -400,8 +420,10 @@ class GDP(Additive):
         """The guarantee that `to_json` wrote; InvalidParameter for other text."""
         return _of_kind(text, GDP)
 
-    def __repr__(self) -> str:
-        return f"GDP(mu={root_decimal(self.mu_squared)}{_and_delta(self.delta)})"
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Mu, and delta where it is above 0."""
+        return {"mu": root_decimal(self.mu_squared), **_delta(self.delta)}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -448,8 +470,10 @@ class RenyiDP(Additive):
         """The guarantee that `to_json` wrote; InvalidParameter for other text."""
         return _of_kind(text, RenyiDP)
 
-    def __repr__(self) -> str:
-        return f"RenyiDP(alpha={decimal(self.alpha)}, epsilon={decimal(self.epsilon)})"
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Alpha and epsilon."""
+        return {"alpha": decimal(self.alpha), "epsilon": decimal(self.epsilon)}
 
 
 Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RenyiDP
@@ -485,6 +509,24 @@ def guarantee_from_json(text: str) -> Guarantee:
     return maker(**fields)
 
 
+def left_of(left: Guarantee, budget: Guarantee) -> str:
+    """What is left of a budget, in words.
+
+    >>> left_of(PureDP(2), PureDP(3)), left_of(PureDP(0), PureDP(3))
+    ('epsilon 2 of 3 left', 'epsilon 3 used up')
+    >>> left_of(ZCDP("0.4", "1e-8"), ZCDP("0.5", "1e-8"))
+    'rho 0.4 of 0.5, delta 1e-08 of 1e-08 left'
+    """
+    if not any(left.additive):
+        return f"{budget} used up"
+    numbers = left.parameters
+    parts = (
+        f"{name} {_short(numbers.get(name, '0'))} of {_short(whole)}"
+        for name, whole in budget.parameters.items()
+    )
+    return f"{', '.join(parts)} left"
+
+
 def _of_kind(text: str, kind: type[_Kind]) -> _Kind:
     value = guarantee_from_json(text)
     if not isinstance(value, kind):
@@ -498,5 +540,14 @@ def _implies(guarantee: Guarantee, other: Guarantee) -> bool:
     return implies(guarantee, other)
 
 
-def _and_delta(delta: Fraction) -> str:
-    return f", delta={decimal(delta)}" if delta else ""
+def _delta(delta: Fraction) -> dict[str, str]:
+    return {"delta": decimal(delta)} if delta else {}
+
+
+def _short(number: str) -> str:
+    """A decimal without a zero behind the point.
+
+    >>> _short("2.0"), _short("0.25"), _short("1e-08")
+    ('2', '0.25', '1e-08')
+    """
+    return number.removesuffix(".0")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
@@ -90,6 +90,7 @@ class _Asks(Protocol):
     @property
     def searches(self) -> Mapping[str, Release]: ...
     def table(self, name: str) -> Query: ...
+    def for_purpose(self, purpose: str) -> Self: ...
     def evaluate(self, query: Query, *, budget: Guarantee) -> Release: ...
 
 
@@ -239,6 +240,7 @@ class _Look:
             request=self.budget,
             spent=sum(others, start=first),
             remaining=last.remaining,
+            budget=last.budget,
             reproducible=last.reproducible,
             releases=self.releases,
             searches=dict(self.session.searches),
@@ -259,7 +261,8 @@ class _Look:
         return getattr(self.budget, "delta", 0) > 0
 
     def _ask(self, about: str, query: Query, budget: Guarantee) -> Release:
-        release = self.session.evaluate(query, budget=budget)
+        noted = self.session.for_purpose(f"describe {self.start.scope.table}: {about}")
+        release = noted.evaluate(query, budget=budget)
         self.releases[about] = release
         if self.progress is not None:
             self.progress(min(len(self.releases), self._questions), self._questions)
@@ -278,7 +281,7 @@ class _Look:
 
     def _vote(self, budget: Guarantee) -> None:
         """Decide by people what the undeclared columns of text hold."""
-        answers = self._ask("votes", self._votes(), budget).answers
+        answers = self._ask("types", self._votes(), budget).answers
         for n, column in enumerate(self.columns):
             if column.kind is None:
                 enough = max(CONVERTS * answers[f"present{n}"].values[0], 1)

@@ -88,6 +88,12 @@ class ExecutionContext:
     bits: RandomBits
     notes: Mapping[str, str | None]
 
+    def with_purpose(self, purpose: str) -> ExecutionContext:
+        """The same with a purpose of its own, after the one there is."""
+        own = self.notes["purpose"]
+        purpose = purpose if own is None else f"{own} ({purpose})"
+        return dataclasses.replace(self, notes={**self.notes, "purpose": purpose})
+
     def reserve(
         self,
         event: Event,
@@ -176,6 +182,7 @@ def execute(
                 request=priced.request,
                 charge=priced.charge,
                 remaining=remaining,
+                budget=context.budget,
                 event=priced.event,
                 provenance=provenance(query, allocation, priced.charge, place=place),
                 salt=f"{salt:032x}",

@@ -25,7 +25,7 @@ from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.entries import SplitPart
 from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
@@ -152,7 +152,8 @@ class Session:
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
                 begun = {name: self.table(name) for name in self.tables}
-                self.unit, self.searches = find_rows(self._context, unit, begun)
+                searching = self._context.with_purpose("rows of a person")
+                self.unit, self.searches = find_rows(searching, unit, begun)
         except BaseException:
             self._engine.close()
             raise
@@ -493,6 +494,12 @@ class Session:
         notes = {**self._notes, "analyst": name}
         return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
 
+    def for_purpose(self, purpose: str) -> Self:
+        """The session with a purpose, noted with every entry, after that of the session if any."""
+        notes = self._context.with_purpose(purpose).notes
+        _check_notes(notes)
+        return self._child(self._ledger, self._budget, _notes=notes)
+
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
         self._closed = True
@@ -511,7 +518,8 @@ class Session:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
     def __repr__(self) -> str:
-        return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"
+        left = left_of(self.remaining, self._budget)
+        return f"Session({', '.join(self._starts)}; protects {self.unit}; {left})"
 
     @property
     def _admission(self) -> Admission:
@@ -528,7 +536,7 @@ class Session:
             notes=self._notes,
         )
 
-    def _child(self, ledger: SubAccount, budget: Guarantee, **changes: Any) -> Self:
+    def _child(self, ledger: Ledger | SubAccount, budget: Guarantee, **changes: Any) -> Self:
         """A session over the same engine, which closes with this one and debits it too."""
         child, above = object.__new__(type(self)), (*self._above, self)
         rest = {"_owns_ledger": False, "_above": above, "searches": {}}
@@ -598,6 +606,11 @@ def _check_options(
     kept = ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")
     checks.demand(kept, "ledger", shown(ledger), expected=expected)
     source_of(bits)
+    _check_notes(notes)
+
+
+def _check_notes(notes: Mapping[str, str | None]) -> None:
+    """Raise InvalidParameter for notes that no ledger can keep."""
     for argument, note in notes.items():
         fits = note is None or (checks.is_text(note) and encodable(note))
         checks.demand(fits, argument, note, expected="text, or None")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
@@ -166,9 +166,10 @@ class Description:
 
     people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
     protected. request: what was allowed; spent: what was charged; remaining: what the account
-    holds afterwards. reproducible: the noise came from a seed and protects no one. releases: every
-    answer that it is made of, by what was asked. searches: by table the answers by which the
-    session found, when it was opened, how many rows of a person to keep; none where that was given.
+    holds afterwards of its budget. reproducible: the noise came from a seed and protects no one.
+    releases: every answer that it is made of, by what was asked. searches: by table the answers by
+    which the session found, when it was opened, how many rows of a person to keep; none where that
+    was given.
     """
 
     table: str
@@ -179,6 +180,7 @@ class Description:
     request: Guarantee
     spent: Guarantee
     remaining: Guarantee
+    budget: Guarantee
     reproducible: bool = False
     releases: Mapping[str, Release] = dataclasses.field(default_factory=dict)
     searches: Mapping[str, Release] = dataclasses.field(default_factory=dict)
@@ -232,7 +234,7 @@ class Description:
             ("rows", _rounded(self.rows)),
             ("protects", self.unit),
             ("spent", self.costs),
-            ("left", str(self.remaining)),
+            ("account", left_of(self.remaining, self.budget)),
         ]
         warning = (
             "<p><strong>The noise came from a seed: this page protects no one.</strong></p>"
@@ -259,7 +261,7 @@ class Description:
             f"{escape(self.table)}: about {_rounded(self.people)} people, "
             f"{_rounded(self.rows)} rows (protects {self.unit})"
         )
-        parts = [head, f"spent {self.costs}; left {self.remaining}"]
+        parts = [head, f"spent {self.costs}; {left_of(self.remaining, self.budget)}"]
         for column in self.columns:
             parts += ["", *_lines_of_column(column)]
         return "\n".join(parts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
-from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
@@ -42,9 +42,10 @@ class Release:
     answers: by name, values with standard errors and 95% intervals, which are functions of the
     released values and public numbers. computed: those of them that a SELECT makes of others, with
     their expressions. charge: what the account was debited; event: what was done,
-    for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
-    by sentence. reproducible: the noise came from a seed and protects no one. batch: of several
-    questions that were asked together, which one this is; charge and event are then those of all.
+    for any accountant; remaining: what was left afterwards of the account's budget. provenance:
+    how it was made, sentence by sentence. reproducible: the noise came from a seed and protects no
+    one. batch: of several questions that were asked together, which one this is; charge and event
+    are then those of all.
     found: which private keys appear how often, None where all were public.
     """
 
@@ -55,6 +56,7 @@ class Release:
     request: Guarantee
     charge: Guarantee
     remaining: Guarantee
+    budget: Guarantee
     event: Event
     provenance: tuple[str, ...]
     salt: str
@@ -162,7 +164,9 @@ class Release:
 
     def __str__(self) -> str:
         others = "" if self.batch is None else f" for {len(self.batch.together.names)} questions"
-        return f"{self.shown()}\nspent {self.charge}{others}, left {self.remaining}"
+        return (
+            f"{self.shown()}\nspent {self.charge}{others}; {left_of(self.remaining, self.budget)}"
+        )
 
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
@@ -307,4 +311,5 @@ class Batch:
             f"{name}\n{release.shown()}"
             for name, release in zip(self.names, self.releases, strict=True)
         ]
-        return "\n\n".join([*tables, f"spent {self.charge} for all, left {self.remaining}"])
+        left = left_of(self.remaining, self.releases[0].budget)
+        return "\n\n".join([*tables, f"spent {self.charge} for all; {left}"])
