@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -102,10 +103,17 @@ class PersonValue(ABC):
         what uses the value chooses.
         """
 
+    @abstractmethod
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """As the caller wrote it; quoted: how texts are."""
+
     @property
     def unchanged(self) -> str | None:
         """The column of which the value is one of the values; None where it is another number."""
         return None
+
+    def __str__(self) -> str:
+        return self.written(repr)
 
 
 def _named(label: str, kind: Kind) -> str:
@@ -173,8 +181,9 @@ class PersonExtreme(PersonValue):
         """Its column."""
         return self.column
 
-    def __str__(self) -> str:
-        return f"{self.function}_({self.column!r})"
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """See `PersonValue`."""
+        return f"{self.function}_({quoted(self.column)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +216,9 @@ class PersonFirst(PersonValue):
         """Its column."""
         return self.column
 
-    def __str__(self) -> str:
-        return f"{self.function}_({self.column!r}, by={self.by!r})"
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """See `PersonValue`."""
+        return f"{self.function}_({quoted(self.column)}, by={quoted(self.by)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,8 +249,9 @@ class PersonCount(PersonValue):
             ),
         )
 
-    def __str__(self) -> str:
-        return f"count_({'' if self.column is None else repr(self.column)})"
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """See `PersonValue`."""
+        return f"count_({'' if self.column is None else quoted(self.column)})"
 
 
 _PART = 1 << 40
@@ -295,8 +306,9 @@ class PersonSum(PersonValue):
             ),
         )
 
-    def __str__(self) -> str:
-        return f"sum_({_listed(self.column, self.lower, self.upper)})"
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """See `PersonValue`."""
+        return f"sum_({_listed(quoted(self.column), self.lower, self.upper)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,8 +345,9 @@ class PersonMean(PersonValue):
             ),
         )
 
-    def __str__(self) -> str:
-        return f"mean_({_listed(self.column, self.lower, self.upper)})"
+    def written(self, quoted: Callable[[str], str]) -> str:
+        """See `PersonValue`."""
+        return f"mean_({_listed(quoted(self.column), self.lower, self.upper)})"
 
 
 def _bounds(
@@ -356,7 +369,7 @@ def _bounds(
 
 def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
     ends = [f"{float(end):g}" for end in (lower, upper) if end is not None]
-    return ", ".join([repr(column), *ends])
+    return ", ".join([column, *ends])
 
 
 # ---- what a caller writes ----------------------------------------------------------------------

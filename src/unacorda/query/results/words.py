@@ -204,7 +204,8 @@ def _reading(leaf: ColumnReading, named: str) -> str:
 
 
 def _of_people(source: PersonRows, *, names: set[str]) -> str:
-    listed = [f"{label} = {value}" for label, value in source.asked.items() if label in names]
+    asked = source.asked.items()
+    listed = [f"{label} = {value.written(str)}" for label, value in asked if label in names]
     most = source.of.most_of_person
     rows = "their rows" if most is None else f"their {_some(most, 'row')} that are left at most"
     return (

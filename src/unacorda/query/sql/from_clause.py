@@ -22,6 +22,7 @@ from unacorda.query.plan.public_tables import Public
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import MOST_COPIES, How
 from unacorda.query.schema.units import Person
+from unacorda.query.sql.person_select import PERSON_SELECT, person_source
 from unacorda.query.sql.source import (
     ROW_WISE,
     UNION_ALL,
@@ -83,8 +84,9 @@ def _with_columns(
     columns = {n: o for n, o in columns.items() if o in scope.derived or scope.leaves.get(o)}
     if other is None:
         return query.join(right.table, on, how=how, columns=columns)
+    single = [side.rows.most_of_person == 1 for side in (query, other)]
     most = math.isqrt(MOST_COPIES)  # of a person from each side; SQL does not say how many
-    if isinstance(query.unit, Person):
+    if isinstance(query.unit, Person) and not all(single):
         if query.unit.max_rows is None:
             raise InvalidParameter(
                 "max_rows",
@@ -94,7 +96,8 @@ def _with_columns(
                 f"{most}",
             )
         most = min(query.unit.max_rows, most)
-    return query.join(other, on, how=how, columns=columns, max_rows=most)
+    limits = tuple(1 if one else most for one in single)
+    return query.join(other, on, how=how, columns=columns, max_rows=(limits[0], limits[1]))
 
 
 def _how(left: Source, right: Source, join: exp.Join) -> How:
@@ -270,7 +273,7 @@ class _Sources:
         )
 
     def selected(self, tree: object, name: str) -> Source:
-        """What a row-wise SELECT offers."""
+        """What a SELECT offers that is row-wise, or groups by the person."""
         while isinstance(tree, exp.Subquery) and given(tree) == {"this"}:
             tree = tree.this
         if isinstance(tree, exp.SetOperation) and self.level <= _MOST_SELECTS:
@@ -280,11 +283,14 @@ class _Sources:
             raise self.fault(reason, ROW_WISE, tree)
         if self.level > _MOST_SELECTS:
             raise errors.too_deep(self.text)
-        clauses(self.text, tree, _CLAUSES)
+        grouped = tree.args.get("group") is not None
+        clauses(self.text, tree, _CLAUSES | {"group", "having"} if grouped else _CLAUSES)
         source = replace(self, level=self.level + 1).of(tree)
         where = tree.args.get("where")
         if where is not None:
             source = source.where(where)
+        if grouped:
+            return person_source(source, tree, name)
         columns: dict[str, Offered] = {}
         for projection in tree.expressions:
             node = projection.this if isinstance(projection, exp.Alias) else projection
@@ -296,11 +302,7 @@ class _Sources:
             found = node.find(exp.AggFunc, exp.Window)
             if found is not None:
                 reason = f"a sub-select aggregates, at {errors.fragment(found)!r}"
-                hint = (
-                    "Aggregate in the outer SELECT only; ORDER BY, LIMIT and HAVING stand there "
-                    "too."
-                )
-                raise self.fault(reason, hint, found)
+                raise self.fault(reason, f"Aggregate in the outer SELECT. {PERSON_SELECT}", found)
             meant, shown = source.read(node), shown_name(projection)
             if not shown:
                 reason = f"{errors.fragment(node)!r} has no name in a sub-select"
