@@ -9,10 +9,11 @@ never by value.
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from unacorda import checks, elements
 from unacorda.bits import RandomBits, SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
+from unacorda.inference.copies import note_copy
 from unacorda.inference.records import Floats, column, matrix
 
 __all__ = [
@@ -29,8 +31,8 @@ __all__ = [
     "ClassifierMixin",
     "OneToOneFeatureMixin",
     "Pipeline",
+    "PrivateEstimator",
     "RegressorMixin",
-    "SharedBits",
     "Splitter",
     "TransformerMixin",
     "Wrapper",
@@ -70,13 +72,21 @@ check_is_fitted: Any = _validation.check_is_fitted
 validate_data: Any = _validation.validate_data
 
 
-class SharedBits:
-    """Cloning of estimators that share their bits."""
+class PrivateEstimator:
+    """What scikit-learn asks of every estimator here: how it is cloned, and what it can do."""
 
     def __sklearn_clone__(self) -> Any:
         """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
         given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        return type(self)(**{name: _copied(name, value) for name, value in given.items()})
+        copied = type(self)(**{name: _copied(name, value) for name, value in given.items()})
+        note_copy(self, copied)
+        return copied
+
+    def __sklearn_tags__(self) -> Any:
+        """The abilities that scikit-learn reads: NaN raises nothing, and each fit has new noise."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.non_deterministic = True
+        return tags
 
 
 def _copied(name: str, value: Any) -> Any:
@@ -129,6 +139,7 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     if hasattr(X, "tocsr"):
         kind = type(X).__name__
         raise InvalidParameter("X", kind, expected="a dense array: sparse data are not supported")
+    _check_columns(X)
     given = elements.floats(
         "X",
         X,
@@ -148,6 +159,25 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     named = X if hasattr(X, "columns") else x
     validate_data(estimator, named, reset=reset, skip_check_array=True)
     return x
+
+
+_NO_NUMBERS: Final = re.compile(
+    r"str|utf8|date|time|duration|period|interval|categorical|enum", re.IGNORECASE
+)
+"""Kinds of columns of frames, by their dtypes, that hold no number."""
+
+
+def _check_columns(X: Any) -> None:
+    """Refuses a frame with a column of text, categories of text, or dates, by its dtype."""
+    for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
+        kind = str(getattr(getattr(dtype, "categories", None), "dtype", dtype))
+        if _NO_NUMBERS.match(kind):
+            raise InvalidParameter(
+                "X",
+                f"column {name!r} of {kind}",
+                expected="columns of numbers; write a category of text as columns of 0 and 1, such "
+                f"as X[{name!r}] == 'yes'",
+            )
 
 
 def _one_column(y: Any) -> Any:
@@ -203,7 +233,7 @@ def _shown(name: str) -> Callable[[Any], bool]:
     return lambda self: hasattr(self.estimator, name)
 
 
-class Wrapper(SharedBits, BaseEstimator):  # type: ignore[misc]
+class Wrapper(PrivateEstimator, BaseEstimator):  # type: ignore[misc]
     """An estimator with a parameter `estimator` and, once fitted, the fitted one, `estimator_`."""
 
     estimator: Any

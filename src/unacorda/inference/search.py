@@ -44,6 +44,7 @@ from unacorda.inference.contract import (
     rehearse,
     size_of,
 )
+from unacorda.inference.copies import count_fit
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.sparse import SparseRegression
 from unacorda.inference.sums import NoisySums
@@ -101,6 +102,7 @@ class PrivateSearch(Wrapper):
                 rehearse(finals[place], rows=len(x), features=x.shape[1])
 
         source = source_of(self.bits)
+        count_fit(self, asked)
         # Set before anything is asked: a search that fails has spent it all the same.
         self.event_: events.Event = runs.event
         self.guarantee_, self.run_budget_ = asked, runs.each

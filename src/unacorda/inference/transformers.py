@@ -28,12 +28,13 @@ from unacorda.inference.contract import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     OneToOneFeatureMixin,
-    SharedBits,
+    PrivateEstimator,
     TransformerMixin,
     check_is_fitted,
     features,
     how_many,
 )
+from unacorda.inference.copies import count_fit
 from unacorda.inference.estimates.quantiles import quartiles
 from unacorda.inference.records import Floats, bounds_of, half_width
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
@@ -63,7 +64,7 @@ _NARROWEST: Final = 1 / 1000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Centers and scales features by private quartiles.
 
     NaN counts as the middle of the bounds. In a pipeline the budgets of the steps add up: each step
@@ -122,6 +123,7 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         count = 2 * x.shape[1]
         epsilon = selection_epsilon(asked, releases=count)
         source = source_of(self.bits)
+        count_fit(self, asked)
         found = [
             quartiles(values, lower=low, upper=high, points=_POINTS, epsilon=epsilon, bits=source)
             for values, low, high in zip(x.T, lower.tolist(), upper.tolist(), strict=True)
@@ -168,7 +170,7 @@ _REACH: Final = 2.5
 
 
 @dataclass(eq=False, repr=False)
-class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Finds principal components, private under the replacement of one row.
 
     A missing value counts as the middle. Sampling errors are those of a normal population. Noise is
@@ -265,6 +267,7 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         source = source_of(self.bits)
         length = length_of(p, with_mean=bool(self.center))
         whole = whole_budget(self.budget, length=length)
+        count_fit(self, self.budget)
         spent: list[events.Event] = []
         middle, self.scale_ = lower + (upper - lower) / 2, np.ones(p)
         if self.scale:

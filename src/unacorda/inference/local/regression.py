@@ -27,6 +27,7 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget
 from unacorda.inference.contract import BaseEstimator, features, labels, paired
+from unacorda.inference.copies import count_fit
 from unacorda.inference.local.estimates import VectorReports, vector_randomizer
 from unacorda.inference.local.reports import NoisyVector
 from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
@@ -139,6 +140,7 @@ class _LocalLine(ManyPeople, LinearPredictor, _LocalRegression):
         loss, start = self._checked_loss(), checks.finite(start=self.start)
         x, target, _ = paired(self, X, y)
         parameters = self._fit_local(x, target, loss=loss, start=start)
+        count_fit(self, self.guarantee_)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         return self
 
@@ -293,6 +295,7 @@ class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
         target, known = labels(y, classes, rows=len(x))
         asked = np.where(known > 0, target, math.nan)
         parameters = self._fit_local(x, asked, loss=Logistic(), start=0.0)
+        count_fit(self, self.guarantee_)
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
         return self

@@ -16,6 +16,7 @@ from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import BaseEstimator, paired
+from unacorda.inference.copies import count_fit
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
@@ -76,6 +77,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         ends = self._target_ends(getattr(self, "target_bounds", None))
         _check_affordable(asked, budget, rows=len(x), size=x.shape[1] + 1)
         sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        count_fit(self, asked)
         if sample_weight is not None:
             sums.weigh(own, share=LEVEL)
 

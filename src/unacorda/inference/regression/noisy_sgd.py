@@ -22,7 +22,8 @@ from unacorda import accounting, checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, takes_normal_noise
-from unacorda.inference.contract import BaseEstimator, SharedBits, paired
+from unacorda.inference.contract import BaseEstimator, PrivateEstimator, paired
+from unacorda.inference.copies import count_fit
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.designs import scaling
@@ -61,7 +62,7 @@ class Squared:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
+class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""Fits the linear predictor of a mean loss by noisy stochastic gradients, for comparison.
 
     There are no standard errors: clipping moves the estimate, by an unknown amount. That people are
@@ -166,6 +167,7 @@ class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type:
             rate=rate,
             bits=source_of(self.bits),
         )
+        count_fit(self, budget)
         theta = descent.run(np.eye(scales.size)[0] * begin, steps=steps, length=length)
         parameters = scales.back() @ theta
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]

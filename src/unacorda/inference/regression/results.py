@@ -17,8 +17,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.inference.contract import (
     ClassifierMixin,
+    PrivateEstimator,
     RegressorMixin,
-    SharedBits,
     check_is_fitted,
     features,
     predicted,
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class Intervals(SharedBits):
+class Intervals(PrivateEstimator):
     """`conf_int` and `summary` of an estimator that has been fitted."""
 
     coef_: Floats
@@ -385,7 +385,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
 
 
 class ManyPeople:
-    """An estimator that needs many people, and draws anew in each fit."""
+    """An estimator that needs many people."""
 
     def __sklearn_tags__(self) -> Any:
         """The abilities that scikit-learn reads: many people are needed."""
@@ -393,7 +393,6 @@ class ManyPeople:
         for kind in (tags.regressor_tags, tags.classifier_tags):
             if kind is not None:
                 kind.poor_score = True
-        tags.non_deterministic = True
         return tags
 
 

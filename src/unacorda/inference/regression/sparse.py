@@ -35,6 +35,7 @@ from unacorda.inference.contract import (
     rehearse,
     size_of,
 )
+from unacorda.inference.copies import count_fit
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.designs import SPREAD
 from unacorda.inference.regression.results import Summary
@@ -157,6 +158,7 @@ class SparseRegression(Wrapper):
             classes=classes,
         )
 
+        count_fit(self, asked)
         self._promise(asked, budget)
         ((fitting, choosing),) = Splitter(rows=len(x), judges=(first,)).splits(bits=source)
         half = (upper - lower) / 2
