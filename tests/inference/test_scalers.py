@@ -87,7 +87,7 @@ def test_a_frame_keeps_its_names_down_to_the_summary() -> None:
     table = fitted.summary(0.9)
     assert isinstance(table, Summary)
     text = str(table)
-    for word in ("height", "log dose", "intercept", "GDP(mu=1.0)", "sampling", "privacy", "[90%"):
+    for word in ("height", "log dose", "intercept", "mu 1,", "sampling", "privacy", "[90%"):
         assert word in text
     numbers = table.to_pandas()
     assert list(numbers.index) == ["intercept", "height", "log dose"]
