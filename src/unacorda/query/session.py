@@ -34,9 +34,11 @@ from unacorda.query.engines.duckdb import read_public_table
 from unacorda.query.engines.engine import Admission, Engine, check_timeout, open_engine
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, execute, find_rows, read_request
+from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import encodable, folded, twin
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.codec import encode
+from unacorda.query.plan.idioms import SESSION, unknown_attribute
 from unacorda.query.plan.joins import parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
@@ -44,8 +46,8 @@ from unacorda.query.plan.relation import Relation, SourceTable
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.simulation import Assume, assumed_of
-from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
-from unacorda.query.schema.table import TableSchema, scopes_of
+from unacorda.query.schema.facts import Bounds, Key, check_keys
+from unacorda.query.schema.table import DeclaredFacts, TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.postprocess import Select, arranged
 from unacorda.query.sql.select import build_query, parse_select
@@ -72,7 +74,8 @@ class Session:
     unit: who is protected: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
     budget: the most that all answers together may cost; its kind fixes how costs add up. May be
     left out where the ledger already knows the data set. columns: public facts about columns:
-    `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
+    `Bounds`, `Categories`, `Dates`, `Text`, of every table that has the column, or by table,
+    `{"labs": {"value": Bounds(0, 500)}}`. public: tables without people, to join with. dataset:
     the account's name in the ledger. ledger: None for this process's memory, or
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
     `SeededBits` in tests only. engine: "duckdb", a SparkSession,
@@ -107,7 +110,7 @@ class Session:
         *,
         unit: Unit,
         budget: Guarantee | None = None,
-        columns: Mapping[str, Fact] | None = None,
+        columns: DeclaredFacts | None = None,
         public: Mapping[str, Any] | None = None,
         dataset: str | None = None,
         ledger: str | Ledger | None = None,
@@ -516,6 +519,24 @@ class Session:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
+
+    if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("A session", name, SESSION)
+
+    def __getitem__(self, name: object) -> NoReturn:
+        raise TypeError("A session holds no rows to look at. Write session.table(name).")
+
+    def _repr_html_(self) -> str:
+        return facts(
+            [
+                ("tables", ", ".join(self._starts)),
+                ("protects", self.unit),
+                ("budget", self.budget),
+                ("left", self.remaining),
+            ]
+        )
 
     def __repr__(self) -> str:
         left = left_of(self.remaining, self._budget)

@@ -54,6 +54,7 @@ from unacorda.query.aggregates.base import (
     weight_of,
 )
 from unacorda.query.aggregates.measures import Thresholds, per_person
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.quoting import double
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
@@ -360,7 +361,7 @@ class RowsPerPerson(LadderSearch):
         return Answer(values=found, standard_errors=nothing, lower=nothing, upper=nothing)
 
 
-def find_bounds(column: str, *, weight: Number = 1) -> FoundBounds:
+def find_bounds(column: Written, *, weight: Number = 1) -> FoundBounds:
     """Find public bounds of a number column privately: few people have values outside of them.
 
     For columns whose range no rule or law of nature tells. The answer's interval is the range,
@@ -369,4 +370,4 @@ def find_bounds(column: str, *, weight: Number = 1) -> FoundBounds:
     >>> find_bounds("income").column
     'income'
     """
-    return FoundBounds(column=column, weight=weight_of(weight))
+    return FoundBounds(column=written(column), weight=weight_of(weight))

@@ -40,6 +40,7 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.base import Answer, Assumption, Exact, Forecast, Single
 from unacorda.query.aggregates.grid import Ranking
 from unacorda.query.aggregates.quantiles import GridAggregate, Selection, drawn, given
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals
@@ -107,7 +108,7 @@ class Extreme(GridAggregate, Single):
 
 
 def max(  # noqa: A001  # the public word is unacorda.max
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -122,11 +123,11 @@ def max(  # noqa: A001  # the public word is unacorda.max
     'max'
     """
     chosen = given(lower, upper, resolution=resolution, weight=weight)
-    return Extreme(column=column, side="max", **chosen)
+    return Extreme(column=written(column), side="max", **chosen)
 
 
 def min(  # noqa: A001  # the public word is unacorda.min
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -141,4 +142,4 @@ def min(  # noqa: A001  # the public word is unacorda.min
     'min'
     """
     chosen = given(lower, upper, resolution=resolution, weight=weight)
-    return Extreme(column=column, side="min", **chosen)
+    return Extreme(column=written(column), side="min", **chosen)

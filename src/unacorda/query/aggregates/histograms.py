@@ -51,6 +51,7 @@ from unacorda.query.aggregates.grid import Ranking, bisection
 from unacorda.query.aggregates.linear import Linear, released
 from unacorda.query.aggregates.quantile_tree import QuantileDraws
 from unacorda.query.aggregates.quantiles import GridAggregate, finding, given
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.quoting import double, literal
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
@@ -339,7 +340,7 @@ class Top(Single):
 
 
 def histogram(
-    column: str,
+    column: Written,
     edges: Iterable[Number] | None = None,
     *,
     bins: int | None = None,
@@ -367,12 +368,12 @@ def histogram(
         checks.demand(edges is not None, "edges", None, expected="public edges=[...], or bins=")
         for name, value in (("lower", lower), ("upper", upper), ("resolution", resolution)):
             checks.demand(value is None, name, value, expected="it only with bins=")
-        return Histogram(column=column, edges=_edges(edges), weight=weight_of(weight))
+        return Histogram(column=written(column), edges=_edges(edges), weight=weight_of(weight))
     checks.demand(edges is None, "bins", bins, expected="either edges=[...] or bins=, not both")
     count = checks.positive_integer(bins=bins)
     checks.demand(2 <= count <= _MOST_FOUND, "bins", bins, expected=f"2 to {_MOST_FOUND}")
     return EqualBins(
-        column=column,
+        column=written(column),
         wanted=tuple(Fraction(number, count) for number in range(1, count)),
         **given(lower, upper, resolution=resolution, weight=weight),
     )
@@ -396,7 +397,7 @@ def _edges(edges: object) -> tuple[float, ...]:
 
 
 def top(
-    column: str,
+    column: Written,
     k: int,
     values: Iterable[Key] | None = None,
     *,
@@ -416,7 +417,7 @@ def top(
     listed = None if values is None else _checked(check_keys("values", values), size)
     absent = listed is not None and None in listed
     checks.demand(not absent, "values", None, expected="values other than None, which is absent")
-    return Top(column=column, size=size, listed=listed, weight=weight_of(weight))
+    return Top(column=written(column), size=size, listed=listed, weight=weight_of(weight))
 
 
 def _checked(values: tuple[Key, ...], size: int) -> tuple[Key, ...]:

@@ -53,6 +53,7 @@ from unacorda.query.aggregates.measures import (
     clamp_of,
     clamping_note,
 )
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
@@ -250,7 +251,7 @@ class CountDistinct(Linear):
         return ("values that only dropped rows have are not counted",)
 
 
-def count(column: str | None = None, *, weight: Number = 1) -> Count:
+def count(column: Written | None = None, *, weight: Number = 1) -> Count:
     """Count rows, or with a column (or expression) the rows in which it is not NULL.
 
     weight: this aggregate's part of the budget, relative to the others in the same `agg`.
@@ -258,10 +259,10 @@ def count(column: str | None = None, *, weight: Number = 1) -> Count:
     >>> count().column is None
     True
     """
-    return Count(column=column, weight=weight_of(weight))
+    return Count(column=written(column), weight=weight_of(weight))
 
 
-def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeople:
+def count_people(column: Written | None = None, *, weight: Number = 1) -> CountPeople:
     """Count the people (units) with at least one row, with a column one in which it is not NULL.
 
     The column may be an expression. Weight as in `count`.
@@ -269,10 +270,10 @@ def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeopl
     >>> count_people("phone").column
     'phone'
     """
-    return CountPeople(column=column, weight=weight_of(weight))
+    return CountPeople(column=written(column), weight=weight_of(weight))
 
 
-def count_if(condition: str, *, weight: Number = 1) -> CountIf:
+def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
     """Count the rows for which a row-wise SQL condition is true (NULL is not true).
 
     Unlike `where` it leaves the rows in for the other aggregates. The name of a boolean column is a
@@ -281,10 +282,10 @@ def count_if(condition: str, *, weight: Number = 1) -> CountIf:
     >>> count_if("age >= 65").condition
     'age >= 65'
     """
-    return CountIf(condition=condition, weight=weight_of(weight))
+    return CountIf(condition=written(condition), weight=weight_of(weight))
 
 
-def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
+def count_distinct(column: Written, *, weight: Number = 1) -> CountDistinct:
     """Count the different values of a column or expression: numbers, text, dates, booleans.
 
     NULL is none of them; text differs by its code points. Counted are the values of the bounded
@@ -295,7 +296,7 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
     >>> count_distinct("product").column
     'product'
     """
-    return CountDistinct(column=column, weight=weight_of(weight))
+    return CountDistinct(column=written(column), weight=weight_of(weight))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,7 +353,7 @@ class Sum(OfClamped):
 
 
 def sum(  # noqa: A001  # the public word is unacorda.sum
-    column: str, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
+    column: Written, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
 ) -> Sum:
     """Sum a number column, each value clamped to the public range [lower, upper].
 
@@ -366,7 +367,7 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
     Fraction(100000, 1)
     """
     low, high = given_bounds(lower, upper)
-    return Sum(column=column, lower=low, upper=high, weight=weight_of(weight))
+    return Sum(column=written(column), lower=low, upper=high, weight=weight_of(weight))
 
 
 _MOST = 1000
@@ -425,7 +426,7 @@ class VectorSum(Linear):
         return (f"{longer}; by how much that moves the sums is not known",)
 
 
-def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> VectorSum:
+def vector_sum(columns: Sequence[Written], *, norm: Number, weight: Number = 1) -> VectorSum:
     """Sum several columns (or expressions), the vector of each row cut to a public length.
 
     columns: 1 to 1000 of them; norm: above 0, the length in the l2 norm, to which longer vectors
@@ -441,4 +442,4 @@ def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> V
     length = checks.exact("norm", norm)
     if not 1 / _FARTHEST <= length <= _FARTHEST:
         raise InvalidParameter("norm", norm, expected="a number from 1e-100 to 1e100")
-    return VectorSum(columns=tuple(columns), norm=length, weight=weight_of(weight))
+    return VectorSum(columns=tuple(map(written, columns)), norm=length, weight=weight_of(weight))

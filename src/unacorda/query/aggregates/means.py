@@ -59,6 +59,7 @@ from unacorda.query.aggregates.measures import (
 )
 from unacorda.query.aggregates.moment_strategies import moment_clamp
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide, refuse_negative
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Kind
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, noise_quantile
 from unacorda.query.noise.sensitivity import Sensitivity, of_splits
@@ -195,7 +196,7 @@ class Mean(OfClamped, SplitMean):
 
 
 def mean(
-    column: str, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
+    column: Written, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
 ) -> Mean:
     """Average a number column over the rows in which it is present, values clamped to a range.
 
@@ -205,7 +206,7 @@ def mean(
     Fraction(0, 1)
     """
     low, high = given_bounds(lower, upper)
-    return Mean(column=column, lower=low, upper=high, weight=weight_of(weight))
+    return Mean(column=written(column), lower=low, upper=high, weight=weight_of(weight))
 
 
 def ratio_interval(
@@ -351,7 +352,7 @@ class Proportion(SplitMean):
         return (TrueCount(value), PresentCount((value,)))
 
 
-def proportion(condition: str, *, weight: Number = 1) -> Proportion:
+def proportion(condition: Written, *, weight: Number = 1) -> Proportion:
     """The share of rows for which a row-wise SQL condition is true, of those where it is not NULL.
 
     As the mean of 1 where it is true and 0 where it is false. Arguments as in `count_if`.
@@ -359,7 +360,7 @@ def proportion(condition: str, *, weight: Number = 1) -> Proportion:
     >>> proportion("smokes = 'yes'").condition
     "smokes = 'yes'"
     """
-    return Proportion(condition=condition, weight=weight_of(weight))
+    return Proportion(condition=written(condition), weight=weight_of(weight))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,8 +440,8 @@ class WeightedMean(OfTwo, SplitMean):
 
 
 def weighted_mean(
-    column: str,
-    weights: str,
+    column: Written,
+    weights: Written,
     bounds: tuple[Number, Number] | None = None,
     weights_bounds: tuple[Number, Number] | None = None,
     *,

@@ -71,6 +71,7 @@ from unacorda.query.aggregates.grid import (
 from unacorda.query.aggregates.joint_quantiles import Chain
 from unacorda.query.aggregates.measures import clamping_note
 from unacorda.query.aggregates.quantile_tree import Cutting, QuantileDraws
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Kind
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import Draws, draws_for
@@ -460,7 +461,7 @@ def _percent(q: Fraction) -> str:
 
 
 def quantile(
-    column: str,
+    column: Written,
     q: Number,
     lower: Number | None = None,
     upper: Number | None = None,
@@ -487,7 +488,7 @@ def quantile(
     fits = part.denominator <= 10**6
     checks.demand(fits, "q", q, expected="a number with at most six decimals")
     return Quantile(
-        column=column,
+        column=written(column),
         q=part,
         interval=share,
         **given(lower, upper, resolution=resolution, weight=weight),
@@ -495,7 +496,7 @@ def quantile(
 
 
 def median(
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -514,7 +515,7 @@ def median(
 
 
 def quantiles(
-    column: str,
+    column: Written,
     q: Sequence[Number],
     lower: Number | None = None,
     upper: Number | None = None,
@@ -535,7 +536,7 @@ def quantiles(
     ('_10', '_90')
     """
     return Quantiles(
-        column=column,
+        column=written(column),
         wanted=_wanted(q),
         interval=_interval_share(interval),
         **given(lower, upper, resolution=resolution, weight=weight),
@@ -543,7 +544,7 @@ def quantiles(
 
 
 def iqr(
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -561,7 +562,7 @@ def iqr(
     'age'
     """
     return QuartileRange(
-        column=column,
+        column=written(column),
         wanted=_QUARTILES,
         interval=_interval_share(interval),
         **given(lower, upper, resolution=resolution, weight=weight),

@@ -53,6 +53,7 @@ from unacorda.query.aggregates.moment_strategies import (
     Strategy,
     moment_clamp,
 )
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.expressions.language import Expression
 from unacorda.query.noise.additive import noise_quantile
 from unacorda.query.schema.facts import interval
@@ -80,14 +81,14 @@ class RatioSide:
     upper: Fraction | None
 
     @staticmethod
-    def of(argument: str, column: str, bounds: object) -> RatioSide:
+    def of(argument: str, column: Written, bounds: object) -> RatioSide:
         """As the caller wrote it; bounds are (lower, upper), or None for those declared."""
         if bounds is None:
-            return RatioSide(column=column, lower=None, upper=None)
+            return RatioSide(column=written(column), lower=None, upper=None)
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InvalidParameter(argument, bounds, expected="a pair (lower, upper), or None")
         low, high = interval(*bounds)
-        return RatioSide(column=column, lower=low, upper=high)
+        return RatioSide(column=written(column), lower=low, upper=high)
 
     def bound_to(self, scope: TableSchema) -> tuple[RatioSide, Expression]:
         """The same with its bounds known, and what it is of."""
@@ -271,8 +272,8 @@ class Ratio(OfTwo, OfMoments):
 
 
 def ratio(
-    numerator: str,
-    denominator: str,
+    numerator: Written,
+    denominator: Written,
     numerator_bounds: tuple[Number, Number] | None = None,
     denominator_bounds: tuple[Number, Number] | None = None,
     *,

@@ -78,6 +78,7 @@ from unacorda.query.aggregates.moment_strategies import (
     moment_clamp,
 )
 from unacorda.query.aggregates.ratios import OfTwo, RatioSide
+from unacorda.query.expressions.columns import Written, written
 from unacorda.query.noise.additive import noise_quantile
 
 __all__ = [
@@ -199,7 +200,7 @@ class Variance(OfColumn, OfMoments):
 
 
 def variance(
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -218,12 +219,12 @@ def variance(
     low, high = given_bounds(lower, upper)
     part = weight_of(weight)
     return Variance(
-        column=column, lower=low, upper=high, ddof=_given(ddof), root=False, weight=part
+        column=written(column), lower=low, upper=high, ddof=_given(ddof), root=False, weight=part
     )
 
 
 def stdev(
-    column: str,
+    column: Written,
     lower: Number | None = None,
     upper: Number | None = None,
     *,
@@ -453,8 +454,8 @@ class Correlation(_Paired):
 
 
 def covariance(
-    x: str,
-    y: str,
+    x: Written,
+    y: Written,
     x_bounds: tuple[Number, Number] | None = None,
     y_bounds: tuple[Number, Number] | None = None,
     *,
@@ -476,8 +477,8 @@ def covariance(
 
 
 def correlation(
-    x: str,
-    y: str,
+    x: Written,
+    y: Written,
     x_bounds: tuple[Number, Number] | None = None,
     y_bounds: tuple[Number, Number] | None = None,
     *,

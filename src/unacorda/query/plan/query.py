@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
@@ -37,10 +37,13 @@ from unacorda.query.aggregates.hierarchy import (
     consistent,
 )
 from unacorda.query.aggregates.measures import Measure, Thresholds
+from unacorda.query.expressions.columns import Written, expression_text, written
+from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import folded, twin
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode, stated_rows
 from unacorda.query.plan.groups import grouped
+from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.relation import Group, How, Relation
@@ -115,21 +118,46 @@ class Query:
             parts.append(f"agg({', '.join(self.aggregates)})")
         return ".".join(parts)
 
+    if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("A query", name, QUERY)
+
+    def __getitem__(self, name: object) -> NoReturn:
+        raise TypeError(
+            "A query holds no values. Write .where(...) to filter rows, and name columns in the "
+            "aggregates of .agg(...)."
+        )
+
+    def _repr_html_(self) -> str:
+        stated = {
+            "rows": self.rows,
+            "group by": ", ".join(group.label for group in self.groups),
+            "keys": f"{len(self.keys):,} public" if self.private is None else "private",
+            "margins": self.margins,
+            "answers": ", ".join(f"{name}: {one.tag}" for name, one in self.asked.items()),
+            "protects": self.unit,
+        }
+        if not self.groups:
+            del stated["keys"]
+        return facts((name, value) for name, value in stated.items() if value)
+
     @property
     def scope(self) -> TableSchema:
         """What names mean after all steps."""
         return self.rows.scope
 
-    def where(self, condition: str) -> Query:
-        """Keep the rows for which a row-wise SQL condition is true (NULL is not true).
+    def where(self, condition: Written) -> Query:
+        """Keep the rows for which a row-wise condition is true (NULL is not true).
 
+        condition: SQL text, `where("age >= 18")`, or `where(unacorda.col("age") >= 18)`.
         Raises UnsafeExpression or InvalidParameter, naming the hint.
         """
         self._open("where")
-        return dataclasses.replace(self, rows=self.rows.where(condition))
+        return dataclasses.replace(self, rows=self.rows.where(expression_text(condition)))
 
-    def derive(self, /, **columns: str) -> Query:
-        """Add columns made by row-wise SQL expressions: `derive(bmi="weight / (height * height)")`.
+    def derive(self, /, **columns: Written) -> Query:
+        """Add columns made by row-wise expressions: `derive(bmi="weight / (height * height)")`.
 
         Later ones may use earlier ones. A name that is taken already is refused.
         """
@@ -137,12 +165,12 @@ class Query:
         checks.demand(columns, "derive", columns, expected="name='expression'")
         rows = self.rows
         for label, text in columns.items():
-            rows = rows.derive(label, text)
+            rows = rows.derive(label, expression_text(text))
         return dataclasses.replace(self, rows=rows)
 
     def explode(
         self,
-        column: str,
+        column: Written,
         *,
         separator: str = ",",
         most: int | None = None,
@@ -159,7 +187,7 @@ class Query:
         row becomes at most 1,000 by all steps and joins of a question together.
         """
         self._before_groups("explode")
-        rows = self.rows.explode(column, separator=separator, most=most, into=into)
+        rows = self.rows.explode(written(column), separator=separator, most=most, into=into)
         return dataclasses.replace(self, rows=rows)
 
     def join(
@@ -226,7 +254,7 @@ class Query:
 
     def group_by(
         self,
-        *columns: str,
+        *columns: Written,
         keys: GivenKeys = None,
         margins: Literal["rollup", "cube"] | None = None,
         level_weights: GivenLevelWeights = None,
@@ -257,11 +285,13 @@ class Query:
         self._open("group_by")
         expected = "one group_by with all columns"
         checks.demand(not self.groups, "group_by", columns, expected=expected)
-        named = columns and all(isinstance(name, str) for name in columns)
-        checks.demand(named, "group_by", columns, expected="column names")
+        names = tuple(map(written, columns))
+        named = names and all(isinstance(name, str) for name in names)
+        expected = 'column names, each an argument: .group_by("county", "sex")'
+        checks.demand(named, "group_by", columns, expected=expected)
         expected = "column names that differ by more than capitals"
-        checks.demand(twin(columns) is None, "group_by", columns, expected=expected)
-        groups, listed, private = grouped(self.scope, columns, keys)
+        checks.demand(twin(names) is None, "group_by", names, expected=expected)
+        groups, listed, private = grouped(self.scope, names, keys)
         sought = sum(group.private for group in groups)
         if margins is not None:
             check_margins(margins, listed, found=sought)
@@ -276,11 +306,14 @@ class Query:
             level_weights=level_weights,
         )
 
-    def agg(self, /, **aggregates: Aggregate) -> Query:
+    def agg(self, /, *unnamed: object, **aggregates: Aggregate) -> Query:
         """The aggregates to answer, by the names their columns get in the release.
 
-        The budget of the question is split over them by their weights.
+        The budget of the question is split over them by their weights. Raises TypeError for an
+        aggregate without a name.
         """
+        if unnamed:
+            raise TypeError("agg() takes every answer by a name. Write .agg(n=unacorda.count()).")
         self._open("agg")
         checks.demand(aggregates, "agg", aggregates, expected="name=unacorda.count(), ...")
         taken = set(map(folded, self.released_groups))

@@ -4,19 +4,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from unacorda import checks
 from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.base import Answer
+from unacorda.query.expressions.markup import heading, paragraph, table
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
+from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
@@ -69,6 +73,41 @@ class Release:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of the table, errors included."""
         return tuple(self._table())
+
+    def __getitem__(self, name: str | int) -> Any:
+        """One column as a list, by its name; or one row as a dictionary, by its number."""
+        if isinstance(name, int):
+            return self.to_dicts()[name]
+        columns = self._table()
+        expected = f"the number of a row, or one of the columns {', '.join(columns)}"
+        checks.demand(name in columns, "name", name, expected=expected)
+        return list(columns[name])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __bool__(self) -> bool:
+        return True  # also where no private key was found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_dicts())
+
+    def scalar(self) -> Any:
+        """The number of a release that holds one alone, as released.
+
+        Raises InvalidParameter where there are several rows or several answers.
+        """
+        one = len(self) == 1 and len(self.answers) == 1
+        held = f"{len(self):,} rows of {', '.join(self.answers)}"
+        expected = 'one row with one answer: write release["name"], or .to_dicts()'
+        checks.demand(one, "scalar", held, expected=expected)
+        (answer,) = self.answers.values()
+        return answer.values[0]
+
+    if not TYPE_CHECKING:  # a checker of types is to know which attributes there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("A release", name, RELEASE)
 
     def clamped(self) -> Release:
         """The same with impossible values clamped: counts at least 0, means within their bounds.
@@ -163,25 +202,46 @@ class Release:
         return str(self)  # what a notebook shows is the table
 
     def __str__(self) -> str:
+        return f"{self.shown()}\n{self._spent}"
+
+    @property
+    def _spent(self) -> str:
         others = "" if self.batch is None else f" for {len(self.batch.together.names)} questions"
-        return (
-            f"{self.shown()}\nspent {self.charge}{others}; {left_of(self.remaining, self.budget)}"
-        )
+        return f"spent {self.charge}{others}; {left_of(self.remaining, self.budget)}"
 
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
-        table = self._groups()
-        for name, answer in self.answers.items():
-            table |= {**self.labels(name), name: _estimates(answer)}
-        rows = [list(map(_shown, row)) for row in zip(*table.values(), strict=True)]
-        cells = [list(map(escape, table)), *rows[:_SHOWN_ROWS]]
+        cells = [list(map(escape, self._heads)), *self._cells()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
-        if len(rows) > _SHOWN_ROWS:
-            lines.append(f"... and {len(rows) - _SHOWN_ROWS} more rows")
-        if self.found is not None:
-            lines.append(self.found.sentence)
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._notes])
+
+    def shown_html(self) -> str:
+        """The table alone, as HTML: values as `clamped` gives them."""
+        return table(self._heads, self._cells()) + "".join(map(paragraph, self._notes))
+
+    def _repr_html_(self) -> str:
+        return self.shown_html() + paragraph(self._spent)
+
+    @property
+    def _heads(self) -> list[str]:
+        lines = ((*self.labels(name), name) for name in self.answers)
+        return [*self.groups, *itertools.chain.from_iterable(lines)]
+
+    def _cells(self) -> list[list[str]]:
+        """The first rows as they are shown."""
+        columns = list(self._groups().values())
+        for name, answer in self.answers.items():
+            columns += [*self.labels(name).values(), _estimates(answer)]
+        rows = itertools.islice(zip(*columns, strict=True), _SHOWN_ROWS)
+        return [list(map(_shown, row)) for row in rows]
+
+    @property
+    def _notes(self) -> list[str]:
+        """What stands below the table."""
+        more = len(self) - _SHOWN_ROWS
+        lines = [f"... and {more:,} more rows"] if more > 0 else []
+        return lines if self.found is None else [*lines, self.found.sentence]
 
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
@@ -311,5 +371,16 @@ class Batch:
             f"{name}\n{release.shown()}"
             for name, release in zip(self.names, self.releases, strict=True)
         ]
+        return "\n\n".join([*tables, self._spent])
+
+    @property
+    def _spent(self) -> str:
         left = left_of(self.remaining, self.releases[0].budget)
-        return "\n\n".join([*tables, f"spent {self.charge} for all; {left}"])
+        return f"spent {self.charge} for all; {left}"
+
+    def _repr_html_(self) -> str:
+        tables = [
+            heading(name) + release.shown_html()
+            for name, release in zip(self.names, self.releases, strict=True)
+        ]
+        return "".join([*tables, paragraph(self._spent)])

@@ -39,6 +39,7 @@ __all__ = [
     "INTEGERS",
     "TEXTS",
     "ColumnReading",
+    "DeclaredFacts",
     "Identity",
     "PublicTableReader",
     "TableSchema",
@@ -95,6 +96,10 @@ class Identity:
     sql: str
     leaves: tuple[ColumnReading, ...]
     type: str
+
+
+DeclaredFacts = Mapping[str, Fact | Mapping[str, Fact]]
+"""Facts by column, or by table and column."""
 
 
 class PublicTableReader(Protocol):
@@ -397,33 +402,58 @@ def _whole(number: str) -> str:
 def scopes_of(
     schemas: Mapping[str, Mapping[str, str]],
     unit: Unit,
-    facts: Mapping[str, Fact],
+    facts: DeclaredFacts,
     *,
     public: Collection[str] = (),
     read_public: PublicTableReader | None = None,
 ) -> dict[str, TableSchema]:
     """By table what its columns mean; InvalidParameter for facts that fit no column.
 
-    public: the names of tables without people in them; read_public: reads public tables of keys.
+    facts: by column, of every table that has it; or by table, of its columns alone. public: the
+    names of tables without people in them; read_public: reads public tables of keys.
     """
-    every = {name for schema in schemas.values() for name in schema}
-    for name, fact in facts.items():
-        is_fact = isinstance(fact, Bounds | Categories | Dates | Text)
-        expected = "unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()"
-        checks.demand(is_fact, f"columns[{name!r}]", fact, expected=expected)
-        expected = f"a column of the tables: {', '.join(sorted(every))}"
-        checks.demand(name in every, "columns", name, expected=expected)
+    declared = _facts_by_table(schemas, facts)
     tables = [table for table in schemas if table not in public]
     return {
         table: scope_of(
             table,
             schema,
             Row() if table in public else unit.in_table(table, tables),
-            facts,
+            declared[table],
             read_public=read_public,
         )
         for table, schema in schemas.items()
     }
+
+
+def _facts_by_table(
+    schemas: Mapping[str, Mapping[str, str]], facts: DeclaredFacts
+) -> dict[str, dict[str, Fact]]:
+    """The facts about the columns of each table; those by table stand above those by column."""
+    every = {name for schema in schemas.values() for name in schema}
+    common: dict[str, Fact] = {}
+    own: dict[str, dict[str, Fact]] = {table: {} for table in schemas}
+    for name, fact in facts.items():
+        if isinstance(fact, Mapping):
+            expected = f"one of the tables: {', '.join(schemas)}"
+            checks.demand(name in schemas, "columns", name, expected=expected)
+            for column, one in fact.items():
+                argument = f"columns[{name!r}]"
+                own[name][column] = _checked_fact(f"{argument}[{column!r}]", one)
+                expected = f"a column of table {name!r}: {', '.join(schemas[name])}"
+                checks.demand(column in schemas[name], argument, column, expected=expected)
+        else:
+            common[name] = _checked_fact(f"columns[{name!r}]", fact)
+            expected = f"a column of the tables: {', '.join(sorted(every))}"
+            checks.demand(name in every, "columns", name, expected=expected)
+    return {table: {**common, **own[table]} for table in schemas}
+
+
+def _checked_fact(argument: str, fact: Fact) -> Fact:
+    is_fact = isinstance(fact, Bounds | Categories | Dates | Text)
+    expected = "unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()"
+    checks.demand(is_fact, argument, fact, expected=expected)
+    return fact
 
 
 def scope_of(

@@ -1,0 +1,59 @@
+"""HTML of tables and facts for notebooks; every text is data and is escaped."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from unacorda.query.expressions.quoting import escape
+
+__all__ = ["facts", "heading", "paragraph", "preformatted", "table", "text"]
+
+
+def text(value: object) -> str:
+    """Escape a text for HTML, and the control characters in it.
+
+    >>> text("<b>a & b</b>")
+    '&lt;b&gt;a &amp; b&lt;/b&gt;'
+    """
+    return html.escape(escape(str(value)))
+
+
+def heading(value: object) -> str:
+    """Write a heading."""
+    return f"<h4>{text(value)}</h4>"
+
+
+def paragraph(value: object) -> str:
+    """Write a paragraph."""
+    return f"<p>{text(value)}</p>"
+
+
+def preformatted(value: str) -> str:
+    """Write lines as they stand."""
+    return f"<pre>{'<br>'.join(map(text, value.splitlines()))}</pre>"
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Write a table of names and values.
+
+    >>> facts([("left", "epsilon 1")])
+    '<table><tr><th scope="row">left</th><td>epsilon 1</td></tr></table>'
+    """
+    lines = (
+        f'<tr><th scope="row">{text(name)}</th><td>{text(value)}</td></tr>' for name, value in pairs
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a table with a line of heads.
+
+    >>> table(["n"], [["1 < 2"]])
+    '<table><thead><tr><th>n</th></tr></thead><tbody><tr><td>1 &lt; 2</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{text(one)}</th>" for one in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
