@@ -51,7 +51,7 @@ def test_it_is_refused_for_nothing_or_answers(budget: Guarantee) -> None:
             else:
                 assert len(release.to_dicts()) == 2 * query.lines
                 assert release.clamped().to_json()
-                assert str(session.explain(query, budget=budget))
+                assert str(session.explain(query, budget=budget, detail=True))
 
 
 def test_there_is_one_of_each() -> None:

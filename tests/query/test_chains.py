@@ -326,7 +326,7 @@ def test_deciles_of_a_table_are_found_within_the_budget(
     ) as session:
         asked = unacorda.quantiles("x", DECILES, 0, 1_000, resolution=resolution, interval="0.2")
         query = session.table("t").agg(x=asked)
-        told = str(session.explain(query, budget=budget))
+        told = str(session.explain(query, budget=budget, detail=True))
         release = session.evaluate(query, budget=budget)
     assert release.charge == budget
     assert "for all 9 cuts at once, after a count" in told

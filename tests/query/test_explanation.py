@@ -40,9 +40,9 @@ def test_what_is_left_is_said_and_a_refusal_foretold(session: unacorda.Session) 
 def test_a_select_is_explained_like_its_question(session: unacorda.Session) -> None:
     text = "SELECT sex, COUNT(*) AS n FROM visits WHERE age > 18 GROUP BY sex"
     built = session.table("visits").where("age > 18").group_by("sex", keys=["F", "M"])
-    assert str(session.explain(text, budget=PureDP(1), keys={"sex": ["F", "M"]})) == str(
-        session.explain(built.agg(n=unacorda.count()), budget=PureDP(1))
-    )
+    assert str(
+        session.explain(text, budget=PureDP(1), keys={"sex": ["F", "M"]}, detail=True)
+    ) == str(session.explain(built.agg(n=unacorda.count()), budget=PureDP(1), detail=True))
 
 
 def test_untyped_text_says_how_it_is_read(session: unacorda.Session) -> None:
@@ -60,7 +60,7 @@ def test_an_assumption_is_named_where_an_error_rests_on_it(session: unacorda.Ses
     bare = session.explain(query, budget=PureDP(1))
     assert (bare.standard_error("m"), bare.standard_error("p")) == (None, None)
     assume = unacorda.Assume(rows=1_700, values={"age": [20, 40, 60]})
-    text = str(session.explain(query, budget=PureDP(1), assuming=assume))
+    text = str(session.explain(query, budget=PureDP(1), assuming=assume, detail=True))
     assert text.count("expected error, assuming 1,700 rows") == 2
     assert "by rows in the cell" not in text
     only_rows = session.explain(query, budget=PureDP(1), assuming=unacorda.Assume(rows=1_700))

@@ -81,7 +81,7 @@ def test_one_question_is_explained_with_wished_errors(session: unacorda.Session)
 
 
 def test_the_page_names_questions_and_repeats_no_rows(session: unacorda.Session) -> None:
-    told = session.explain(list(questions(session).values()), budget=PureDP(2))
+    told = session.explain(list(questions(session).values()), budget=PureDP(2), detail=True)
     assert len(told) == 3
     assert told["1"] is told[1]
     text = str(told)
@@ -89,7 +89,9 @@ def test_the_page_names_questions_and_repeats_no_rows(session: unacorda.Session)
     assert [text.count(f"Question '{n}' (33.3% of the budget)") for n in range(3)] == [1, 1, 1]
     assert text.count("What it costs") == text.count("What other budgets would buy") == 1
     twice = session.table("t").agg(n=unacorda.count())
-    assert "rows as in question '0'" in str(session.explain([twice, twice], budget=PureDP(2)))
+    assert "rows as in question '0'" in str(
+        session.explain([twice, twice], budget=PureDP(2), detail=True)
+    )
     plain = json.loads(json.dumps(told.to_dict()))
     assert list(plain["questions"]) == ["0", "1", "2"]
     assert plain["questions"]["2"]["part"] == pytest.approx(1 / 3)

@@ -97,7 +97,7 @@ def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
         assert session.unit.max_rows == 7
         assert session.spent == unacorda.PureDP(2)
         told = session.explain(
-            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1)
+            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1), detail=True
         )
         assert "7 rows of a person: a number that was found privately" in str(told)
         assert told.standard_error("n") == pytest.approx(7 * math.sqrt(2), rel=0.01)

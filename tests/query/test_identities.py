@@ -109,7 +109,7 @@ def test_a_csv_file_is_read_as_the_expression_needs(tmp_path: Path) -> None:
     with session_of("upper(email)", source=str(path)) as session:
         assert people(session) == {("A@X",): 2, ("B",): 1, ("C",): 1}
         page = session.explain(
-            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1)
+            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1), detail=True
         )
         assert "drop rows without upper(email)" in str(page)
     with session_of("id * 1", source=str(path)) as session:

@@ -202,7 +202,9 @@ def test_rows_of_another_session_are_refused() -> None:
 
 def test_explain_says_how_many_rows_one_unit_has() -> None:
     def page(session: unacorda.Session, query: Query) -> str:
-        return str(session.explain(query.agg(n=unacorda.count()), budget=unacorda.PureDP(1)))
+        return str(
+            session.explain(query.agg(n=unacorda.count()), budget=unacorda.PureDP(1), detail=True)
+        )
 
     with session_of() as session:
         visits, labs = session.table("visits"), session.table("labs")

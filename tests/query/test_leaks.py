@@ -163,7 +163,7 @@ def test_no_path_warns_prints_or_logs(
             caplog.set_level(logging.DEBUG, logger=name)
         warnings.simplefilter("error")
         with opened(FRAME, ledger=ledger, dataset="d", seed=None) as session:
-            shown = [str(session.explain(query(session), budget=PURE(0.1)))]
+            shown = [str(session.explain(query(session), budget=PURE(0.1), detail=True))]
             release = session.evaluate(query(session), budget=PURE(0.1))
             shown += [repr(session), repr(query(session)), *release.provenance]
             for wrong in (PURE(9), unacorda.ZCDP(1), PURE(0)):

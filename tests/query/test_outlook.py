@@ -109,13 +109,13 @@ def test_the_noise_stands_beside_the_range(session: unacorda.Session) -> None:
         "total": f"noise against the range of one value, 0 to 50: {error / 50:,.0f} times as wide"
     }
     assume = unacorda.Assume(rows=10**6, values={"age": [50]})
-    found = session.explain(question(session), budget=PureDP(1), assuming=assume)
+    found = session.explain(question(session), budget=PureDP(1), assuming=assume, detail=True)
     assert f"{found.standard_error('mean'):.3g}% of it" in found.beside["mean"]
     assert found.beside["mean"] in str(found)
 
 
 def test_an_outlook_is_plain_values_and_lines(session: unacorda.Session) -> None:
-    found: Explanation = session.explain(question(session), budget=PureDP(1))
+    found: Explanation = session.explain(question(session), budget=PureDP(1), detail=True)
     plain = json.loads(json.dumps(found.to_dict()))["outlook"]
     assert [line["budget"] for line in plain["budgets"]] == [
         f"PureDP(epsilon={number})" for number in (0.1, 0.5, 1.0, 2.0)

@@ -38,7 +38,10 @@ def test_suppressed_keys_leave_no_trace() -> None:
             release = session.evaluate(query, budget=budget)
             entries = ledger_of(session).entries("session")
             told = [release.to_json(), repr(release), str(release.query), repr(session)]
-            told += [query.digest(), str(session.explain(query, budget=ZCDP("0.1", delta="1e-9")))]
+            told += [
+                query.digest(),
+                str(session.explain(query, budget=ZCDP("0.1", delta="1e-9"), detail=True)),
+            ]
             assert all(SECRET not in text for text in (*told, repr(entries)))
             left = json.loads(release.to_json())
             for name in ("rows", "salt"):

@@ -234,7 +234,7 @@ def test_a_person_counts_once_however_many_rows_she_has() -> None:
         bits=SeededBits(2),
     ) as session:
         query = session.table("t").agg(hi=unacorda.max("x", 0, 100), lo=unacorda.min("x", 0, 100))
-        told = session.explain(query, budget=unacorda.PureDP(10))
+        told = session.explain(query, budget=unacorda.PureDP(10), detail=True)
         (row,) = session.evaluate(query, budget=unacorda.PureDP(10)).to_dicts()
     assert 40 < row["hi"] < 51
     assert 0 <= row["lo"] < 5

@@ -98,7 +98,9 @@ def test_the_same_search_under_another_budget_is_read(other: Person, tmp_path: P
         assert (rows_of(session_again), session_again.spent) == (found, spent)
         assert not session_again.searches
         query = session_again.table("t").agg(n=unacorda.count())
-        assert "found privately" in str(session_again.explain(query, budget=PureDP("0.1")))
+        assert "found privately" in str(
+            session_again.explain(query, budget=PureDP("0.1"), detail=True)
+        )
         look = session_again.evaluate(query, budget=PureDP("0.1"))
         # What was paid is what the record says, not what this opening would have paid.
         assert '"epsilon": "1/10"' in json.dumps(json.loads(look.to_json())["query"]["search"])

@@ -185,7 +185,10 @@ def test_explaining_is_free_and_says_what_evaluating_does() -> None:
         rich = session.explain(query, budget=PureDP(50))
         assert rich.cost == PureDP(50)
         explanation = session.explain(
-            query, budget=PureDP(0.5), assuming=unacorda.Assume(rows=20, values={"age": [20, 30]})
+            query,
+            budget=PureDP(0.5),
+            assuming=unacorda.Assume(rows=20, values={"age": [20, 30]}),
+            detail=True,
         )
         assert session.spent == PureDP(0)
         release = session.evaluate(query, budget=PureDP(0.5))

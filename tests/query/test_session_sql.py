@@ -244,7 +244,7 @@ def test_reading_a_select_costs_nothing_and_can_be_explained() -> None:
     with session() as one:
         query, select = one.read_sql("SELECT county, AVG(age) AS m FROM t GROUP BY county")
         assert select.groups == ("county",)
-        explanation = one.explain(query, budget=BUDGET)
+        explanation = one.explain(query, budget=BUDGET, detail=True)
         assert one.spent == PureDP(0)
         assert "3 public keys" in str(explanation)
 

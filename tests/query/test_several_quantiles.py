@@ -397,7 +397,7 @@ def test_a_release_names_its_quantiles_and_they_rise(budget: Any) -> None:
 def test_nothing_is_charged_beyond_the_request_and_cuts_cost_what_levels_cost() -> None:
     with session(unacorda.PureDP(2)) as opened:
         query = opened.table("t").agg(x=unacorda.quantiles("x", [0.25, 0.5, 0.75], 0, 1_000))
-        explained = opened.explain(query, budget=unacorda.PureDP(1))
+        explained = opened.explain(query, budget=unacorda.PureDP(1), detail=True)
         assert opened.evaluate(query, budget=unacorda.PureDP(1)).charge == unacorda.PureDP(1)
         text = str(explained)
     assert "in 2 rounds of cuts, 3 in all" in text

@@ -190,7 +190,7 @@ def test_errors_are_about_the_kept_rows_where_rows_can_be_dropped() -> None:
     for unit in (unacorda.Person("id", max_rows=1), unacorda.Row()):
         with unacorda.Session({"t": table(20)}, unit=unit, budget=unacorda.PureDP(10)) as session:
             query = session.table("t").agg(n=unacorda.count(), s=unacorda.sum("high", 0, 9))
-            texts.append(str(session.explain(query, budget=unacorda.PureDP(1))))
+            texts.append(str(session.explain(query, budget=unacorda.PureDP(1), detail=True)))
     assert texts[0].count("of the exact answer on the kept rows") == 2
     assert "of the exact answer\n" in texts[1]
     assert "kept rows" not in texts[1]

@@ -282,7 +282,9 @@ def test_a_source_that_changes_is_refused_before_anything_is_spent(
         with pytest.raises(SourceChanged, match="open a new session"):
             session.evaluate(query, budget=unacorda.PureDP(0.5))
         assert session.spent == unacorda.PureDP(0)
-        assert "expected error" in str(session.explain(query, budget=unacorda.PureDP(0.5)))
+        assert "expected error" in str(
+            session.explain(query, budget=unacorda.PureDP(0.5), detail=True)
+        )
 
 
 def alter(path: Path, change: str) -> None:

@@ -114,9 +114,9 @@ def test_weights_stand_beside_a_text_everywhere() -> None:
     given: dict[str, Any] = {"keys": KEYS, "level_weights": [1, 2, 5]}
     with session() as one:
         query, _ = one.read_sql(ROLLED, **given)
-        told = one.explain(ROLLED, budget=PureDP(1), **given)
-        assert str(told) == str(one.explain(query, budget=PureDP(1)))
-        assert str(told) != str(one.explain(ROLLED, budget=PureDP(1), keys=KEYS))
+        told = one.explain(ROLLED, budget=PureDP(1), detail=True, **given)
+        assert str(told) == str(one.explain(query, budget=PureDP(1), detail=True))
+        assert str(told) != str(one.explain(ROLLED, budget=PureDP(1), keys=KEYS, detail=True))
         wished: dict[str, Any] = {"error": 5, "kind": PureDP}
         least = one.suggest_budget(ROLLED, **wished, **given)
         assert least == one.suggest_budget(query, **wished)

@@ -295,7 +295,7 @@ def test_the_release_shows_the_levels_beside_the_sum() -> None:
 def test_explain_says_what_is_known_beforehand_and_what_is_not() -> None:
     with opened(pa.table(repeated([1.0], cells=2))) as session:
         query = session.table("t").agg(s=unacorda.sum("x"), b=unacorda.find_bounds("x"))
-        told = session.explain(query, budget=unacorda.PureDP(1))
+        told = session.explain(query, budget=unacorda.PureDP(1), detail=True)
         assert session.spent == unacorda.PureDP(0)
     for name in ("s", "b"):
         forecast = told.forecasts[name]

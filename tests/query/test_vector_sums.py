@@ -114,6 +114,6 @@ def test_it_is_explained_before_anything_is_spent() -> None:
     table = pa.table({"x": [1.0], "y": [2.0]})
     with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.ZCDP(1)) as session:
         query = session.table("t").agg(g=vector_sum(["x", "y"], norm=4))
-        text = str(session.explain(query, budget=unacorda.ZCDP("0.5")))
+        text = str(session.explain(query, budget=unacorda.ZCDP("0.5"), detail=True))
         assert "cut to that length" in text
         assert session.spent == unacorda.ZCDP(0)

@@ -249,7 +249,7 @@ def test_a_split_reaches_the_errors_of_tables_that_add_up(pure: unacorda.Session
     rows = [row for row in release.to_dicts() if row["margin"] == "sex, age"]
     assert 2.7 < max(row["n_se"] for row in rows) <= 3
     assert 850 < max(row["s_se"] for row in rows) <= 900
-    assert "finest level" in str(pure.explain(query, budget=PureDP(1)))
+    assert "finest level" in str(pure.explain(query, budget=PureDP(1), detail=True))
     with pytest.raises(InvalidParameter, match="level='zip'"):
         pure.explain(query, budget=PureDP(1)).standard_error("n", "zip")
     wrongs: tuple[Any, ...] = ({"n": {"sex": 3}}, {"n": {}})

@@ -114,6 +114,10 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     "--explain",
     "Print what would happen, cost and err, instead of asking: reads no data and spends nothing.",
 )
+@params.flag(
+    "--detail",
+    "With --explain: print the rows, the noise and what other budgets would buy too.",
+)
 @params.option(
     "--assuming",
     "FILE",
@@ -147,6 +151,7 @@ def query(
     whose: dict[str, Any],
     price: Mapping[str, str],
     explain: bool,
+    detail: bool,
     assuming: str | None,
     errors: Sequence[str],
     account: PayingAccount | None,
@@ -157,6 +162,7 @@ def query(
 ) -> int | None:
     """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
     wanted = _standard_errors(errors)
+    demand(explain or not detail, "--detail", detail, expected="--explain with it")
     if wanted is not None:
         alone = not (price.keys() - {"delta"} or explain or account or output)
         expected = "it without a budget, --explain, --ledger and --output"
@@ -181,7 +187,7 @@ def query(
         _suggest(question, wanted, delta=price.get("delta"), as_json=as_json)
         return None
     if explain:
-        _explain(question, account, as_json=as_json)
+        _explain(question, account, detail=detail, as_json=as_json)
         return None
     if output is not None:
         check_target(output, "table", overwrite=overwrite)
@@ -230,7 +236,9 @@ def _print_free(question: CommandQuestion) -> None:
     render.line(f"{read} was read and nothing was spent.")
 
 
-def _explain(question: CommandQuestion, account: PayingAccount | None, *, as_json: bool) -> None:
+def _explain(
+    question: CommandQuestion, account: PayingAccount | None, *, detail: bool, as_json: bool
+) -> None:
     """Explain, under the account's terms where there is one; make none."""
     wanted = question
     if wanted.searches:
@@ -255,9 +263,17 @@ def _explain(question: CommandQuestion, account: PayingAccount | None, *, as_jso
     if as_json:
         render.as_json(explained(explanation, has_account=has_account))
         return
-    for text in str(explanation).splitlines():
+    if not detail:
+        from unacorda.query.results.explanation import HEADS
+
+        rows = tuple(explanation.errors)
+        render.print_table(render.TextTable(heads=HEADS, rows=rows, left=1, repeated=1))
+        render.line()
+    for text in explanation.page if detail else explanation.remarks:
         if has_account or not text.startswith("What is left: "):
             render.line(render.wrapped(escape(text)))
+    if not detail:
+        render.line("--detail shows the rows, the noise, and what other budgets would buy.")
     _print_free(question)
 
 

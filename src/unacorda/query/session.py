@@ -206,6 +206,7 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        detail: bool = False,
     ) -> Explanation: ...
     @overload
     def explain(
@@ -217,6 +218,7 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        detail: bool = False,
     ) -> Explanations: ...
     def explain(
         self,
@@ -228,12 +230,14 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        detail: bool = False,
     ) -> Explanation | Explanations:
         """What a question, or several together, would do, cost and err by. Free: reads no data.
 
         assuming: what to assume of the data, for errors that depend on it: `Assume(...)`, or
         `Assume.from_table(...)` of a public table with these columns, on which the question is
-        tried out with and without the limits on a person's rows. The rest as in `evaluate`.
+        tried out with and without the limits on a person's rows. detail: print all that is known,
+        and not the expected errors and the cost alone. The rest as in `evaluate`.
         """
         together, _, budget = read_request(
             self._context,
@@ -246,7 +250,7 @@ class Session:
             level_weights=level_weights,
         )
         priced = PricedBatch.of(together, budget, self._budget)
-        return explanation_of(priced, left=self.remaining, assuming=assuming)
+        return explanation_of(priced, left=self.remaining, assuming=assuming, detail=detail)
 
     @overload
     def evaluate(

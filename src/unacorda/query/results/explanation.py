@@ -19,6 +19,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
+from unacorda.query.expressions.markup import paragraph, preformatted, table
+from unacorda.query.expressions.quoting import escape
 from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
 from unacorda.query.results.words import FoundKeys, rows_in_words
@@ -211,9 +213,9 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if 1_000 <= value < 1e9 else f"{value:.3g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
-    """The plan of a question before it is asked. Printing it gives a page for people.
+    """The plan of a question before it is asked. Printing it gives a table, or with detail a page.
 
     rows: what happens to the rows, in order. keys: how private keys are found, and which appear how
     often, None where all are public. forecasts: by aggregate, what is known of its error.
@@ -223,6 +225,7 @@ class Explanation:
     levels: of a question with margins their names, as the release has them in `margin`. about:
     which rows errors are about, where contribution bounds can drop some.
     bias: what the limits on a person's rows did to a public table, where one was given.
+    detail: whether printing it shows the rows, the noise and what other budgets would buy.
     """
 
     rows: tuple[str, ...]
@@ -237,6 +240,7 @@ class Explanation:
     bias: SimulatedBias | None = None
     levels: tuple[str, ...] = ()
     about: str = ""
+    detail: bool = False
 
     @property
     def affordable(self) -> bool:
@@ -282,11 +286,42 @@ class Explanation:
             },
         }
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
+        return "\n".join(self.page if self.detail else [*self.summary, _MORE])
+
+    def _repr_html_(self) -> str:
+        if self.detail:
+            return preformatted("\n".join(self.page))
+        return table(HEADS, self.errors) + "".join(map(paragraph, [*self.remarks, _MORE]))
+
+    @property
+    def page(self) -> list[str]:
+        """All of it, for people."""
         lines = [*self.steps, "", *self.price, *self.aggregates("the budget")]
-        if more := self.outlook.lines:
-            lines += ["", *more]
-        return "\n".join(lines)
+        more = self.outlook.lines
+        return [*lines, "", *more] if more else lines
+
+    @property
+    def summary(self) -> list[str]:
+        """The expected error of every answer and the cost, for people."""
+        return [*_aligned([HEADS, *self.errors]), "", *self.remarks]
+
+    @property
+    def errors(self) -> list[tuple[str, str, str, str]]:
+        """A line for each answer: its name, expected error, 95% half-width, share of the budget."""
+        return [
+            (escape(name), *_error_cells(forecast), f"{100 * self.parts[name]:.3g}%")
+            for name, forecast in self.forecasts.items()
+        ]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What stands below the table of errors, for people."""
+        found = [] if self.keys is None else [self.keys.sentence]
+        return [*_remarks(self), *found, *self.outlook.cuts, *self.price]
 
     @property
     def steps(self) -> list[str]:
@@ -328,6 +363,36 @@ def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
     return found
 
 
+HEADS = ("answer", "expected error", "95% within", "share of the budget")
+"""The heads of the short table of an explanation."""
+_MORE = "explain(..., detail=True) shows the rows, the noise, and what other budgets would buy."
+
+
+def _remarks(one: Explanation) -> list[str]:
+    """What errors are about, and what a trial on a public table showed."""
+    exact = f"The expected error is the standard deviation of the noise about the answer{one.about}"
+    return [f"{exact}."] if one.bias is None else [f"{exact}.", *one.bias.words]
+
+
+def _error_cells(forecast: Forecast) -> tuple[str, str]:
+    """The expected error and the half-width of the 95% interval as text."""
+    gauge = Gauge.of(forecast)
+    if gauge is None:
+        return "depends on the data", "-"
+    unit = f" ({gauge.unit})" if gauge.unit else ""
+    half = forecast.half_width
+    return f"{_short(gauge.value)}{unit}", "-" if half is None else f"± {_short(half)}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, the first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
+        for first, *rest in rows
+    ]
+
+
 def _errors(forecast: Forecast, about: str) -> list[str]:
     """What is known of an error; about: which rows an exact answer is of."""
     lines = []
@@ -356,7 +421,7 @@ def _errors(forecast: Forecast, about: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanations:
-    """The plan of questions before they are asked together. Printing it gives a page for people.
+    """The plan of questions before they are asked together. Printing it gives a table, or a page.
 
     members: by name, in the order asked; `explanations["name"]`, or `[0]`, is one. parts: each
     question's part of the budget. scans: how often the table is read for all of them.
@@ -365,6 +430,7 @@ class Explanations:
     members: Mapping[str, Explanation]
     parts: Mapping[str, float]
     scans: int
+    detail: bool = False
 
     @property
     def request(self) -> Guarantee:
@@ -424,8 +490,32 @@ class Explanations:
         return str(self)
 
     def __str__(self) -> str:
+        return "\n".join(self.page if self.detail else [*self.summary, _MORE])
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
+    @property
+    def summary(self) -> list[str]:
+        """The expected error of every answer and the cost, for people."""
+        rows: list[tuple[str, ...]] = [("question", *HEADS)]
+        remarks: dict[str, None] = {}
+        for name, one in self.members.items():
+            whole = 100 * self.parts[name]
+            for (answer, *cells, _), part in zip(one.errors, one.parts.values(), strict=True):
+                rows.append((escape(name), answer, *cells, f"{whole * part:.3g}%"))
+            remarks |= dict.fromkeys(one.remarks)
+        return [self._scanned, *_aligned(rows), "", *remarks]
+
+    @property
+    def _scanned(self) -> str:
         scans = "one scan" if self.scans == 1 else f"{self.scans:,} scans"
-        lines = [f"{len(self):,} questions together, from {scans} of the table", *self[0].price]
+        return f"{len(self):,} questions together, from {scans} of the table"
+
+    @property
+    def page(self) -> list[str]:
+        """All of it, for people."""
+        lines = [self._scanned, *self[0].price]
         shown: dict[tuple[str, ...], str] = {}
         for name, one in self.members.items():
             lines += ["", f"Question {name!r} ({100 * self.parts[name]:.3g}% of the budget)"]
@@ -435,15 +525,14 @@ class Explanations:
                 shown[one.rows] = name
                 lines += [f"  {text}" for text in one.steps]
             lines += [f"  {text}" if text else "" for text in one.aggregates("this part")]
-        if more := self.outlook.lines:
-            lines += ["", *more]
-        return "\n".join(lines)
+        more = self.outlook.lines
+        return [*lines, "", *more] if more else lines
 
 
 def explanation_of(
-    priced: PricedBatch, *, left: Guarantee, assuming: Assume | None
+    priced: PricedBatch, *, left: Guarantee, assuming: Assume | None, detail: bool = False
 ) -> Explanation | Explanations:
-    """The explanation of one question, or of several; left: what the account holds."""
+    """Explain one question or several; left: what the account holds; detail: print all of it."""
     together, allocations = priced.together, priced.allocations
     tried = [
         simulated(query, allocation, assuming)
@@ -466,6 +555,7 @@ def explanation_of(
             bias=tried[place][1],
             levels=query.levels,
             about=" on the kept rows" if isinstance(query.unit, Person) else "",
+            detail=detail,
         )
         for place, query in enumerate(together.queries)
     ]
@@ -475,4 +565,5 @@ def explanation_of(
         members=dict(zip(together.names, found, strict=True)),
         parts=together.parts,
         scans=len(priced.scans),
+        detail=detail,
     )
