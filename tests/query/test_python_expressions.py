@@ -144,6 +144,29 @@ def test_an_expression_in_an_aggregate_is_its_text(table: Query) -> None:
     assert value.to_dict() == table.agg(a=unacorda.mean(str(hours), 0, 1)).to_dict()
 
 
+PERSON_VALUES: dict[str, Any] = {
+    "max_": lambda c, d: unacorda.max_(c),
+    "min_": lambda c, d: unacorda.min_(c),
+    "any_": lambda c, d: unacorda.any_("b" if isinstance(c, str) else col("b")),
+    "all_": lambda c, d: unacorda.all_("b" if isinstance(c, str) else col("b")),
+    "first_": lambda c, d: unacorda.first_(c, by=d),
+    "last_": lambda c, d: unacorda.last_(c, by=d),
+    "count_": lambda c, d: unacorda.count_(c),
+    "sum_": lambda c, d: unacorda.sum_(c, 0, 1),
+    "mean_": lambda c, d: unacorda.mean_(c, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", PERSON_VALUES)
+def test_every_value_of_a_person_takes_a_column_as_a_value(name: str) -> None:
+    make = PERSON_VALUES[name]
+    with opened(FRAME, unit=unacorda.Person("n", max_rows=2)) as session:
+        per_person = session.table("t").per_person
+        value = per_person(v=make(col("x"), col("d"))).agg(n=unacorda.count())
+        text = per_person(v=make("x", "d")).agg(n=unacorda.count())
+    assert value.to_dict() == text.to_dict()
+
+
 def test_groups_and_lists_in_texts_take_columns(table: Query) -> None:
     counted = {"n": unacorda.count()}
     value = table.explode(col("s"), most=2).group_by(col("s"), keys=["a"]).agg(**counted)

@@ -37,6 +37,7 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.base import bounds_of, expression_of, given_bounds
 from unacorda.query.aggregates.measures import Clamp
+from unacorda.query.expressions.columns import ColumnExpression, Written, written
 from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.quoting import double, identifier
 from unacorda.query.expressions.ranges import Size
@@ -376,12 +377,13 @@ def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
 
 
 def _text(argument: str, value: object, expected: str = "a column or an expression") -> str:
+    value = written(value) if isinstance(value, ColumnExpression) else value
     if not isinstance(value, str) or not value:
         raise InvalidParameter(argument, value, expected=f"{expected}, as text")
     return value
 
 
-def max_(column: str) -> PersonExtreme:
+def max_(column: Written) -> PersonExtreme:
     """Take the greatest value of each person's rows: `per_person(highest=max_("value"))`.
 
     Of numbers, texts (by code point), dates, instants or truth values.
@@ -392,7 +394,7 @@ def max_(column: str) -> PersonExtreme:
     return PersonExtreme(function="max", column=_text("column", column))
 
 
-def min_(column: str) -> PersonExtreme:
+def min_(column: Written) -> PersonExtreme:
     """Take the least value of each person's rows; see `max_`.
 
     >>> print(min_("value"))
@@ -401,7 +403,7 @@ def min_(column: str) -> PersonExtreme:
     return PersonExtreme(function="min", column=_text("column", column))
 
 
-def any_(condition: str) -> PersonExtreme:
+def any_(condition: Written) -> PersonExtreme:
     """Take whether a condition holds in any of a person's rows; NULL where it never is known.
 
     >>> print(any_("test = 'smoke'"))
@@ -410,7 +412,7 @@ def any_(condition: str) -> PersonExtreme:
     return PersonExtreme(function="any", column=_text("condition", condition, "a condition"))
 
 
-def all_(condition: str) -> PersonExtreme:
+def all_(condition: Written) -> PersonExtreme:
     """Take whether a condition holds in all of a person's rows in which it is known.
 
     >>> print(all_("value < 60"))
@@ -419,7 +421,7 @@ def all_(condition: str) -> PersonExtreme:
     return PersonExtreme(function="all", column=_text("condition", condition, "a condition"))
 
 
-def first_(column: str, *, by: str) -> PersonFirst:
+def first_(column: Written, *, by: Written) -> PersonFirst:
     """Take the value of the first of a person's rows, in the order of another column.
 
     Rows in which one of the two is missing are passed over. Of several rows at the first time the
@@ -428,11 +430,11 @@ def first_(column: str, *, by: str) -> PersonFirst:
     >>> print(first_("value", by="days"))
     first_('value', by='days')
     """
-    column, by = _text("column", column), _text("by", by)
-    return PersonFirst(function="first", column=column, by=by)
+    names = {"column": _text("column", column), "by": _text("by", by)}
+    return PersonFirst(function="first", **names)
 
 
-def last_(column: str, *, by: str) -> PersonFirst:
+def last_(column: Written, *, by: Written) -> PersonFirst:
     """Take the value of the last of a person's rows, in the order of another column.
 
     Rows in which one of the two is missing are passed over. Of several rows at the last time the
@@ -441,11 +443,11 @@ def last_(column: str, *, by: str) -> PersonFirst:
     >>> print(last_("value", by="days"))
     last_('value', by='days')
     """
-    column, by = _text("column", column), _text("by", by)
-    return PersonFirst(function="last", column=column, by=by)
+    names = {"column": _text("column", column), "by": _text("by", by)}
+    return PersonFirst(function="last", **names)
 
 
-def count_(column: str | None = None) -> PersonCount:
+def count_(column: Written | None = None) -> PersonCount:
     """Count each person's rows, or those in which a column is present.
 
     >>> print(count_(), count_("value"))
@@ -454,7 +456,7 @@ def count_(column: str | None = None) -> PersonCount:
     return PersonCount(column=None if column is None else _text("column", column))
 
 
-def sum_(column: str, lower: Number | None = None, upper: Number | None = None) -> PersonSum:
+def sum_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonSum:
     """Sum each person's numbers, every row clamped first to public bounds.
 
     lower, upper: of one row. They may be left out where they are declared of the column, or follow
@@ -467,7 +469,7 @@ def sum_(column: str, lower: Number | None = None, upper: Number | None = None) 
     return PersonSum(column=_text("column", column), lower=low, upper=high)
 
 
-def mean_(column: str, lower: Number | None = None, upper: Number | None = None) -> PersonMean:
+def mean_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonMean:
     """Take the mean of each person's numbers, every row clamped first to public bounds.
 
     lower, upper: of one row. They may be left out where they are declared of the column, or follow
