@@ -88,7 +88,11 @@ def test_a_whole_release_is_the_same(engine: str) -> None:
                 .group_by(
                     "town", "kind", keys={"town": unacorda.private_keys(), "kind": ["one", "two"]}
                 )
-                .agg(n=unacorda.count(), middle=unacorda.median("age", 0, 120, resolution=0.0012))
+                .agg(
+                    n=unacorda.count(),
+                    people=unacorda.count_people("CASE WHEN age > 50 THEN 1 END"),
+                    middle=unacorda.median("age", 0, 120, resolution=0.0012),
+                )
             )
             releases = [session.evaluate(query, budget=unacorda.ApproxDP(60, "1e-4"))]
             margins = (

@@ -27,6 +27,7 @@ from tests.support.seams import (
     Person,
     Reach,
     Sensitivity,
+    bound_pairs,
     bound_rows,
     chains,
     compiler,
@@ -75,6 +76,14 @@ def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(steps_of(unit, cells=cells), groups=None)
 
     plant(patch, steps_of, wrong)
+
+
+def _pairs_not_bound(patch: pytest.MonkeyPatch) -> None:
+    def wrong(rows: str, *, most: int | None, **others: Any) -> str:
+        del most
+        return bound_pairs(rows, most=None, **others)
+
+    plant(patch, bound_pairs, wrong)
 
 
 def _rows_of_a_group_not_bound(patch: pytest.MonkeyPatch) -> None:
@@ -185,7 +194,8 @@ def _forget() -> None:
         (_distinct_values_of_one_row, "two rows", AddRemove, ["distinct", "distinct_notes"]),
         (_one_row_too_many, "two rows", AddRemove, ["rows", "sum_whole", "mean_whole", "median"]),
         (_bound_by_cell, "three rows", AddRemove, ["rows", "present", "sum_text", "third"]),
-        (_groups_not_bound, "two rows in each of two groups", AddRemove, ["rows", "people"]),
+        (_groups_not_bound, "two rows in each of two groups", AddRemove, ["rows"]),
+        (_pairs_not_bound, "two rows in each of two groups", AddRemove, ["people", "people_who"]),
         (_rows_of_a_group_not_bound, "two rows in each of two groups", AddRemove, ["rows"]),
         (_every_key_for_every_row, "single rows", AddRemove, ["rows", "people", "mean_text"]),
         (_rounding_after_clamping, "one row", AddRemove, ["sum_whole_in_parts"]),

@@ -112,7 +112,7 @@ from unacorda.query.engines import bounding
 from unacorda.query.engines import compile as compiler
 from unacorda.query.engines import engine as engines
 from unacorda.query.engines import postgres as postgres_asking
-from unacorda.query.engines.bounding import bound_rows, salted_hash
+from unacorda.query.engines.bounding import bound_pairs, bound_rows, salted_hash
 from unacorda.query.engines.compile import (
     SqlContext,
     Statement,
@@ -350,6 +350,7 @@ __all__ = [
     "allocate",
     "allocate_together",
     "below_each",
+    "bound_pairs",
     "bound_rows",
     "bounding",
     "chain",

@@ -207,7 +207,10 @@ class CountIf(Linear):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountPeople(Linear):
-    """How many units (people) have at least one row in the cell, in which `column` is present."""
+    """How many units (people) have at least one row in the cell, in which `column` is present.
+
+    People are counted from all of their rows; no limit on rows takes a person out.
+    """
 
     tag: ClassVar[str] = "countpeople"
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
@@ -265,7 +268,10 @@ def count(column: Written | None = None, *, weight: Number = 1) -> Count:
 def count_people(column: Written | None = None, *, weight: Number = 1) -> CountPeople:
     """Count the people (units) with at least one row, with a column one in which it is not NULL.
 
-    The column may be an expression. Weight as in `count`.
+    The column may be an expression. Each person counts once in each group, from all of their rows,
+    however few of these the unit's limits keep for other aggregates; in as many groups as the
+    limits let them have rows in (`max_groups`, and no more than `max_rows`), chosen at random where
+    they are in more. Weight as in `count`.
 
     >>> count_people("phone").column
     'phone'

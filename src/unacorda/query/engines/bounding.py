@@ -34,6 +34,12 @@ p / n around, and by 1 at most: k / n <= 1 - 2^-21, while what is rounded errs b
 Few people have more rows than stay, and to put rows in an order takes most of the time. So rows
 are counted first, and only where there are more than k they are ordered.
 
+**People need no sample.** Where people are counted, it does not matter how many rows a person has
+in a group, only whether there are any. So the pairs of person and group are made of all rows
+(`bound_pairs`), and of a person's pairs the first in the order of the first step are kept: as many
+as the limits let a person have groups. What is kept is a function of the person's own rows and the
+salt (docs/proofs/people.md).
+
 **Wide rows.** To sort many columns takes an engine longer than to sort few and join. Where it is
 said to (`narrow`), wide rows are put in the order of their cell and of a salted hash of every
 column in use, and by all columns where that leaves two rows of a person level. Where none are, the
@@ -54,6 +60,7 @@ from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.units import Person, id_columns, steps_of
 
 __all__ = [
+    "bound_pairs",
     "bound_rows",
     "salt_for",
     "salted_hash",
@@ -82,7 +89,7 @@ def bound_rows(
     content = ", ".join([*cell, *values, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
-        order = f"{salted_hash(own, salt=salt_for('groups', salt))}, {', '.join(cell)}"
+        order = _order_of_groups(ids, cell, salt)
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
@@ -100,6 +107,45 @@ def bound_rows(
             else:
                 rows = sample.plain(rows)
     return rows
+
+
+def bound_pairs(
+    rows: str,
+    *,
+    unit: Person,
+    cell: Sequence[str],
+    present: Sequence[str | None],
+    most: int | None,
+    salt: int,
+) -> str:
+    """SELECT of pairs of person and group (u0, ..., cell, ..., p0, ...), out of all rows.
+
+    present: for every count the value that a row must have, None where any row does; p0, ... are 1
+    where the person counts in this group, else NULL. most: in how many groups a person counts, of
+    each count alone; None where no more are possible.
+    """
+    ids = id_columns(unit)
+    own = ", ".join([*ids, *cell])
+    pairs = f"SELECT {own}"
+    for index, value in enumerate(present):
+        some = "1" if value is None else f"max(CASE WHEN {value} IS NOT NULL THEN 1 END)"
+        pairs += f", {some} AS p{index}"
+    pairs += f" FROM ({rows}) GROUP BY {own}"
+    if most is None:
+        return pairs
+    numbers = range(len(present))
+    order, listed = _order_of_groups(ids, cell, salt), ", ".join(ids)
+    turns = "".join(
+        f", row_number() OVER (PARTITION BY {listed}, p{n} ORDER BY {order}) AS t{n}"
+        for n in numbers
+    )
+    kept = "".join(f", CASE WHEN t{n} <= {most} THEN p{n} END AS p{n}" for n in numbers)
+    return f"SELECT {own}{kept} FROM (SELECT *{turns} FROM ({pairs}))"
+
+
+def _order_of_groups(ids: Sequence[str], cell: Sequence[str], salt: int) -> str:
+    """SQL of the order in which a person's groups are kept."""
+    return f"{salted_hash([*ids, *cell], salt=salt_for('groups', salt))}, {', '.join(cell)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

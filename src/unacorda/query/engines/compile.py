@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
-from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
+from unacorda.query.engines.bounding import bound_pairs, bound_rows, salt_for, salted_hash
 from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.quoting import identifier, literal
@@ -374,14 +374,22 @@ class KeyCountSql:
 
     names: of the private keys, k0, ...; keys: the cells of public ones, as `keys`, where there are
     any. held: a SELECT of the bounded rows (u0, ..., cell, k0, ..., v0, ...), with cells of public
-    keys alone. counted: a SELECT of (place, people, k0, ...) over `held`, with the places 0, 1, ...
-    in an order that is a function of the keys.
+    keys alone; paired: of a person's groups (u0, ..., cell, k0, ..., p0, ...), where people are
+    protected. counted: a SELECT of (place, people, k0, ...) over `paired`, or over `held`, with the
+    places 0, 1, ... in an order that is a function of the keys.
     """
 
     names: tuple[str, ...]
     keys: KeyTable | None
     held: str
+    paired: str | None
     counted: str
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The relations that are kept, in the order in which they read each other."""
+        paired = {} if self.paired is None else {"paired": self.paired}
+        return {"held": self.held, **paired, "found": self.counted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,10 +397,11 @@ class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
     keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that count.
-    counts: the SELECT of one line of integers a cell, `measures` of them, reading a relation named
-    `bounded`, as the others do. rankings: for each ranking its SELECT of (cell, place, rows).
-    ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
-    integers that may pass 64 bits leave as text.
+    measures: how many integers a cell has; of_people: those of them that count people. counts: the
+    SELECT of one line of the others (a0, ...) a cell, reading a relation named `bounded`, as the
+    next two do; people: that of the numbers of people, of all rows. rankings: for each ranking its
+    SELECT of (cell, place, rows). ladders: for each ladder its SELECT of (cell, bin, people, sum of
+    their numbers). The integers that may pass 64 bits leave as text.
     """
 
     measures: int
@@ -401,6 +410,13 @@ class Statement:
     counts: str
     rankings: tuple[str, ...]
     ladders: tuple[str, ...]
+    of_people: tuple[int, ...] = ()
+    people: str | None = None
+
+    @property
+    def of_rows(self) -> tuple[int, ...]:
+        """Which integers are counted over `bounded`."""
+        return tuple(index for index in range(self.measures) if index not in self.of_people)
 
     @property
     def scans(self) -> int:
@@ -410,13 +426,18 @@ class Statement:
     @property
     def counted(self) -> bool:
         """Whether `counts` is asked: where nothing else is, it tells whether the engine answers."""
-        return self.measures > 0 or not (self.rankings or self.ladders)
+        return bool(self.of_rows) or not (self.rankings or self.ladders or self.of_people)
 
 
 def compile_query(query: Query, context: SqlContext) -> Statement:
     """The SQL of a query."""
-    bounded = _bounded(query, ["cell"], context)
-    return _counted(query, unit=context.unit, keys=_public_keys(query), bounded=bounded)
+    return _counted(
+        query,
+        unit=context.unit,
+        keys=_public_keys(query),
+        bounded=_bounded(query, ["cell"], context),
+        paired=_paired(query, ["cell"], context),
+    )
 
 
 def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
@@ -424,12 +445,16 @@ def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
     names = _private_names(query)
     listed = ", ".join(names)
     people = PeopleCount().sql(context.unit)
+    paired, counted = _paired(query, ["cell", *names], context), "held"
+    if paired is not None:  # the last count of pairs is that of any rows
+        counted = f"paired WHERE p{len(_counts_of_people(query, context.unit))} IS NOT NULL"
     return KeyCountSql(
         names=tuple(names),
         keys=_public_keys(query),
         held=_bounded(query, ["cell", *names], context),
+        paired=paired,
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
-        f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
+        f"(SELECT {people} AS people, {listed} FROM {counted} GROUP BY {listed})",
     )
 
 
@@ -444,10 +469,18 @@ def compile_chosen(
     names = _private_names(query)
     found = ", ".join(f"found.{name}" for name in names)
     numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
-    same = " AND ".join(f"held.{name} IS NOT DISTINCT FROM keys.{name}" for name in names)
     ids = id_columns(unit) if isinstance(unit, Person) else ()
     inputs = [f"v{index}" for index in range(len(query.inputs))]
-    values = "".join(f", held.{name}" for name in [*ids, *inputs])
+    pairs = [f"p{place}" for place in range(len(_counts_of_people(query, unit)))]
+
+    def chosen(relation: str, columns: Sequence[str]) -> str:
+        same = [f"{relation}.{name} IS NOT DISTINCT FROM keys.{name}" for name in names]
+        listed = "".join(f", {relation}.{name}" for name in columns)
+        return (
+            f"SELECT keys.cell AS cell{listed} FROM {relation} JOIN keys ON "
+            f"{' AND '.join([f'{relation}.cell = keys.part', *same])}"
+        )
+
     return _counted(
         query,
         unit=unit,
@@ -456,16 +489,21 @@ def compile_chosen(
             "USING (place)",
             columns=(places, parts),
         ),
-        bounded=f"SELECT keys.cell AS cell{values} FROM held JOIN keys ON held.cell = keys.part "
-        f"AND {same}",
+        bounded=chosen("held", [*ids, *inputs]),
+        paired=chosen("paired", pairs) if pairs else None,
     )
 
 
-def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
+def _counted(
+    query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str, paired: str | None
+) -> Statement:
+    of_people = _counts_of_people(query, unit)
     counts = ""
     for index, measure in enumerate(query.measures):
         check_measure(measure)
-        counts += f", {measure.sql(unit)}::VARCHAR AS a{index}"
+        if index not in of_people:
+            counts += f", {measure.sql(unit)}::VARCHAR AS a{index}"
+    people = "".join(f", count(p{place})::VARCHAR AS a{n}" for place, n in enumerate(of_people))
     return Statement(
         measures=len(query.measures),
         keys=keys,
@@ -473,6 +511,35 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
         rankings=tuple(ranking.sql(unit) for ranking in query.rankings),
         ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
+        of_people=tuple(of_people),
+        people=f"SELECT cell{people} FROM ({paired}) GROUP BY cell" if of_people else None,
+    )
+
+
+def _counts_of_people(query: Query, unit: Unit) -> dict[int, str | None]:
+    """The places of measures that count people, each with the value that a row must have."""
+    if not isinstance(unit, Person):
+        return {}
+    measures = enumerate(query.measures)
+    return {place: one.value for place, one in measures if isinstance(one, PeopleCount)}
+
+
+def _paired(query: Query, cell: Sequence[str], context: SqlContext) -> str | None:
+    """SELECT of a person's groups, out of all rows; None where no people are counted."""
+    unit = context.unit
+    present = list(_counts_of_people(query, unit).values())
+    present += [None] * (query.private is not None)
+    if not isinstance(unit, Person) or not present:
+        return None
+    most, brought = query.reach.touched, query.rows.most_of_person
+    bound = most < query.cells and (brought is None or most < brought)
+    return bound_pairs(
+        _rows(query, query.inputs, context),
+        unit=unit,
+        cell=cell,
+        present=present,
+        most=most if bound else None,
+        salt=context.salt,
     )
 
 

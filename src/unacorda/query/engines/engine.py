@@ -28,7 +28,7 @@ import contextlib
 import importlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from typing import Any, ClassVar, Final, TypeVar, final
 
@@ -391,7 +391,10 @@ def tallied(asking: EngineQuery, statement: Statement) -> Tallies:
     asking.name("bounded", statement.bounded, keep=statement.scans > 1)
     counted = Tallies(cells=np.zeros(0, np.int64), sums=())
     if statement.counted:
-        counted = _counted(asking, statement.counts, statement.measures)
+        counted = _counted(asking, statement.counts, statement.of_rows)
+    if statement.people is not None:
+        people = _counted(asking, statement.people, statement.of_people)
+        counted = _merged(counted, people, [*statement.of_rows, *statement.of_people])
     ladders = [asking.fetch(query) for query in statement.ladders]
     return replace(
         counted,
@@ -405,10 +408,22 @@ def _lines(found: Mapping[str, Any]) -> Lines:
     return cell, place, number
 
 
-def _counted(asking: EngineQuery, counts: str, measures: int) -> Tallies:
+def _counted(asking: EngineQuery, counts: str, measures: Iterable[int]) -> Tallies:
     columns = asking.fetch(counts)
-    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in measures)
     return Tallies(cells=_integers(columns["cell"]), sums=sums)
+
+
+def _merged(one: Tallies, other: Tallies, order: Sequence[int]) -> Tallies:
+    """The integers of both, by all cells of either; order: the number of each measure."""
+    cells = np.union1d(one.cells, other.cells)
+    size = len(cells)
+    sums = [
+        _by_cell(np.searchsorted(cells, part.cells), column, size)
+        for part in (one, other)
+        for column in part.sums
+    ]
+    return Tallies(cells=cells, sums=tuple(sums[order.index(n)] for n in range(len(order))))
 
 
 def list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
@@ -439,7 +454,7 @@ class HeldRows:
 
     def run(self, counts: str, *, measures: int) -> Tallies:
         """The exact integers of one scan."""
-        return self._asking.guarded(lambda: _counted(self._asking, counts, measures))
+        return self._asking.guarded(lambda: _counted(self._asking, counts, range(measures)))
 
     def close(self) -> None:
         """Forget all rows; a second call does nothing."""
@@ -489,8 +504,8 @@ ScanResult = Tallies | KeyedRows
 def find_keys(asking: EngineQuery, found: KeyCountSql, *, engine: object) -> KeyedRows:
     """Bind the rows and count the people behind each key."""
     list_keys(asking, found.keys)
-    asking.name("held", found.held, keep=True)
-    asking.name("found", found.counted, keep=True)
+    for name, sql in found.named.items():
+        asking.name(name, sql, keep=True)
     counted = asking.fetch("SELECT place, people FROM found")
     order = np.argsort(_integers(counted["place"]))
     people = _integers(counted["people"])[order]

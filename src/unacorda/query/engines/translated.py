@@ -57,10 +57,11 @@ def check_statement(
     """
     others: tuple[str, ...] = ()
     if isinstance(statement, KeyCountSql):
-        named = {"held": statement.held, "found": statement.counted}
+        named = statement.named
     else:
         named = {"bounded": statement.bounded}
-        others = (statement.counts, *statement.ladders, *statement.rankings)
+        people = () if statement.people is None else (statement.people,)
+        others = (statement.counts, *people, *statement.ladders, *statement.rankings)
     keys = {} if statement.keys is None else {"keys": statement.keys.sql}
     known = dict(tables)
     for name, sql in (keys | named).items():

@@ -121,9 +121,10 @@ def of_counts(reach: Reach) -> Sensitivity:
 
 
 def of_people(reach: Reach) -> Sensitivity:
-    """Units counted once in every cell they appear in.
+    """Units counted once in every cell they appear in, `touched` at most, out of all of their rows.
 
-    Replacement: the cells of the one and of the other, as far as they differ.
+    Replacement: the cells of the one and of the other, as far as they differ. Source:
+    docs/proofs/people.md, Theorem 1.
     """
     most = reach.felt
     return Sensitivity(

@@ -36,7 +36,7 @@ from unacorda.query.aggregates.hierarchy import (
     check_margins,
     consistent,
 )
-from unacorda.query.aggregates.measures import Measure, Thresholds
+from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
 from unacorda.query.expressions.columns import Written, expression_text, written
 from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import folded, twin
@@ -386,6 +386,17 @@ class Query:
     def measures(self) -> tuple[Measure, ...]:
         """SQL of the exact sums and counts over the bounded rows, each once."""
         return _once(reads.measures for reads in self.reads.values())
+
+    @property
+    def counts_people(self) -> bool:
+        """Whether an aggregate counts people, which takes all of their rows."""
+        return any(isinstance(measure, PeopleCount) for measure in self.measures)
+
+    @property
+    def samples_rows(self) -> bool:
+        """Whether anything is read of the rows that a person's limits keep."""
+        rowwise = any(not isinstance(measure, PeopleCount) for measure in self.measures)
+        return rowwise or bool(self.rankings or self.ladders)
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:

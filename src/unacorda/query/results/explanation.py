@@ -554,7 +554,9 @@ def explanation_of(
             beside=_beside(query, forecasts[place]),
             bias=tried[place][1],
             levels=query.levels,
-            about=" on the kept rows" if isinstance(query.unit, Person) else "",
+            about=" on the kept rows"
+            if isinstance(query.unit, Person) and query.samples_rows
+            else "",
             detail=detail,
         )
         for place, query in enumerate(together.queries)

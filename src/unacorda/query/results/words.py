@@ -72,7 +72,7 @@ class FoundKeys:
     @property
     def sentences(self) -> tuple[str, ...]:
         """How keys are found, and what may be missing."""
-        rows = "the rows that are left; NULL is a key like any other"
+        rows = "all rows that are left; NULL is a key like any other"
         return (
             f"find keys of {self.names} that enough different people have, counted over {rows}",
             f"{self.rule.words()}. Keys may be missing; how many is not known",
@@ -117,6 +117,7 @@ _READING = (
     "ones, which is also how they are printed. Standard errors and intervals are about the exact "
     "answer on the kept rows, and count the noise, not what bounding, clamping or sampling did."
 )
+_OF_PEOPLE = " Numbers of people are about all of their rows."
 
 
 def provenance(
@@ -141,7 +142,8 @@ def provenance(
     lines += rows_in_words(query)
     if (keys := FoundKeys.of(query, allocation)) is not None:
         lines += keys.sentences
-    return (*lines, *noises, _READING)
+    people = isinstance(query.unit, Person) and query.counts_people
+    return (*lines, *noises, _READING + _OF_PEOPLE * people)
 
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
@@ -158,8 +160,27 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
         ids = ", ".join(unit.id)
         lines.append(f"drop rows without {ids} (whether or not there are any)")
         if query.rows.most_of_person != 1:
-            lines += limits_in_words(unit, cells=query.cells)
+            if query.samples_rows:
+                lines += limits_in_words(unit, cells=query.cells)
+            if query.counts_people:
+                lines.append(_counted_once(query, unit))
     return tuple(lines)
+
+
+def _counted_once(query: Query, unit: Person) -> str:
+    """From which rows people are counted, and in how many groups."""
+    ids, most = ", ".join(unit.id), query.reach.touched
+    text = f"count each person ({ids}) once"
+    if query.groups:
+        text += " in each group"
+    left = any(
+        member.multiplying is not None or isinstance(member.source, Matched)
+        for member in query.rows.members
+    )
+    text += ", from all of their rows" + " that are left" * left
+    if query.groups and most < query.cells:
+        text += f", in at most {_some(most, 'group')}, chosen at random"
+    return text
 
 
 def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
