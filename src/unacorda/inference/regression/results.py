@@ -237,7 +237,7 @@ class Summary:
     ... )
     >>> print(table)
     Fit
-    spent  GDP(mu=1.0), one row replaced
+    spent  mu 1, one row replaced
     rows   100
     -----------------------------------------------------------------------------------------
                    coef   std err  sampling   privacy         z     P>|z|      [95%         ]
