@@ -180,8 +180,7 @@ def test_a_delimiter_is_for_csv(run: Run, file: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "missing", "verb"),
     [
-        (("query",), "DATA and SELECT", "unacorda query"),
-        (("query", "x.csv"), "SELECT", "unacorda query"),
+        (("verify",), "FILE", "unacorda verify"),
         (("ledger", "show"), "--ledger", "unacorda ledger show"),
     ],
 )

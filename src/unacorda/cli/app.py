@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def run() -> Any:
-        with app.make_context("unacorda", given) as context:
+        with app.make_context("unacorda", list(given), obj=given) as context:
             return app.invoke(context)
 
     code = reported(run)

@@ -13,9 +13,10 @@ import click
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import PayingAccount, account, opened
+from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.query import UNKEPT
-from unacorda.cli.question import DataFile, data, known_rows
+from unacorda.cli.tables import DataTables, data, known_rows, terms_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 
 
 @click.command(help=HELP, short_help="Take a first look at a table of people.")
-@data
+@data()
 @params.unit(
     max_rows="The most rows of one person that a question uses; auto, as without it, finds the "
     "number privately."
@@ -70,7 +71,7 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 @params.json_option
 def describe(
     *,
-    file: DataFile,
+    data: DataTables | None,
     whose: dict[str, Any],
     price: Mapping[str, str],
     facts: Mapping[str, Fact],
@@ -81,23 +82,27 @@ def describe(
     as_json: bool,
 ) -> int | None:
     """The verb; its help is `HELP`."""
-    request = params.guarantee_of(price)
+    missing = Missing()
+    if data is not None:
+        whose = data.whose(whose)
     if whose["max_rows"] is None and whose["persons"] and not whose["row"]:
         whose["max_rows"] = params.AUTO
-    unit = params.unit_of(request, **whose)
-    file.look()
+    unit, request = terms_of(data, whose, price, missing=missing)
+    if data is None or missing.faults:
+        raise missing.error()
+    data.look()
     if html is not None:
         check_target(html, "page", overwrite=overwrite)
     if output is not None:
         check_target(output, "record", overwrite=overwrite)
-    options: dict[str, Any] = {"unit": unit, "columns": facts}
+    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
     if account is None:
-        found = _looked(file, request, budget=request, **options)
+        found = _looked(data, request, budget=request, **options)
         render.notice(UNKEPT.format(asked="look"))
     else:
         account.is_new()
         with opened(account.ledger, must_exist=False) as book:
-            found = _looked(file, request, **account.terms(book), **options)
+            found = _looked(data, request, **account.terms(book), **options)
     kept = html is not None and stored(found, html)
     recorded = output is None or stored(found, output)
     if as_json:
@@ -107,9 +112,9 @@ def describe(
     return None if recorded and (kept or html is None) else ExitCode.FAILED
 
 
-def _looked(file: DataFile, request: Guarantee, **session: Any) -> Description:
+def _looked(data: DataTables, request: Guarantee, **session: Any) -> Description:
     """The look, and before it the search for the rows of a person where no one made it yet."""
-    known_rows(file, request, **session)  # refuses what is more than is left
-    with render.progress("Looking") as advance, file.session(**session) as free:
+    known_rows(data, request, **session)  # refuses what is more than is left
+    with render.progress("Looking") as advance, data.session(**session) as free:
         left = request * (1 - params.SEARCH_SHARE) if free.searches else request
-        return free.describe(file.name, budget=left, progress=advance)
+        return free.describe(data.name, budget=left, progress=advance)

@@ -189,9 +189,9 @@ class PayingAccount:
         *,
         ledger: str | None,
         dataset: str | None,
-        budget: str | None,
+        budget: str | Guarantee | None,
         sub_account: str | None = None,
-        limit: str | None = None,
+        limit: str | Guarantee | None = None,
         **notes: str | None,
     ) -> PayingAccount | None:
         """What the options say, None without a ledger; notes: analyst and purpose.
@@ -201,9 +201,9 @@ class PayingAccount:
         """
         if ledger is None:
             kept = {"budget": budget, "dataset": dataset, "sub-account": sub_account}
-            for option, text in {**kept, "limit": limit, **notes}.items():
+            for option, value in {**kept, "limit": limit, **notes}.items():
                 expected = "--ledger with it, which keeps the account"
-                demand(text is None, f"--{option}", text, expected=expected)
+                demand(value is None, f"--{option}", value, expected=expected)
             return None
         name = dataset or ""
         expected = "--dataset, the account's name in the ledger"
@@ -219,9 +219,9 @@ class PayingAccount:
         return cls(
             ledger=ledger,
             dataset=name,
-            budget=None if budget is None else budget_of("--budget", budget),
+            budget=budget_of("--budget", budget) if isinstance(budget, str) else budget,
             sub_account=sub_account,
-            limit=None if limit is None else budget_of("--limit", limit),
+            limit=budget_of("--limit", limit) if isinstance(limit, str) else limit,
             notes=notes,
         )
 

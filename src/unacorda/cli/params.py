@@ -42,7 +42,6 @@ __all__ = [
     "facts",
     "flag",
     "gathered",
-    "guarantee_of",
     "json_option",
     "keys",
     "neighbors",
@@ -71,10 +70,7 @@ KEYS_ONCE = "each column once, and in one option alone"
 _LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _LONGEST_COUNT = 30
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
-_BUDGETS = (
-    "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
-    "(Gaussian DP), each with delta where one is wanted"
-)
+_BUDGETS = "numbers of epsilon, delta, rho and mu, each once"
 _KEYS = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
 
 
@@ -219,30 +215,6 @@ neighbors = option(
 )
 
 
-def guarantee_of(numbers: Mapping[str, str], argument: str | None = None) -> Guarantee:
-    """The budget that numbers by name make; InvalidParameter where they make none.
-
-    argument: the option that all of them were written in; None where each has its own.
-    """
-    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-
-    kinds: dict[str, type[Guarantee]] = {
-        "epsilon": ApproxDP if "delta" in numbers else PureDP,
-        "rho": ZCDP,
-        "mu": GDP,
-    }
-    main = [name for name in numbers if name in kinds]
-    if len(main) != 1:
-        said = ",".join(f"{name}={value}" for name, value in numbers.items())
-        options = argument or "--epsilon, --rho, --mu"
-        raise InvalidParameter(options, said or None, expected=_BUDGETS)
-    try:
-        return kinds[main[0]](**numbers)
-    except InvalidParameter as error:
-        name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
-        raise error.about(name, error.value) from None
-
-
 def price(*, buys: str = "") -> Decorator:
     """The options of a budget, which give the numbers that were written, by name.
 
@@ -279,6 +251,8 @@ def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
         known = kind in _NUMBERS and kind not in numbers
         demand(known, name, prefix + text, expected=_BUDGETS)
         numbers[kind] = value
+    from unacorda.query.settings import guarantee_of
+
     return guarantee_of(numbers, name)
 
 
@@ -382,12 +356,17 @@ def _facts(bounds: Sequence[str], columns: Path | None) -> dict[str, Fact]:
         lower, colon, upper = (end.strip() for end in ends.partition(":"))
         demand(colon and lower and upper, option, text, expected=form)
         demand(column not in found, option, text, expected="each column to be declared once")
-        with _of_option(option, text, form):
+        try:
             found[column] = Bounds(lower, upper)
+        except InvalidParameter as error:
+            expected = f"{form}, and as {error.argument} {error.expected}"
+            raise InvalidParameter(option, text, expected=expected) from None
     return found
 
 
 def _facts_in(path: Path) -> dict[str, Fact]:
+    from unacorda.query.settings import fact_of
+
     text = read_text("--columns", path)
     try:
         found = json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
@@ -395,7 +374,7 @@ def _facts_in(path: Path) -> dict[str, Fact]:
         found = None
     expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
     demand(isinstance(found, dict), "--columns", str(path), expected=expected)
-    return {name: _fact(name, fact) for name, fact in found.items()}
+    return {name: fact_of(f"--columns, {name!r}", fact) for name, fact in found.items()}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -404,32 +383,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name twice")
     return found
-
-
-def _fact(name: str, fact: object) -> Fact:
-    from unacorda.query.schema.facts import Bounds, Categories, Dates, Text
-
-    flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
-    place = f"--columns, {name!r}"
-    if isinstance(fact, dict) and len(fact) == 1:
-        ((kind, said),) = fact.items()
-        match kind, said:
-            case "bounds", [int() | Decimal() as lower, int() | Decimal() as upper]:
-                with _of_option(place, f"[{lower}, {upper}]", '{"bounds": [LOWER, UPPER]}'):
-                    return Bounds(lower, upper)
-            case "categories", [*values]:
-                with _of_option(place, values, '{"categories": [...]}'):
-                    return Categories(values)
-            case (("dates" | "text"), True):
-                return flags[kind]()
-            case _:
-                pass
-    raise InvalidParameter(
-        place,
-        fact,
-        expected='{"bounds": [LOWER, UPPER]}, {"categories": [...]}, {"dates": true} or '
-        '{"text": true}',
-    )
 
 
 facts = gathered(
@@ -556,13 +509,3 @@ def of_file(path: Path) -> Iterator[None]:
         if error.argument not in {"FILE", "text"}:
             raise
         raise error.about("FILE", str(path)) from None
-
-
-@contextlib.contextmanager
-def _of_option(name: str, value: object, form: str) -> Iterator[None]:
-    """Raise what is wrong with a fact under the name of the option that it was written with."""
-    try:
-        yield
-    except InvalidParameter as error:
-        said = f"{form}, and as {error.argument} {error.expected}"
-        raise InvalidParameter(name, value, expected=said) from None

@@ -16,9 +16,11 @@ from unacorda.checks import demand, exact
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, ExitCode, no_account
 from unacorda.cli.ledger import PayingAccount, account, accounts, opened
+from unacorda.cli.missing import Missing
 from unacorda.cli.output import check_target, output, stored
 from unacorda.cli.params import SEARCH_SHARE
-from unacorda.cli.question import CommandQuestion, DataFile, data
+from unacorda.cli.question import CommandQuestion
+from unacorda.cli.tables import DataTables, data, terms_of
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.privacy.guarantees import left_of
 from unacorda.query.expressions.quoting import escape
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
     from unacorda.query.aggregates.hierarchy import GivenLevelWeights
     from unacorda.query.results.explanation import Explanation
     from unacorda.query.results.release import Release
+    from unacorda.query.schema.facts import Fact
 
 __all__ = ["UNKEPT", "explained", "query"]
 
 HELP = f"""Answer one SELECT about a table of people, with differential privacy.
 
 The SELECT may hold COUNT, SUM, AVG, MEDIAN, QUANTILE(x, 0.9), STDDEV, CORR, HISTOGRAM and others,
-with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT, over one table. The table is called as its file
-(visits.csv is visits; other signs than letters, digits and _ become _), and also data.
+with WHERE, JOIN, GROUP BY, HAVING, ORDER BY and LIMIT. The table of a file is called as the file
+(visits.csv is visits; other signs than letters, digits and _ become _), and also data. --table
+names several. A file unacorda.toml stands in for DATA, --table and options that are left out.
 
 Every value of GROUP BY must be listed, with --keys or --columns: it is never read off the data.
 Or --private-keys finds those that enough people have, and spends a --delta.
@@ -100,8 +104,7 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
 
 
 @click.command(help=HELP, short_help="Answer one SELECT about a table of people.")
-@data
-@click.argument("sql", metavar="SELECT", help="The question.")
+@data("SELECT")
 @params.unit(
     groups=True,
     max_rows="The most rows of one person that a question uses, over all groups together; auto "
@@ -146,10 +149,11 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
 @params.flag("--json as_json", "Print JSON, with how the answer was made.")
 def query(
     *,
-    file: DataFile,
-    sql: str,
+    data: DataTables | None,
+    text: str | None,
     whose: dict[str, Any],
     price: Mapping[str, str],
+    facts: Mapping[str, Fact],
     explain: bool,
     detail: bool,
     assuming: str | None,
@@ -160,7 +164,7 @@ def query(
     as_json: bool,
     **asked: Any,
 ) -> int | None:
-    """The verb; its help is `HELP`. asked: facts, keys and level weights, as in a question."""
+    """The verb; its help is `HELP`. asked: keys and level weights, as in a question."""
     wanted = _standard_errors(errors)
     demand(explain or not detail, "--detail", detail, expected="--explain with it")
     if wanted is not None:
@@ -173,25 +177,42 @@ def query(
     elif not explain:
         expected = "--explain or --error with it"
         demand(assuming is None, "--assuming", assuming, expected=expected)
-    request = params.guarantee_of(price if wanted is None else {"epsilon": "1"})
+    missing = Missing(text)
+    sought = price if wanted is None else {"epsilon": "1"}
+    unit, request = terms_of(data, whose, sought, missing=missing)
+    sql = missing.needed(text, "SELECT")
+    if data is None or sql is None:
+        raise missing.error()
+    data.look()
+    if assuming is None and (explain or wanted is not None) and data.settings is not None:
+        assuming = data.settings.stand_in
     question = CommandQuestion(
-        file=file,
+        data=data,
         sql=sql,
-        unit=params.unit_of(request, **whose),
+        unit=unit,
         request=request,
+        facts=data.facts(facts),
         assuming=assuming,
         **asked,
     )
-    file.look()
-    if wanted is not None:
-        _suggest(question, wanted, delta=price.get("delta"), as_json=as_json)
-        return None
-    if explain:
-        _explain(question, account, detail=detail, as_json=as_json)
-        return None
-    if output is not None:
-        check_target(output, "table", overwrite=overwrite)
-    release = _answered(question, account)
+    if missing.faults:
+        missing.faults += question.lacking()
+        raise missing.error()
+    try:
+        if wanted is not None:
+            _suggest(question, wanted, delta=price.get("delta"), as_json=as_json)
+            return None
+        if explain:
+            _explain(question, account, detail=detail, as_json=as_json)
+            return None
+        if output is not None:
+            check_target(output, "table", overwrite=overwrite)
+        release = _answered(question, account)
+    except InvalidParameter as fault:  # raised before anything is spent
+        if fault.lacks is None:
+            raise
+        missing.faults += question.lacking() or [fault]
+        raise missing.error() from None
     if account is None:
         render.notice(UNKEPT.format(asked="answer"))
     kept = output is not None and stored(release, output)
@@ -206,13 +227,15 @@ def _suggest(
     question: CommandQuestion, errors: StandardErrors, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
+    from unacorda.query.settings import guarantee_of
+
     own = Fraction(0) if delta is None else exact("--delta", delta)
     rest = {} if delta is None else {"delta": delta}
     found: dict[str, dict[str, str]] = {}
     faults: list[UnacordaError] = []
     for kind in ("epsilon", "rho", "mu"):
         try:
-            with question.session(budget=params.guarantee_of({kind: "1", **rest})) as session:
+            with question.session(budget=guarantee_of({kind: "1", **rest})) as session:
                 least = question.suggest(session, errors, delta=own)
         except InvalidParameter as fault:
             faults.append(fault)

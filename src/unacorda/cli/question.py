@@ -1,26 +1,20 @@
-"""One question of the command line: a data file, a SELECT, a unit, public facts and a price."""
+"""One question of the command line: tables, a SELECT, a unit, public facts and a price."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from unacorda.checks import demand
-from unacorda.cli.params import KEYS_ONCE, SEARCH_SHARE, GivenKeys, gathered, option
-from unacorda.cli.render import notice
+from unacorda.cli.params import KEYS_ONCE, SEARCH_SHARE, GivenKeys
+from unacorda.cli.tables import ALWAYS, DataTables, known_rows
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
-    from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.hierarchy import GivenLevelWeights
     from unacorda.query.plan.query import Query
@@ -28,143 +22,24 @@ if TYPE_CHECKING:
     from unacorda.query.results.release import Release
     from unacorda.query.results.simulation import Assume
     from unacorda.query.schema.facts import Fact
-    from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
     from unacorda.query.sql.postprocess import Select
 
-__all__ = ["CommandQuestion", "DataFile", "data", "known_rows", "table_name"]
+__all__ = ["CommandQuestion"]
 
-_ALWAYS = "data"
-"""What the table of every file may be called."""
-
-_ENDINGS = re.compile(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", re.IGNORECASE)
-_NO_CSV = re.compile(r"::|\.(parquet|pq)$", re.IGNORECASE)
-_TABS = {"tab": "\t", "\\t": "\t"}
-_SIGNS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
-    """A file of people; nothing is opened before it is asked for.
-
-    path: the file; delimiter: the sign between its columns, where it is CSV and not usual.
-    """
-
-    path: str
-    delimiter: str | None
-
-    @property
-    def name(self) -> str:
-        """What its table is called."""
-        return table_name(self.path)
-
-    def look(self) -> None:
-        """Look for the file, before anything else is asked of it; note where it looks odd.
-
-        Raises SourceUnreadable where it is missing or has no header, and InvalidParameter.
-        """
-        from unacorda.query.schema.sources import CsvFile, locate
-
-        found = locate(self.name, self.source())
-        if not isinstance(found, CsvFile) or len(found.columns) > 1:
-            return
-        (header,) = found.columns
-        for sign, written in _SIGNS.items():
-            if sign in header:
-                said = f"the header of {self.path!r} is one column, which holds {sign!r}. If that "
-                said += f"stands between columns, write --delimiter {written}."
-                notice(escape(said))
-                return
-
-    def source(self) -> str | Csv:
-        """The file as a session takes it; InvalidParameter where it has no delimiter."""
-        if self.delimiter is None:
-            return self.path
-        from unacorda.query.schema.sources import Csv
-
-        text = not _NO_CSV.search(self.path)
-        demand(text, "--delimiter", self.delimiter, expected="a CSV file with it")
-        return Csv(self.path, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
-
-    def session(self, *, table: str | None = None, **options: Any) -> Session:
-        """A session over the file; table: what it is called there, by default its name."""
-        from unacorda.query.session import Session
-
-        return Session({table or self.name: self.source()}, **options)
-
-
-data = gathered(
-    "file",
-    DataFile,
-    click.argument(
-        "path",
-        metavar="DATA",
-        help="A file in .csv, .tsv (also .gz) or .parquet (patterns of these too), or "
-        "file.duckdb::table.",
-    ),
-    option(
-        "--delimiter",
-        "SIGN",
-        "The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
-        "and a tab in .tsv.",
-    ),
-)
-
-
-def table_name(path: str) -> str:
-    """The name of a file's table: its own, without ending, made an identifier.
-
-    >>> table_name("in/2024 visits.csv.gz"), table_name("clinic.duckdb::visits")
-    ('t_2024_visits', 'visits')
-    """
-    _, database, table = path.partition("::")
-    bare = table.rpartition(".")[2] if database else _ENDINGS.sub("", PurePath(path).name)
-    name = re.sub(r"\W+", "_", bare).strip("_")
-    if not name:
-        return _ALWAYS
-    return f"t_{name}" if name[0].isdigit() else name
-
-
-def known_rows(
-    file: DataFile,
-    request: Guarantee,
-    *,
-    unit: Unit,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    **session: Any,
-) -> Unit | None:
-    """The unit with the rows of a person that an account knows; None where it knows none.
-
-    Free, and reads no data. BudgetExceeded where they are to be found and less than the request is
-    left, since the search would be paid for in vain.
-    """
-    if getattr(unit, "search", None) is None or ledger is None or dataset is None:
-        return None
-    from unacorda.accounting.charges import request_price
-    from unacorda.query import execution
-    from unacorda.query.session import check_affordable
-
-    wanted: Any = unit
-    with file.session(unit=wanted.searched, dataset=dataset, ledger=ledger, **session) as free:
-        begun = {name: free.table(name) for name in free.tables}
-        found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
-        if found is None:
-            check_affordable(request_price(request, free.budget), free.remaining, dataset)
-            return None
-        return found.with_rows(found.max_rows or 1)
+_MOST_LACKING = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandQuestion:
-    """What is asked of a data file; nothing is opened before `session` is.
+    """What is asked of tables; nothing is opened before `session` is.
 
-    file: the data; sql: the SELECT; request: what the answer may cost; level_weights: of ROLLUP and
-    CUBE; assuming: a public file on which an explanation tries it out.
+    data: the tables; sql: the SELECT; request: what the answer may cost; level_weights: of ROLLUP
+    and CUBE; assuming: a public file on which an explanation tries it out.
     """
 
-    file: DataFile
+    data: DataTables
     sql: str
     unit: Unit
     facts: Mapping[str, Fact]
@@ -174,12 +49,12 @@ class CommandQuestion:
     assuming: str | None = None
 
     def session(self, **account: Any) -> Session:
-        """A session over the file; account: its budget, dataset, ledger and so on.
+        """A session over the tables; account: its budget, dataset, ledger and so on.
 
-        The table has the name the SELECT calls it by, which is the file's or `data`.
+        The table of a single file has the name the SELECT calls it by, the file's or `data`.
         """
         table = self._table()
-        return self.file.session(table=table, unit=self.unit, columns=self.facts, **account)
+        return self.data.session(table=table, unit=self.unit, columns=self.facts, **account)
 
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
@@ -219,7 +94,7 @@ class CommandQuestion:
 
         Raises as `known_rows`.
         """
-        unit = known_rows(self.file, self.request, unit=self.unit, columns=self.facts, **account)
+        unit = known_rows(self.data, self.request, unit=self.unit, columns=self.facts, **account)
         return None if unit is None else replace(self, unit=unit)
 
     def found(self, **account: Any) -> CommandQuestion:
@@ -235,7 +110,7 @@ class CommandQuestion:
         free = self.unsearched
         with free.session(**account) as session:
             free.explain(session)
-        with self.file.session(unit=self.unit, columns=self.facts, **account) as session:
+        with self.data.session(unit=self.unit, columns=self.facts, **account) as session:
             unit: Any = session.unit
             return replace(free, unit=unit.with_rows(unit.max_rows))
 
@@ -290,20 +165,49 @@ class CommandQuestion:
                 found[name] = typed_keys(f"{option}, {column!r}", written, kinds)
         return found
 
-    def _table(self) -> str:
-        """What the SELECT calls the table; UnsafeExpression for a name that the file has not."""
+    def _table(self) -> str | None:
+        """What the SELECT calls the table of a single file; UnsafeExpression for another name."""
         from unacorda.query.sql.select import tables_of
 
-        named = self.file.name
-        tables = tables_of(self.sql)
+        if self.data.file is None:
+            return None
+        named, tables = self.data.name, tables_of(self.sql)
+        known = {name.casefold() for name in (named, ALWAYS, *self.data.public)}
         for table, place in tables.items():
-            if table.casefold() not in {named.casefold(), _ALWAYS}:
-                names = " or ".join(dict.fromkeys([named, _ALWAYS]))
-                hint = f"Write {names}: the table of {self.file.path!r} is called by the file's "
-                hint += f"name, or {_ALWAYS!r}."
+            if table.casefold() not in known:
+                names = " or ".join(dict.fromkeys([named, ALWAYS]))
+                hint = f"Write {names}: the table of {self.data.file!r} is called by the file's "
+                hint += f"name, or {ALWAYS!r}. More tables are named by --table and --public."
                 reason = f"{table[:60]!r} is none of the tables of people"
                 raise UnsafeExpression(self.sql, reason=reason, hint=hint, place=place)
-        return next(iter(tables), named)
+        public = {name.casefold() for name in self.data.public}
+        return next((table for table in tables if table.casefold() not in public), named)
+
+    def lacking(self) -> list[InvalidParameter]:
+        """What the question lacks, found by what is raised as one after the other is supposed."""
+        from unacorda.privacy.guarantees import ApproxDP
+        from unacorda.query.schema.facts import Bounds
+
+        found: list[InvalidParameter] = []
+        unit = getattr(self.unit, "searched", self.unit)
+        question = replace(self, unit=unit, request=ApproxDP(1, "1e-6"))
+        while len(found) < _MOST_LACKING:
+            try:
+                with question.session(budget=question.request) as session:
+                    question.explain(session)
+            except InvalidParameter as fault:
+                known = {(one.lacks, one.column) for one in found}
+                if fault.lacks is None or (fault.lacks, fault.column) in known:
+                    return found
+                found.append(fault)
+                column = fault.column or ""
+                if fault.lacks == "bounds":
+                    question = replace(question, facts={**question.facts, column: Bounds(0, 1)})
+                elif not isinstance(question.keys, str):
+                    question = replace(question, keys={**question.keys, column: None})
+            else:
+                break
+        return found
 
 
 def _group_of(column: str, select: Select, *, option: str) -> str:

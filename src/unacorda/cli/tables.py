@@ -1,0 +1,350 @@
+"""The tables that a verb is about: a file, named files, or those of a file of settings."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unacorda.checks import demand
+from unacorda.cli.missing import Missing
+from unacorda.cli.params import FILE, Decorator, assignment, option, unit_of
+from unacorda.cli.render import notice
+from unacorda.query.expressions.quoting import escape, twin
+
+if TYPE_CHECKING:
+    from unacorda.ledger.ledger import Ledger
+    from unacorda.privacy.guarantees import Guarantee
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.sources import Csv
+    from unacorda.query.schema.units import Unit
+    from unacorda.query.session import Session
+    from unacorda.query.settings import Dataset, Settings
+
+__all__ = ["ALWAYS", "DataTables", "data", "known_rows", "table_name", "terms_of"]
+
+ALWAYS = "data"
+"""What the table of a single file may be called."""
+
+_SETTINGS = Path("unacorda.toml")
+_ENDINGS = re.compile(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", re.IGNORECASE)
+_NO_CSV = re.compile(r"::|\.(parquet|pq)$", re.IGNORECASE)
+_TABS = {"tab": "\t", "\\t": "\t"}
+_SIGNS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataTables:
+    """Tables of people, and public ones; nothing is opened before it is asked for.
+
+    tables, public: files by name, or what an engine calls them. delimiter: the sign between the
+    columns of CSV files, where it is not usual. chosen: the one that a command is about, None
+    where there are several. file: of a single file, whose table is also called `data`. options: of
+    the sessions. settings: of the data set, where a file has them.
+    """
+
+    tables: Mapping[str, str]
+    public: Mapping[str, str] = field(default_factory=dict)
+    delimiter: str | None = None
+    chosen: str | None = None
+    file: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Dataset | None = None
+
+    @property
+    def name(self) -> str:
+        """The table that a command is about; InvalidParameter where it names none of several."""
+        expected = f"DATA, one of the tables {', '.join(self.tables)}"
+        demand(self.chosen is not None, "DATA", None, expected=expected)
+        return str(self.chosen)
+
+    def look(self) -> None:
+        """Look for the files, before anything else is asked of them; note where one looks odd.
+
+        Raises SourceUnreadable where one is missing or has no header, and InvalidParameter.
+        """
+        from unacorda.query.schema.sources import CsvFile, locate
+
+        for name, path in {**self.tables, **self.public}.items() if not self.options else ():
+            found = locate(name, self._source(path))
+            if isinstance(found, CsvFile) and len(found.columns) == 1:
+                self._note_header(path, found.columns[0])
+
+    @staticmethod
+    def _note_header(path: str, header: str) -> None:
+        """Note that a header of one column holds a sign that may stand between several."""
+        for sign, written in _SIGNS.items():
+            if sign in header:
+                said = f"the header of {path!r} is one column, which holds {sign!r}. If that "
+                said += f"stands between columns, write --delimiter {written}."
+                notice(escape(said))
+                return
+
+    def _source(self, path: str) -> str | Csv:
+        """A file as a session takes it; InvalidParameter where it has no delimiter."""
+        if self.delimiter is None or "engine" in self.options:
+            return path
+        from unacorda.query.schema.sources import Csv
+
+        text = not _NO_CSV.search(path)
+        demand(text, "--delimiter", self.delimiter, expected="a CSV file with it")
+        return Csv(path, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
+
+    def session(self, *, table: str | None = None, **options: Any) -> Session:
+        """A session over the tables; table: what a single one is called, by default its name."""
+        from unacorda.query.session import Session
+
+        tables = {table or name: self._source(path) for name, path in self.tables.items()}
+        public = {name: self._source(path) for name, path in self.public.items()}
+        return Session(tables, public=public, **self.options, **options)
+
+    def joined(self, public: Mapping[str, str], delimiter: str | None) -> DataTables:
+        """The same with more public tables; InvalidParameter for a name that stands twice."""
+        again = twin([*self.tables, *self.public, *public])
+        expected = "a name that no other table has, whatever its capitals"
+        demand(again is None, "--public", again, expected=expected)
+        return replace(self, public={**self.public, **public}, delimiter=delimiter)
+
+    def facts(self, given: Mapping[str, Fact]) -> dict[str, Fact]:
+        """The public facts that options give, and of other columns those of the settings."""
+        return {**({} if self.settings is None else self.settings.columns), **given}
+
+    def whose(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What options say about the unit; where they name none, as the settings have it."""
+        if self.settings is None or given["persons"] or given["row"]:
+            return dict(given)
+        usual = dict(self.settings.unit)
+        usual |= {"persons": usual.pop("person", ()), "row": usual.get("row", False)}
+        return {name: value or usual.get(name) for name, value in given.items()}
+
+    def request(self, price: Mapping[str, str]) -> Guarantee:
+        """The budget that options give, or the settings; InvalidParameter where neither does."""
+        from unacorda.query.settings import guarantee_of
+
+        usual = None if self.settings is None else self.settings.query_budget
+        return usual if usual is not None and not price else guarantee_of(price)
+
+
+def _named_files(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Files by the names of their tables; InvalidParameter for a name that stands twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, path = assignment(option, text, form="NAME=FILE, such as labs=labs.csv")
+        demand(re.fullmatch(r"\w+", name), option, text, expected="a name of letters, digits and _")
+        again = name.casefold() in map(str.casefold, found)
+        demand(not again, option, text, expected=f"each name once: {name!r} names another table")
+        found[name] = path.strip()
+    return found
+
+
+def data(text: str | None = None) -> Decorator:
+    """The tables that a verb is about, which it gets as `data`, None where nothing names any.
+
+    text: what stands behind DATA, which the verb gets as `text`, None where it is missing. Where a
+    file of settings names the tables, its other keys stand in for options that are left out.
+    """
+    metavar = "[DATA]" if text is None else f"[DATA] {text}"
+
+    def decorate(verb: Any) -> Any:
+        @functools.wraps(verb)
+        def called(
+            *, words: Sequence[str], tables: Sequence[str], public: Sequence[str],
+            delimiter: str | None, settings: Path | None, **given: Any,
+        ) -> Any:  # fmt: skip
+            named, places = _named_files("--table", tables), list(words)
+            usual = _SETTINGS if _SETTINGS.is_file() and not named else None
+            # A single word is the text where the tables are known without it.
+            alone = len(places) == 1 and not (named or settings or usual) and " " not in places[0]
+            last = places.pop() if text is not None and places and not alone else None
+            demand(len(places) < 2, "DATA", places, expected=f"{metavar}, and all else in options")
+            path = places[0] if places else None
+            is_file = path is not None and not _is_name(path)
+            fits = settings is None or not (named or is_file)
+            demand(fits, "--settings", str(settings), expected="it without --table and a file")
+            known = None if is_file else _settings_in(settings or usual)
+            dataset = None if known is None else known.dataset(given.get("dataset"))
+            found = _tables_of(path, named, dataset)
+            if text == "SELECT":
+                demand(
+                    path is None or is_file, "DATA", path, expected="it left out: FROM names tables"
+                )
+            if found is not None:
+                found = found.joined(_named_files("--public", public), delimiter)
+            if known is not None and dataset is not None:
+                given |= _account_of(known, dataset, given)
+            return verb(data=found, **given, **({} if text is None else {"text": last}))
+
+        for add in reversed(_options(metavar)):
+            add(called)
+        return called
+
+    return decorate
+
+
+def _options(metavar: str) -> list[Decorator]:
+    return [
+        click.argument(
+            "words",
+            metavar=metavar,
+            nargs=-1,
+            help="A file in .csv, .tsv (also .gz) or .parquet (patterns of these too), or "
+            "file.duckdb::table.",
+        ),
+        option(
+            "--table tables",
+            "NAME=FILE",
+            "Instead of DATA, a table of people by its name. May be repeated: all tables name "
+            "persons by the same column.",
+            multiple=True,
+        ),
+        option(
+            "--public",
+            "NAME=FILE",
+            "A table without people, to join with. May be repeated.",
+            multiple=True,
+        ),
+        option(
+            "--delimiter",
+            "SIGN",
+            "The sign between the columns of a CSV file, such as ';' or tab. Otherwise a comma, "
+            "and a tab in .tsv.",
+        ),
+        option(
+            "--settings",
+            FILE,
+            "A file of settings, which names tables, unit, budget and facts; without DATA and "
+            "--table unacorda.toml, if there is one.",
+            metavar="FILE.toml",
+        ),
+    ]
+
+
+def _is_name(text: str) -> bool:
+    """Whether a word is the name of a table, not a file."""
+    return bool(re.fullmatch(r"\w+", text))
+
+
+def _settings_in(path: Path | None) -> Settings | None:
+    from unacorda.query.settings import read_settings
+
+    return None if path is None else read_settings(path)
+
+
+def _tables_of(
+    path: str | None, named: Mapping[str, str], settings: Dataset | None
+) -> DataTables | None:
+    """The tables of a file, of --table or of settings; None where nothing names any."""
+    if path is not None and not _is_name(path):
+        demand(not named, "DATA", path, expected="a file alone, or --table for each of several")
+        name = table_name(path)
+        return DataTables(tables={name: path}, chosen=name, file=path)
+    if settings is not None:
+        usual = {"engine": settings.engine, "memory_limit": settings.memory_limit}
+        found = DataTables(
+            tables=settings.tables,
+            public=settings.public,
+            options={name: value for name, value in usual.items() if value is not None},
+            settings=settings,
+        )
+    elif named:
+        found = DataTables(tables=named)
+    else:
+        expected = "a file such as visits.csv, or a table that --table or --settings names"
+        demand(path is None, "DATA", path, expected=expected)
+        return None
+    only = next(iter(found.tables)) if len(found.tables) == 1 else None
+    known = path is None or path in found.tables
+    demand(known, "DATA", path, expected=f"one of the tables {', '.join(found.tables)}")
+    return replace(found, chosen=path or only)
+
+
+def _account_of(known: Settings, dataset: Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an account, where left out as the settings have them."""
+    ledger = given["ledger"] or known.ledger
+    if ledger is None:
+        place = f"{known.path}, datasets.{dataset.name}.budget"
+        expected = (
+            'a ledger that keeps it: --ledger, or [server] with ledger = "sqlite:///budget.db"'
+        )
+        demand(dataset.budget is None, place, str(dataset.budget), expected=expected)
+        return {"dataset": None}
+    account = {
+        "ledger": ledger,
+        "dataset": dataset.name,
+        "budget": given["budget"] or dataset.budget,
+    }
+    analyst = dataset.analysts.get(given.get("sub_account") or "")
+    if analyst is not None and given["limit"] is None:
+        account["limit"] = analyst.limit
+    return account
+
+
+def terms_of(
+    data: DataTables | None, whose: Mapping[str, Any], price: Mapping[str, str], *, missing: Missing
+) -> tuple[Unit, Guarantee]:
+    """The unit and the budget of a command, or what stands for them where they are missing."""
+    from unacorda.privacy.guarantees import ApproxDP
+    from unacorda.query.schema.units import Row
+    from unacorda.query.settings import guarantee_of
+
+    missing.needed(data, "DATA")
+    request_of = guarantee_of if data is None else data.request
+    whose = whose if data is None else data.whose(whose)
+    named = len(missing.faults)
+    supposed: tuple[Unit, Guarantee] = Row(), ApproxDP(1, "1e-6")
+    request = missing.take(lambda: request_of(price), supposed[1])
+    unit = missing.take(lambda: unit_of(request, **whose), supposed[0])
+    # The unit before the price, as they are written.
+    missing.faults[named:] = reversed(missing.faults[named:])
+    return unit, request
+
+
+def table_name(path: str) -> str:
+    """The name of a file's table: its own, without ending, made an identifier.
+
+    >>> table_name("in/2024 visits.csv.gz"), table_name("clinic.duckdb::visits")
+    ('t_2024_visits', 'visits')
+    """
+    _, database, table = path.partition("::")
+    bare = table.rpartition(".")[2] if database else _ENDINGS.sub("", PurePath(path).name)
+    name = re.sub(r"\W+", "_", bare).strip("_")
+    if not name:
+        return ALWAYS
+    return f"t_{name}" if name[0].isdigit() else name
+
+
+def known_rows(
+    data: DataTables,
+    request: Guarantee,
+    *,
+    unit: Unit,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    **session: Any,
+) -> Unit | None:
+    """The unit with the rows of a person that an account knows; None where it knows none.
+
+    Free, and reads no data. BudgetExceeded where they are to be found and less than the request is
+    left, since the search would be paid for in vain.
+    """
+    if getattr(unit, "search", None) is None or ledger is None or dataset is None:
+        return None
+    from unacorda.accounting.charges import request_price
+    from unacorda.query import execution
+    from unacorda.query.session import check_affordable
+
+    wanted: Any = unit
+    with data.session(unit=wanted.searched, dataset=dataset, ledger=ledger, **session) as free:
+        begun = {name: free.table(name) for name in free.tables}
+        found = execution.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
+        if found is None:
+            check_affordable(request_price(request, free.budget), free.remaining, dataset)
+            return None
+        return found.with_rows(found.max_rows or 1)

@@ -1,0 +1,284 @@
+"""Settings of data sets: the `[datasets.NAME]` blocks of a TOML file, read once and checked.
+
+A block names what a session is opened with: tables, unit, budget, public facts. Numbers are exact,
+paths are relative to the file, and a name that is not known is refused with the nearest one that
+is. Nothing is opened here, and no value of the data is read.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from unacorda.checks import demand, exact
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.query.expressions.quoting import twin
+from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
+
+__all__ = ["Analyst", "Dataset", "Settings", "fact_of", "guarantee_of", "read_settings"]
+
+_BUDGETS = (
+    "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
+    "(Gaussian DP), each with delta where one is wanted"
+)
+_NUMBERS = ("epsilon", "delta", "rho", "mu")
+_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
+_SQLITE = "sqlite:///"
+
+
+def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:
+    """The budget that numbers by name make; InvalidParameter where they make none.
+
+    argument: what all of them were written in; None where each is an option of its own.
+
+    >>> guarantee_of({"rho": "0.5", "delta": "1e-8"})
+    ZCDP(rho=0.5, delta=1e-08)
+    """
+    kinds: dict[str, type[Guarantee]] = {
+        "epsilon": ApproxDP if "delta" in numbers else PureDP,
+        "rho": ZCDP,
+        "mu": GDP,
+    }
+    main = [name for name in numbers if name in kinds]
+    if len(main) != 1:
+        said = ",".join(f"{name}={value}" for name, value in numbers.items())
+        options = argument or "--epsilon, --rho, --mu"
+        raise InvalidParameter(options, said or None, expected=_BUDGETS)
+    try:
+        return kinds[main[0]](**numbers)
+    except InvalidParameter as error:
+        name = f"--{error.argument}" if argument is None else f"{argument}, {error.argument}"
+        raise error.about(name, error.value) from None
+
+
+def fact_of(place: str, fact: object) -> Fact:
+    """A public fact about a column, as JSON and TOML write it.
+
+    place: where it is written, for errors. Raises InvalidParameter.
+
+    >>> fact_of("age", {"bounds": [0, 120]})
+    Bounds(lower=0.0, upper=120.0)
+    """
+    flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
+    form = '{"bounds": [LOWER, UPPER]}'
+    if isinstance(fact, Mapping) and len(fact) == 1:
+        ((kind, said),) = fact.items()
+        try:
+            match kind, said:
+                case "bounds", [int() | Decimal() as lower, int() | Decimal() as upper]:
+                    form, said = '{"bounds": [LOWER, UPPER]}', f"[{lower}, {upper}]"
+                    return Bounds(lower, upper)
+                case "categories", [*values]:
+                    form = '{"categories": [...]}'
+                    return Categories(values)
+                case (("dates" | "text"), True):
+                    return flags[kind]()
+                case _:
+                    pass
+        except InvalidParameter as error:
+            expected = f"{form}, and as {error.argument} {error.expected}"
+            raise InvalidParameter(place, said, expected=expected) from None
+    expected = f'{form}, {{"categories": [...]}}, {{"dates": true}} or {{"text": true}}'
+    raise InvalidParameter(place, fact, expected=expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyst:
+    """An analyst of a data set: the limit of all their questions, and of a single one."""
+
+    limit: Guarantee
+    most_a_question: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """The settings of one data set; what the file leaves out is empty or None.
+
+    name: of its account in a ledger. tables, public: sources by name, each a path or what `engine`
+    calls a table. unit: `person` with its columns, or `row`, and limits on a person's rows, by
+    name. budget: of the account; query_budget: of a question that names none. columns: public
+    facts. stand_in: a public table to try questions on. show_total: whether analysts see what the
+    account has left.
+    """
+
+    name: str
+    title: str | None = None
+    engine: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    public: Mapping[str, str] = field(default_factory=dict)
+    unit: Mapping[str, Any] = field(default_factory=dict)
+    budget: Guarantee | None = None
+    query_budget: Guarantee | None = None
+    columns: Mapping[str, Fact] = field(default_factory=dict)
+    stand_in: str | None = None
+    show_total: bool = False
+    memory_limit: str | None = None
+    analysts: Mapping[str, Analyst] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All data sets of a file, by name, and the address of the ledger that keeps their accounts."""
+
+    path: str
+    datasets: Mapping[str, Dataset]
+    ledger: str | None
+
+    def dataset(self, name: str | None) -> Dataset:
+        """The data set of a name, or the only one; InvalidParameter where there is none such."""
+        names = ", ".join(self.datasets)
+        expected = f"one of the data sets in {self.path}: {names}"
+        demand(name in self.datasets or name is None, "--dataset", name, expected=expected)
+        single = name is not None or len(self.datasets) == 1
+        demand(single, "--dataset", None, expected=f"--dataset, {expected}")
+        return self.datasets[name or names]
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of a TOML file; InvalidParameter, with the place, for what is wrong in it."""
+    shown = str(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidParameter("--settings", shown, expected=f"TOML: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it is not in UTF-8"
+        expected = f"a file in UTF-8 that can be read ({why})"
+        raise InvalidParameter("--settings", shown, expected=expected) from None
+    _check_names(shown, found, {"datasets", "server"})
+    server = _table(f"{shown}, server", found.get("server", {}))
+    _check_names(f"{shown}, server", server, {"ledger"})
+    ledger = _text(f"{shown}, server.ledger", server["ledger"]) if "ledger" in server else None
+    if ledger is not None and ledger.startswith(_SQLITE):
+        file = _joined(path.parent, "ledger", ledger.removeprefix(_SQLITE))
+        ledger = f"{_SQLITE}{file}"
+    blocks = _table(f"{shown}, datasets", found.get("datasets", {}))
+    demand(blocks, shown, None, expected=f"a block [datasets.NAME] in {shown}")
+    read = {name: _dataset(path, name, block) for name, block in blocks.items()}
+    return Settings(path=shown, datasets=read, ledger=ledger)
+
+
+def _dataset(path: Path, name: str, block: object) -> Dataset:
+    """The block of one data set."""
+    place = f"{path}, datasets.{name}"
+    keys = _table(place, block)
+    path_of = partial(_joined, path.parent)
+    # A table of an engine is no path.
+    sources = _sources(partial(_joined, Path()) if "engine" in keys else path_of)
+    readers: dict[str, Callable[[str, Any], Any]] = {
+        **dict.fromkeys(("title", "engine", "memory_limit"), _text),
+        **dict.fromkeys(("budget", "query_budget"), _budget),
+        **dict.fromkeys(("tables", "public"), sources),
+        "stand_in": path_of,
+        "unit": _unit,
+        "columns": _columns,
+        "show_total": _flag,
+        "analysts": _analysts,
+    }
+    _check_names(place, keys, readers)
+    demand(keys.get("tables"), place, None, expected=f"tables in {place}")
+    read = {name: readers[name](f"{place}.{name}", value) for name, value in keys.items()}
+    again = twin([*read["tables"], *read.get("public", {})])
+    expected = "names of tables, public ones among them, that differ by more than capitals"
+    demand(again is None, f"{place}.tables", again, expected=expected)
+    return Dataset(name=name, **read)
+
+
+def _joined(folder: Path, place: str, value: Any) -> str:
+    """A path relative to a folder; `file.duckdb::table` and patterns are kept as written."""
+    text = _text(place, value)
+    return text if folder == Path() else os.path.join(folder, text)
+
+
+def _sources(read: Callable[[str, Any], str]) -> Callable[[str, Any], dict[str, str]]:
+    """A reader of sources by name."""
+
+    def sources(place: str, value: Any) -> dict[str, str]:
+        return {name: read(f"{place}.{name}", one) for name, one in _table(place, value).items()}
+
+    return sources
+
+
+def _check_names(place: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """InvalidParameter for a name that is not known, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+            listed = ", ".join(sorted(known))
+            raise InvalidParameter(place, name, expected=f"{near[0]!r}? The names are {listed}")
+
+
+def _table(place: str, value: Any) -> Mapping[str, Any]:
+    demand(isinstance(value, dict), place, value, expected="a table, { name = value }")
+    return dict(value)
+
+
+def _text(place: str, value: Any) -> str:
+    demand(isinstance(value, str) and value.strip(), place, value, expected="a text")
+    return str(value)
+
+
+def _flag(place: str, value: Any) -> bool:
+    demand(isinstance(value, bool), place, value, expected="true or false")
+    return bool(value)
+
+
+def _budget(place: str, value: Any) -> Guarantee:
+    numbers = _table(place, value)
+    _check_names(place, numbers, _NUMBERS)
+    return guarantee_of(numbers, place)
+
+
+def _columns(place: str, value: Any) -> dict[str, Fact]:
+    return {name: fact_of(f"{place}.{name}", fact) for name, fact in _table(place, value).items()}
+
+
+def _analysts(place: str, value: Any) -> dict[str, Analyst]:
+    found = {}
+    for name, given in _table(place, value).items():
+        own = f"{place}.{name}"
+        numbers = dict(_table(own, given))
+        _check_names(own, numbers, {*_NUMBERS, "most_a_question"})
+        most = numbers.pop("most_a_question", None)
+        if most is not None:
+            most = exact(f"{own}.most_a_question", most)
+        found[name] = Analyst(limit=guarantee_of(numbers, own), most_a_question=most)
+    return found
+
+
+def _unit(place: str, value: Any) -> dict[str, Any]:
+    """The person's columns or single rows, and limits."""
+    given = _table(place, value)
+    _check_names(place, given, {"person", "row", *_LIMITS})
+    expected = "person with the column of the person, or row = true, and not both"
+    demand(("person" in given) != (given.get("row") is True), place, value, expected=expected)
+    for name in _LIMITS:
+        limit = given.get(name, 1)
+        whole = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
+        demand(whole, f"{place}.{name}", limit, expected="a whole number, 1 or above")
+    if "person" not in given:
+        demand(len(given) == 1, place, value, expected="row = true without limits on rows")
+        return {"row": True}
+    return {**given, "person": _ids(f"{place}.person", given["person"])}
+
+
+def _ids(place: str, value: Any) -> Any:
+    """The columns that name a person, also by table."""
+    if isinstance(value, dict):
+        return {table: _ids(f"{place}.{table}", ids) for table, ids in value.items()}
+    names = value if isinstance(value, list) else [value]
+    fits = names and all(isinstance(name, str) and name.strip() for name in names)
+    demand(fits, place, value, expected="a column, or a list of columns")
+    return tuple(names)
