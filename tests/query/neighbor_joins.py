@@ -14,6 +14,7 @@ from tests.query.neighbor_tables import Limits, Pairs, make_pairs, unit_of
 from tests.support.seams import Query
 
 import unacorda
+from unacorda import count_, first_, last_, max_, mean_, min_, sum_
 from unacorda.privacy.neighbors import Neighbors
 
 __all__ = ["ASKED", "OF_PEOPLE", "OF_ROWS", "PUBLIC", "Way", "opened_pairs"]
@@ -101,6 +102,27 @@ def _united_in_parts(session: unacorda.Session, side: str) -> Query:
     return united.explode("text", most=3).explode("note", most=2, into="half")
 
 
+def _people(session: unacorda.Session, side: str) -> Query:
+    return (
+        session.table(side)
+        .where("x > -5 OR x IS NULL")
+        .per_person(
+            pair=min_("pair"),
+            region=last_("region", by="whole"),
+            x=max_("x"),
+            whole=sum_("whole"),
+            note=first_("note", by="whole"),
+        )
+    )
+
+
+def _people_met(session: unacorda.Session, side: str) -> Query:
+    labs = session.table(f"{side} labs").per_person(y=mean_("x", -3, 9), n=count_("note"))
+    met = _people(session, side).join(labs, how="left").where("n > 0 OR whole > 1")
+    exploded = met.derive(text="'a,' || note").explode("text", most=2, into="piece")
+    return exploded.join("codes", {"note": "code"}, how="left", columns=["place"])
+
+
 OF_ROWS: Mapping[str, Way] = {
     "lookup": _lookup,
     "outer lookup": _outer_lookup,
@@ -119,6 +141,8 @@ OF_PEOPLE: Mapping[str, Way] = {
     "nested": _nested,
     "parts met": _parts_met,
     "united in parts": _united_in_parts,
+    "people": _people,
+    "people met": _people_met,
 }
 
 ASKED = {

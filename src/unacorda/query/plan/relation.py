@@ -395,7 +395,8 @@ class Relation:
                 "are kept: join or explode what comes out"
             )
             checks.demand(growing is None, "per_person", str(growing), expected=expected)
-        ids = {label: label for label in self.scope.ids if label in self.scope}
+        known = map(self.scope.alike, self.scope.ids)
+        ids = [label for label in known if label is not None]
         given = {**{label: PersonExtreme(function="min", column=label) for label in ids}, **values}
         expected = "a new name: the id of a person and other values have theirs"
         for label, value in values.items():
@@ -415,17 +416,17 @@ class Relation:
             fact = self.scope.facts.get(value.unchanged or "")
             if fact is not None and not isinstance(fact, Bounds):  # whose range the column has
                 facts[label] = fact
-        known = {}
+        people = {}
         for index, (name, one) in enumerate(self.scope.ids.items()):
             leaf = ColumnReading(
                 sql=identifier(f"u{index}"), column=Column(f"u{index}", Kind.TEXT), label=""
             )
-            known[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=one.type)
+            people[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=one.type)
         scope = TableSchema(
             table=f"{self.scope.table}, one row per person",
             types={},
             leaves=leaves,
-            ids=known,
+            ids=people,
             derived={},
             facts=facts,
             read_public=self.scope.read_public,

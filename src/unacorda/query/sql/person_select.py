@@ -109,8 +109,8 @@ def _ids(source: Source) -> dict[str, str | None]:
     scope = source.people.scope
     found: dict[str, str | None] = {}
     for name in scope.ids:
-        if name in scope:
-            found[_mark(Name(name))] = name
+        if (column := scope.alike(name)) is not None:
+            found[_mark(Name(column))] = column
         else:
             found[scope.parse(name, argument="unit").text] = None
     return found
