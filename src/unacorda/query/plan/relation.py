@@ -312,6 +312,16 @@ class Relation:
                 return None if first is None or second is None else (first + second) * self.copies
 
     @property
+    def sampled(self) -> bool:
+        """Whether a join of private tables can leave rows of a person out."""
+        return any(
+            side.most_of_person is None or side.most_of_person > most
+            for member in self.members
+            if isinstance(member.source, Matched)
+            for side, most in zip(member.sides, member.source.max_rows, strict=True)
+        )
+
+    @property
     def most_of_row(self) -> Mapping[str, int]:
         """By table, how many rows one of its rows becomes at most, by public numbers.
 

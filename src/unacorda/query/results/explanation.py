@@ -23,7 +23,7 @@ from unacorda.query.expressions.markup import paragraph, preformatted, table
 from unacorda.query.expressions.quoting import escape
 from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
-from unacorda.query.results.words import FoundKeys, rows_in_words
+from unacorda.query.results.words import FoundKeys, kept_rows, rows_in_words
 from unacorda.query.schema.units import Person
 
 __all__ = ["Explanation", "Explanations", "explanation_of"]
@@ -554,9 +554,7 @@ def explanation_of(
             beside=_beside(query, forecasts[place]),
             bias=tried[place][1],
             levels=query.levels,
-            about=" on the kept rows"
-            if isinstance(query.unit, Person) and query.samples_rows
-            else "",
+            about=kept_rows(query) if isinstance(query.unit, Person) and query.samples_rows else "",
             detail=detail,
         )
         for place, query in enumerate(together.queries)

@@ -29,7 +29,7 @@ from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = ["FoundKeys", "provenance", "rows_in_words"]
+__all__ = ["FoundKeys", "kept_rows", "provenance", "rows_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class FoundKeys:
 _READING = (
     "Values are as released and may be below zero or out of range; .clamped() gives possible "
     "ones, which is also how they are printed. Standard errors and intervals are about the exact "
-    "answer on the kept rows, and count the noise, not what bounding, clamping or sampling did."
+    "answer{kept}, and count the noise, not what bounding, clamping or sampling did."
 )
 _OF_PEOPLE = " Numbers of people are about all of their rows."
 
@@ -142,8 +142,14 @@ def provenance(
     lines += rows_in_words(query)
     if (keys := FoundKeys.of(query, allocation)) is not None:
         lines += keys.sentences
-    people = isinstance(query.unit, Person) and query.counts_people
-    return (*lines, *noises, _READING + _OF_PEOPLE * people)
+    kept = kept_rows(query)
+    people = isinstance(query.unit, Person) and query.counts_people and bool(kept)
+    return (*lines, *noises, _READING.format(kept=kept) + _OF_PEOPLE * people)
+
+
+def kept_rows(query: Query) -> str:
+    """Which rows an exact answer is of; nothing where none of a person's is left out."""
+    return "" if query.rows.most_of_person == 1 and not query.rows.sampled else " on the kept rows"
 
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
