@@ -28,6 +28,7 @@ from unacorda.accounting.profiles import (
     allocated,
     allocation_pairs,
     amplified,
+    bounded_ranges,
     curves,
     draws,
     locations,
@@ -95,6 +96,13 @@ def _largest_of_fewer(patch: pytest.MonkeyPatch) -> None:
 
 def _spent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(additive.Filter, "spend", lambda self, cost: self)
+
+
+def _coins_lose_less(patch: pytest.MonkeyPatch) -> None:
+    right = bounded_ranges._Recursion._next
+    patch.setattr(
+        bounded_ranges._Recursion, "_next", lambda self, values: 0.95 * right(self, values)
+    )
 
 
 FAULTS: dict[str, tuple[str, Fault]] = {
@@ -226,6 +234,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a pure price of tries is too small": (
         "the_best_of_many",
         _out(tries.pure_of_tries, lambda price: price / 2),
+    ),
+    "an exponential mechanism is forgotten": (
+        "exponential_mechanisms",
+        _in(bounded_ranges.bounded_ranges, 1, lambda count: count - 1),
+    ),
+    "coins are less likely to lose much": (
+        "exponential_mechanisms",
+        _coins_lose_less,
     ),
     "one participation is forgotten": (
         "a_matrix",

@@ -67,16 +67,14 @@ def test_zero_concentrated_costs_are_added_before_they_are_converted() -> None:
     )
 
 
-def test_exponential_mechanisms_have_a_lower_end_that_one_of_them_reaches() -> None:
+def test_exponential_mechanisms_have_a_lower_end_above_that_of_symmetric_coins() -> None:
     found = PrivacyLossDistribution.from_event(Exponential(epsilon=0.1) * 200).epsilon_interval(
         1e-6
     )
     coins = accountant.epsilon_interval(
         RandomizedResponse(epsilon=0.05, categories=2) * 200, delta=1e-6
     )
-    assert found.lower <= coins.upper
-    assert coins.lower <= found.lower * (1 + 1e-9)
-    assert coins.upper < found.upper
+    assert coins.lower <= found.lower <= found.upper <= 1.02 * found.lower
 
 
 @pytest.mark.long

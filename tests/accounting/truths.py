@@ -30,6 +30,7 @@ from unacorda.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    Exponential,
     Gaussian,
     Laplace,
     MatrixMechanism,
@@ -416,6 +417,18 @@ def _the_best_of_many() -> None:
     for epsilon in (0.6, 0.8):
         true = largest_delta(Pair.of(first, second), epsilon)
         assert delta_interval(event, epsilon=epsilon).upper >= true * (1 - 1e-12)
+
+
+@_truth
+def _exponential_mechanisms() -> None:
+    """Eight coins whose loss is two thirds of the range, or a third of it below 0."""
+    edge, share, count = 0.6, 2 / 3, 8
+    chance = math.expm1(-(1 - share) * edge) / math.expm1(-edge)
+    other = chance * math.exp(-share * edge)
+    first, second = _binomial(count, chance), _binomial(count, other)
+    for epsilon in (1.0, 2.0, 2.8):
+        true = largest_delta(Pair.of(first, second), epsilon)
+        assert delta_interval(Exponential(epsilon=edge) * count, epsilon=epsilon).upper >= true
 
 
 # ---- correlated noise --------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from unacorda.accounting.rules.base import Direction
 from unacorda.accounting.rules.profiles import curve_of
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.estimates import Interval
-from unacorda.privacy.events import Composed, Event, Repeated, ReplacementSampled
+from unacorda.privacy.events import Composed, Event, ReplacementSampled
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above, float_below
 
@@ -102,7 +102,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lambda at: contour.delta_of(flat, at, neighbors=neighbors),
     )
 
-    if not isinstance(event, Repeated | Composed) or only_gaussian(event):
+    if not isinstance(event, Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"

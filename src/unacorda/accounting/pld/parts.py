@@ -67,6 +67,10 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
         asked = Asked(direction=direction, neighbors=neighbors, inside=_inside)
+        if copies := rules_of(one).together(one, count, asked):
+            found += [Part(curve, None, times) for curve, times in copies.above]
+            found.append(Part(None, copies.pair, count))
+            continue
         apart = rules_of(one).apart(one, asked)
         try:
             if apart is not None:

@@ -84,6 +84,17 @@ class Profile:
         return forward.of(event), backward.of(event)
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Copies of one event: profiles, with how often each, that compose to no less than all copies.
+
+    pair: one that every copy may have.
+    """
+
+    above: tuple[tuple[Curve, int], ...]
+    pair: Curve
+
+
 class Rules(Generic[_E]):
     """All that the accountant knows of one kind of event.
 
@@ -149,6 +160,10 @@ class Rules(Generic[_E]):
 
     def apart(self, event: _E, asked: Profile) -> tuple[Event, Curve] | None:
         """A composition that costs no less, and the profile of one pair; None if one does both."""
+        return None
+
+    def together(self, event: _E, count: int, asked: Profile) -> Together | None:
+        """What is known of `count` copies; None where their own profiles compose without loss."""
         return None
 
     def below(self, event: _E, neighbors: Neighbors) -> Event | None:

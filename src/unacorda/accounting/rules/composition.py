@@ -117,7 +117,13 @@ class CompositionRules(Rules[Composition]):
 
     def curve(self, event: Composition, asked: Profile) -> Curve:
         square = squared_mu(event)
-        return self.no_curve(event, asked) if square is None else curves.gaussian(square)
+        if square is not None:
+            return curves.gaussian(square)
+        if isinstance(event, Repeated):
+            several = rules_of(event.event).together(event.event, event.count, asked)
+            if several is not None and [times for _, times in several.above] == [1]:
+                return several.above[0][0]
+        return self.no_curve(event, asked)
 
     def law(self, event: Composition, *, reach: int, replaced: int) -> Law | None:
         found = (law_of(part, reach=reach, replaced=replaced) for part in self.inside(event))

@@ -12,8 +12,9 @@ from unacorda.accounting.divergences.closed import renyi_of_randomized_response
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.rules.base import Profile, Rules, known, rules_for
+from unacorda.accounting.rules.base import Profile, Rules, Together, known, rules_for
 from unacorda.accounting.rules.noise import no_gdp, steps
 from unacorda.checks import exact
 from unacorda.privacy import conversions
@@ -31,6 +32,9 @@ from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.relations import renyi_of, zcdp_of
 from unacorda.privacy.rounding import grid_up
+
+_MOST_COINS = 1000
+"""Beyond, the best coin hardly changes."""
 
 
 def epsilon_of(event: Pure | Approximate | RandomizedResponse | Exponential) -> Fraction:
@@ -207,6 +211,19 @@ class ExponentialRules(Rules[Exponential]):
         # two candidates whose odds go from e^{-epsilon/2} to e^{epsilon/2}
         pair = curves.randomized_response(epsilon_of(event) / 2, 2)
         return replace(super().curve(event, asked), attained=pair)
+
+    def together(self, event: Exponential, count: int, asked: Profile) -> Together | None:
+        """By the optimal composition of the coins, in blocks."""
+        edge = epsilon_of(event)
+        blocks, rest = divmod(count, MOST_AT_ONCE)
+        found = [(bounded_ranges(edge, MOST_AT_ONCE), blocks)] if blocks else []
+        if rest:
+            last = bounded_ranges(edge, rest) if rest > 1 else self.curve(event, asked)
+            found.append((last, 1))
+        known = tuple((curve, times) for curve, times in found if curve is not None)
+        if count == 1 or len(known) < len(found):
+            return None
+        return Together(known, one_coin(edge, min(count, _MOST_COINS)))
 
     def law(self, event: Exponential, *, reach: int, replaced: int) -> Law:
         return laws.of_bounded_range(epsilon_of(event) * steps(replaced))

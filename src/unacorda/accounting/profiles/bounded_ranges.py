@@ -1,0 +1,160 @@
+"""The profile of several mechanisms of bounded range, each chosen by what came before.
+
+A mechanism of epsilon-bounded range is, at worst, a coin whose loss is t or t - epsilon, 0 < t <
+epsilon, and whoever chooses the next mechanism chooses t. The optimal composition is a recursion
+over the number of mechanisms, which is run here on a lattice of losses, once from above and once
+from below.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+import scipy
+
+from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
+from unacorda.accounting.profiles.boxes import Array, Box
+from unacorda.accounting.profiles.chords import chords_above, minorant
+from unacorda.accounting.profiles.curves import Curve
+from unacorda.privacy.rounding import float_above, float_below
+
+__all__ = ["MOST_AT_ONCE", "bounded_ranges", "one_coin"]
+
+MOST_AT_ONCE = 64
+"""Mechanisms whose choices are optimized together; more are composed in blocks."""
+_CELLS = 1 << 14
+_MOST_CELLS = 1 << 10
+_REACH = 6.0
+"""In ranges times the root of the count: losses beyond have a mass of e^-72, by Hoeffding."""
+_LARGEST = 600.0
+_SLACK = 2.0**-48
+"""Relative error that is charged for the few float operations of a step."""
+_DELTAS = (1e-4, 1e-6, 1e-9)
+_COINS = np.linspace(0.5, 0.98, 25)
+
+
+@functools.lru_cache(maxsize=64)
+def bounded_ranges(edge: Fraction, count: int) -> Curve | None:
+    """The profile of `count` mechanisms of `edge`-bounded range; None where floats do not hold it.
+
+    count: from 2 to MOST_AT_ONCE.
+
+    Statement   d_k(x) = sup over t of p d_{k-1}(x - t) + (1 - p) d_{k-1}(x - t + edge), where
+                p = (1 - e^{t - edge}) / (1 - e^{-edge}), and d_0(x) = max(0, 1 - e^x).
+    Bound       both, of the supremum over all choices; `attained` is the same coin every time.
+    Source      Dong, Durfee, Rogers 2020, arXiv:1909.13830; docs/proofs/bounded_range.md.
+    """
+    if float_above(edge) * count > _LARGEST or not float_below(edge) > 1e-100:
+        return None
+    cells = min(_CELLS // count, _MOST_CELLS)
+    above, below = float_above(edge / cells), float_below(edge / cells)
+    upper = _Recursion(step=above, width=cells + 1, count=count, side=1).values()
+    lower = _Recursion(step=below, width=cells, count=count, side=-1).values()
+    law = _law_above(above, upper)
+
+    def evaluate(epsilon: Box) -> Box:
+        least = (-epsilon.expm1()).at_least(0.0).lower
+        place = np.clip(epsilon.upper, 0.0, below * len(lower)) / below
+        known = np.append(lower, 0.0)[
+            np.minimum(np.ceil(place * (1 + _SLACK)), len(lower)).astype(int)
+        ]
+        return Box(np.maximum(known, least), np.maximum(law.evaluate(epsilon).upper, least))
+
+    return Curve(
+        evaluate=evaluate, infinity_above=law.infinity_above, attained=one_coin(edge, count)
+    )
+
+
+class _Recursion:
+    """The recursion on multiples of a step, for losses of a coin that are `width` steps apart.
+
+    From above (side 1) the coins whose loss lies between two nodes are replaced by one that has the
+    upper node and, one step farther, the lower one: width is one more than the range. From below
+    (side -1) only coins on nodes are tried.
+    """
+
+    def __init__(self, *, step: float, width: int, count: int, side: int) -> None:
+        self.step, self.width, self.count, self.side = step, width, count, side
+        edge = step * width
+        reach = count * edge**2 / 8 + _REACH * math.sqrt(count) * edge + 2 * edge
+        self.nodes = min(math.ceil(min(reach, count * edge) / step), count * width)
+        places = np.arange(1, width)
+        self.chances = np.expm1(-(width - places) * step) / np.expm1(-edge)
+        self.shrunk = np.exp(-step * np.arange(self.nodes + 1))
+
+    def values(self) -> Array:
+        """Bounds at the nodes from 0 on."""
+        found = np.zeros(self.nodes + 1)  # 1 - e^x at and above 0
+        for _ in range(self.count):
+            found = self._rounded(self._next(found))
+        return found
+
+    def _next(self, values: Array) -> Array:
+        # below 0 by symmetry: exchanging the hypotheses turns t into edge - t
+        width, count = self.width, len(values)
+        mirrored = self._rounded(1 - self.shrunk * (1 - values))
+        beyond = np.full(width, values[-1] if self.side > 0 else 0.0)
+        known = np.concatenate((mirrored[width:0:-1], values, beyond))
+        best = values.copy()  # a coin that tells nothing
+        for place, chance in enumerate(self.chances, start=1):
+            start = width - place
+            high = known[start : start + count]
+            low = known[start + width : start + width + count]
+            np.maximum(best, low + chance * (high - low), out=best)
+        return best
+
+    def _rounded(self, values: Array) -> Array:
+        return np.clip(values * (1 + self.side * _SLACK), 0.0, 1.0)
+
+
+def _law_above(step: float, values: Array) -> Curve:
+    """The law of the broken line through the nodes, those below 0 by symmetry."""
+    places: Array = np.asarray(step * np.arange(1 - len(values), len(values)))
+    x = np.exp(places)
+    shrunk = np.exp(-step * np.arange(len(values)))
+    turned = np.minimum((1 - shrunk * (1 - values)) * (1 + _SLACK), 1.0)
+    heights = np.minimum.accumulate(np.concatenate((turned[:0:-1], values)))
+    kept = minorant(np.append(0.0, x), np.append(1.0, heights))[1:] - 1
+    return curve_of_atoms(chords_above(places[kept], x[kept], heights[kept]))
+
+
+@functools.lru_cache(maxsize=64)
+def one_coin(edge: Fraction, count: int) -> Curve:
+    """The profile of one coin, of those that may be tossed every time.
+
+    Of several, that whose epsilon is nowhere far from the largest at three deltas.
+
+    Bound       lower: of one mechanism of bounded range.
+    Source      docs/proofs/bounded_range.md, step 1.
+    """
+    held = float_below(edge) * (1 - _SLACK)
+    hits = np.arange(count + 1)
+    chances = np.expm1((_COINS - 1) * held) / math.expm1(-held)
+    found = np.array(
+        [
+            [_epsilon(losses, masses, delta) for delta in _DELTAS]
+            for losses, masses in (
+                ((hits - count * (1 - share)) * held, scipy.stats.binom.pmf(hits, count, chance))
+                for share, chance in zip(_COINS, chances, strict=True)
+            )
+        ]
+    )
+    shares = found / np.maximum(found.max(axis=0), 1e-300)
+    first = float(chances[int(np.argmax(shares.min(axis=1)))])
+    second = 1 / (1 + (1 - first) / first * math.exp(held))
+    return finite_pair([first, 1 - first], [second, 1 - second])
+
+
+def _epsilon(losses: Array, masses: Array, delta: float) -> float:
+    """The epsilon of a law at a delta, about."""
+    order = np.argsort(-losses)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        over = np.cumsum(masses[order]) - delta
+        under = np.cumsum((masses * np.exp(-losses))[order])
+        found = np.log(np.maximum(over, 0.0) / under)
+    return float(np.max(found, initial=0.0, where=np.isfinite(found)))
