@@ -186,7 +186,8 @@ def split_for(
         raise InvalidParameter(
             "budget",
             request,
-            expected=f"at least {min(options, key=_size)} for the errors that are wanted for{more}",
+            expected=f"at least {min(options, key=_size)!r} for the errors that are wanted "
+            f"for{more}",
         )
     return best
 
