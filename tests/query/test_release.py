@@ -119,8 +119,14 @@ def test_printed_it_is_an_aligned_table_of_moderate_width() -> None:
     lines = text.splitlines()
     assert lines[0].split() == ["county", "n", "people", "income", "mean_age", "p50", "p90"]
     assert lines[-1] == "spent epsilon 1; epsilon 1 used up"
-    table = lines[:-1]
-    assert len(table) == 1 + len(COUNTIES)
+    table, notes = lines[: 1 + len(COUNTIES)], lines[1 + len(COUNTIES) : -1]
+    assert [note.partition(":")[0] for note in notes] == [
+        "*",
+        NOTHING,
+        "income",
+        "mean_age, p50, p90",
+        "p90",
+    ]
     assert len({len(line) for line in table}) == 1
     assert max(len(line) for line in lines) <= 120
     assert "NULL" in text

@@ -352,6 +352,8 @@ def _print_release(release: Release, account: PayingAccount | None) -> None:
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         render.line(render.wrapped(_MARGINS))
+    for text in (*release.legend, *release.readings):
+        render.line(render.wrapped(escape(text)))
     if release.found is not None:
         render.line(render.wrapped(escape(f"{release.found.sentence}.")))
     left = left_of(release.remaining, release.budget)

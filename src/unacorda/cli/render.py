@@ -122,16 +122,19 @@ def release_table(release: Release) -> TextTable:
     labels = {
         end: column for name in release.answers for end, column in release.labels(name).items()
     }
-    rows = []
-    for place, key in enumerate(release.keys):
-        cells = [number(part) for part in (*key, *(column[place] for column in labels.values()))]
-        cells += [
-            estimate(answer.values[place], answer.lower[place], answer.upper[place])
-            if answer.usable[place]
-            else NOTHING
-            for answer in release.answers.values()
-        ]
-        rows.append(tuple(map(escape, cells)))
+    columns = [[key[place] for key in release.keys] for place in range(len(release.groups))]
+    cells = [list(map(number, column)) for column in (*columns, *labels.values())]
+    for answer in release.answers.values():
+        lines = zip(
+            answer.values, answer.lower, answer.upper, answer.usable, answer.marks, strict=True
+        )
+        cells.append(
+            [
+                f"{estimate(value, low, high) if usable else NOTHING}{mark}"
+                for value, low, high, usable, mark in lines
+            ]
+        )
+    rows = (tuple(map(escape, row)) for row in zip(*cells, strict=True))
     left = len(release.groups)
     return TextTable(
         heads=tuple(map(escape, (*release.groups, *labels, *release.answers))),

@@ -57,7 +57,7 @@ from unacorda.query.plan.query import (
 )
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
-from unacorda.query.results.words import FoundKeys, provenance
+from unacorda.query.results.words import FoundKeys, forecasts_of, provenance, readings_of
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.postprocess import Select
@@ -173,6 +173,7 @@ def execute(
     ):
         keys, answers = answered[number]
         place = BatchPosition(together=priced.together, number=number) if several else None
+        forecasts = forecasts_of(query, allocation)
         releases.append(
             Release(
                 query=query,
@@ -184,7 +185,10 @@ def execute(
                 remaining=remaining,
                 budget=context.budget,
                 event=priced.event,
-                provenance=provenance(query, allocation, priced.charge, place=place),
+                provenance=provenance(
+                    query, allocation, priced.charge, forecasts=forecasts, place=place
+                ),
+                readings=readings_of(query, forecasts),
                 salt=f"{salt:032x}",
                 reproducible=not context.bits.secure,
                 batch=place,

@@ -258,6 +258,8 @@ class Total(LadderSearch):
             f"privately first{parts}",
             sensitivity=of_totals(reach, signs=len(self.signs)).reason,
             people_error=noise.search.passing,
+            reading="each person's total is clamped to levels that were found privately; the "
+            "interval is about the sum of clamped totals",
             notes=(
                 f"the standard error is {ratio:.4g} times the level found, which is released too",
                 _MEANING,
@@ -319,6 +321,7 @@ class FoundBounds(LadderSearch):
             standard_errors=[None] * len(ends),
             lower=[low for low, _ in ends],
             upper=[high for _, high in ends],
+            limits=(rungs[0], rungs[-1]),
             is_range=True,
         )
 

@@ -36,6 +36,7 @@ from unacorda.query.schema.units import Reach, Unit
 
 __all__ = [
     "ENDINGS",
+    "IMPRECISE",
     "TABLE_ROWS",
     "Aggregate",
     "Answer",
@@ -58,6 +59,9 @@ Floats = NDArray[np.float64]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
+
+IMPRECISE = "*"
+"""The mark of an answer whose 95% interval is wider than its value."""
 
 TABLE_ROWS = (100, 1_000, 10_000, 100_000, 1_000_000)
 """For which numbers of rows a forecast lists the error."""
@@ -125,6 +129,26 @@ class Answer:
             )
         ]
 
+    @property
+    def imprecise(self) -> list[bool]:
+        """Whether the interval of each line is wider than its value."""
+        lines = zip(self.values, self.lower, self.upper, strict=True)
+        return [
+            value is not None
+            and lower is not None
+            and upper is not None
+            and not self.is_range
+            and upper - lower > abs(value)
+            for value, lower, upper in lines
+        ]
+
+    @property
+    def marks(self) -> list[str]:
+        """What follows each line as it is shown: a star where it is usable and imprecise."""
+        marked = [wide and usable for wide, usable in zip(self.imprecise, self.usable, strict=True)]
+        plain = "  " if any(marked) else ""  # of the same width, so that columns stay aligned
+        return [f" {IMPRECISE}" if one else plain for one in marked]
+
     def clamped(self) -> Answer:
         """The same within `limits`: every value lies in its interval, and both in the limits.
 
@@ -171,7 +195,8 @@ class Forecast:
     with 95% probability; people_error: how many people at most pass a found level, likewise.
     assumed_rows: the rows that the reader assumed, where an error rests on
     it. levels: of an answer with margins the largest standard error at each level, in their order.
-    notes: what else a reader should know.
+    reading: what a release states of an answer that has no interval, or one about something else
+    than the exact answer. notes: what else a reader should know.
     """
 
     noise: str
@@ -183,6 +208,7 @@ class Forecast:
     people_error: int | None = None
     assumed_rows: int | None = None
     levels: tuple[float, ...] = ()
+    reading: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -312,6 +338,12 @@ class Aggregate(ABC):
         """The public range that values of its column are clamped to, where it has one."""
         lower, upper = (getattr(self, name, None) for name in ("lower", "upper"))
         return None if lower is None or upper is None else (float(lower), float(upper))
+
+    @property
+    def clamped(self) -> tuple[tuple[str, float, float], ...]:
+        """The columns whose values are clamped, each with its public range."""
+        column = getattr(self, "column", None)
+        return () if self.bounds is None or column is None else ((column, *self.bounds),)
 
     @property
     def in_units(self) -> bool:

@@ -505,6 +505,11 @@ class Consistent(Single):
         del scope
         return self
 
+    @property
+    def clamped(self) -> tuple[tuple[str, float, float], ...]:
+        """Those of the aggregate at every level."""
+        return self.of.clamped
+
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """Those of the finest level: all others are sums of them."""
         return self.of.measures(values)

@@ -261,13 +261,16 @@ class Quantile(GridAggregate, Single):
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        notes = list(self.notes)
+        notes, reading = list(self.notes), ""
+        error = rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE))
         if noise.end is None:
             notes.append("no interval: write interval=0.5 to spend half of this share on one")
+            reading = rank_reading(error)
         return Forecast(
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
             sensitivity=of_ranks(reach, quantile=self.q).reason,
-            rank_error=rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE)),
+            rank_error=error,
+            reading=reading,
             notes=tuple(notes),
             **self.assumed(assume, functools.partial(self._expected_error, noise.point)),
         )
@@ -285,6 +288,16 @@ class Quantile(GridAggregate, Single):
         points = grid.values(np.arange(grid.steps + 1))
         aim = truth[max(math.ceil(self.q * len(values)) - 1, 0)]
         return float(np.sqrt(np.sum(chances * (points - aim) ** 2)))
+
+
+def rank_reading(error: float) -> str:
+    """What a release states of a quantile without an interval.
+
+    >>> rank_reading(120.5)
+    'no interval; its rank is off by at most 121 rows with 95% probability'
+    """
+    most = f"{math.ceil(error):,}" if error < _MOST_RANKS else "any number of"
+    return f"no interval; its rank is off by at most {most} rows with 95% probability"
 
 
 def rank_error(made: GridAggregate, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
@@ -381,12 +394,15 @@ class GridQuantiles(GridAggregate):
         """The rank error, and under assumptions the error itself."""
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
         notes = [*self.notes, f"expected rank errors, where values hardly repeat: {typical}"]
+        error, reading = noise.rank_error(slots=int(self.grid.slots[-1])), ""
         if not self.interval:
             notes.append("no intervals: write interval=0.5 to spend half of this share on them")
+            reading = rank_reading(error)
         return Forecast(
             noise=noise.words,
             sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
-            rank_error=noise.rank_error(slots=int(self.grid.slots[-1])),
+            rank_error=error,
+            reading=reading,
             notes=tuple(notes),
             **self.assumed(assume, functools.partial(self._expected_error, noise)),
         )

@@ -97,6 +97,12 @@ class RatioSide:
         return dataclasses.replace(self, lower=lower, upper=upper), expression
 
 
+def _range(side: RatioSide) -> tuple[float, float]:
+    assert side.lower is not None
+    assert side.upper is not None
+    return float(side.lower), float(side.upper)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTwo(Aggregate):
     """What is made of two number columns, values clamped, over rows in which both are present."""
@@ -118,6 +124,11 @@ class OfTwo(Aggregate):
         """The public ranges in integers; products and squares fit in 63 bits."""
         (x, y), (first, second) = self.sides, self.expressions
         return moment_clamp(first, x.lower, x.upper), moment_clamp(second, y.lower, y.upper)
+
+    @property
+    def clamped(self) -> tuple[tuple[str, float, float], ...]:
+        """Both columns with their public ranges."""
+        return tuple((side.column, *_range(side)) for side in self.sides)
 
     @property
     def clamping(self) -> tuple[str, ...]:

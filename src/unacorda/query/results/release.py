@@ -16,7 +16,7 @@ from unacorda.extras import require
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, left_of
-from unacorda.query.aggregates.base import Answer
+from unacorda.query.aggregates.base import IMPRECISE, Answer
 from unacorda.query.expressions.markup import heading, paragraph, table
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 
 _SHOWN_ROWS = 60
+_LEGEND = {
+    IMPRECISE: "the 95% interval is wider than the value",
+    NOTHING: "with this noise every possible value fits; spend more, or ask about more rows",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -50,7 +54,8 @@ class Release:
     how it was made, sentence by sentence. reproducible: the noise came from a seed and protects no
     one. batch: of several questions that were asked together, which one this is; charge and event
     are then those of all.
-    found: which private keys appear how often, None where all were public.
+    found: which private keys appear how often, None where all were public. readings: which values
+    are clamped, and which answers have no interval, or one about something else.
     """
 
     query: Query
@@ -68,6 +73,7 @@ class Release:
     computed: Mapping[str, str] = field(default_factory=dict)
     batch: BatchPosition | None = None
     found: FoundKeys | None = None
+    readings: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -238,10 +244,24 @@ class Release:
 
     @property
     def _notes(self) -> list[str]:
-        """What stands below the table."""
+        """What stands below the table, a legend of its marks included."""
         more = len(self) - _SHOWN_ROWS
         lines = [f"... and {more:,} more rows"] if more > 0 else []
-        return lines if self.found is None else [*lines, self.found.sentence]
+        return [*lines, *self.legend, *map(escape, self.readings), *self._found]
+
+    @property
+    def legend(self) -> list[str]:
+        """What the marks mean that a table of the clamped answers holds."""
+        shown = [answer.clamped() for answer in self.answers.values()]
+        marks = {
+            IMPRECISE: any(mark.strip() for one in shown for mark in one.marks),
+            NOTHING: not all(usable for one in shown for usable in one.usable),
+        }
+        return [f"{mark}: {_LEGEND[mark]}" for mark, there in marks.items() if there]
+
+    @property
+    def _found(self) -> list[str]:
+        return [] if self.found is None else [self.found.sentence]
 
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
@@ -263,11 +283,13 @@ class Release:
 def _estimates(answer: Answer) -> list[str]:
     """The values of a column as text, possible ones, with their intervals."""
     shown = answer.clamped()
-    if answer.is_range:
-        ends = zip(shown.lower, shown.upper, strict=True)
-        return [f"{_shown(low)} to {_shown(high)}" for low, high in ends]
-    lines = zip(shown.values, shown.lower, shown.upper, shown.usable, strict=True)
-    return [_estimate(v, low, high) if usable else NOTHING for v, low, high, usable in lines]
+    lines = zip(shown.values, shown.lower, shown.upper, strict=True)
+    cells = [
+        f"{_shown(low)} to {_shown(high)}" if answer.is_range else _estimate(value, low, high)
+        for value, low, high in lines
+    ]
+    ends = zip(cells, shown.marks, shown.usable, strict=True)
+    return [f"{cell if usable else NOTHING}{mark}" for cell, mark, usable in ends]
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> str:

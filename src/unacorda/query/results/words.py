@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
+from unacorda.query.aggregates.base import Forecast
 from unacorda.query.allocation import Allocation
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
@@ -29,7 +30,7 @@ from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = ["FoundKeys", "kept_rows", "provenance", "rows_in_words"]
+__all__ = ["FoundKeys", "forecasts_of", "kept_rows", "provenance", "readings_of", "rows_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,35 @@ _READING = (
 _OF_PEOPLE = " Numbers of people are about all of their rows."
 
 
+def forecasts_of(query: Query, allocation: Allocation) -> dict[str, Forecast]:
+    """What is known of every answer before the data is read, by the aggregate's name."""
+    return {
+        name: aggregate.forecast(allocation.noises[name], allocation.reach, None)
+        for name, aggregate in query.aggregates.items()
+    }
+
+
+def readings_of(query: Query, forecasts: Mapping[str, Forecast]) -> tuple[str, ...]:
+    """What stands below a release: which values are clamped, which answers have no interval."""
+    ranges: dict[tuple[str, float, float], list[str]] = {}
+    for name, aggregate in query.aggregates.items():
+        for one in dict.fromkeys(aggregate.clamped):
+            ranges.setdefault(one, []).append(name)
+    clamping = [
+        f"{', '.join(names)}: {column} is clamped to [{low:g}, {high:g}]"
+        for (column, low, high), names in ranges.items()
+    ]
+    stated = (f"{name}: {one.reading}" for name, one in forecasts.items() if one.reading)
+    return (*clamping, *stated)
+
+
 def provenance(
-    query: Query, allocation: Allocation, cost: Guarantee, *, place: BatchPosition | None = None
+    query: Query,
+    allocation: Allocation,
+    cost: Guarantee,
+    *,
+    forecasts: Mapping[str, Forecast],
+    place: BatchPosition | None = None,
 ) -> tuple[str, ...]:
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
@@ -129,10 +157,7 @@ def provenance(
         f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
         f"answer by no more than {cost} allows."
     )
-    noises = [
-        f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
-        for name, aggregate in query.aggregates.items()
-    ]
+    noises = [f"{name}: {one.noise}" for name, one in forecasts.items()]
     lines = [protects]
     if place is not None:
         lines.append(
