@@ -41,6 +41,7 @@ from unacorda.query.aggregates.quantiles import median as median
 from unacorda.query.aggregates.quantiles import quantile as quantile
 from unacorda.query.aggregates.quantiles import quantiles as quantiles
 from unacorda.query.aggregates.ratios import ratio as ratio
+from unacorda.query.aggregates.row_counts import rows_kept as rows_kept
 from unacorda.query.aggregates.variances import correlation as correlation
 from unacorda.query.aggregates.variances import covariance as covariance
 from unacorda.query.aggregates.variances import stdev as stdev

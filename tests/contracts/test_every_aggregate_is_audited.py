@@ -44,6 +44,7 @@ from tests.support.seams import (
     QuartileRange,
     Ratio,
     Reach,
+    RowsKept,
     RowsPerPerson,
     Sensitivity,
     Sum,
@@ -118,6 +119,7 @@ AUDITED: Mapping[type[Aggregate], Audited] = {
     Top: Audited(ask=lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])),
     Extreme: Audited(ask=lambda: unacorda.max("x", 0, 10, resolution=5), **CROWDED, louder=8),
     FoundBounds: Audited(ask=lambda: unacorda.find_bounds("x"), **TWICE, louder=12),
+    RowsKept: Audited(ask=unacorda.rows_kept),
     RowsPerPerson: Audited(ask=lambda: RowsPerPerson(most=50), **TWICE, louder=8),
 }
 

@@ -62,6 +62,7 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         unacorda.min("x", 0, 1),
         unacorda.max("x", 0, 1),
         unacorda.find_bounds("x"),
+        unacorda.rows_kept(),
         unacorda.count_if("x > 1"),
         unacorda.proportion("x > 1"),
         unacorda.variance("x", 0, 1),

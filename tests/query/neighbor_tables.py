@@ -46,6 +46,8 @@ from tests.support.seams import (
     QuartileRange,
     Query,
     Ratio,
+    RowsKept,
+    RowsNoise,
     RowsPerPerson,
     Selection,
     Session,
@@ -162,6 +164,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "bounds_whole": lambda: unacorda.find_bounds("whole"),
         "bounds_text": lambda: unacorda.find_bounds("note"),
     },
+    RowsKept: {"kept": unacorda.rows_kept},
     RowsPerPerson: {"rows_each": lambda: RowsPerPerson(most=5)},
     Mean: {
         "mean_from_zero": lambda: unacorda.mean("x", 0, 10),
@@ -429,6 +432,9 @@ def vectors(
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
         exact = exact_of(query, name, tallies)
+        if isinstance(noise, RowsNoise):
+            found[name] = [exact.people[0].people.astype(object)] * 2
+            continue
         if isinstance(noise, Selection):
             found[name] = _drawn_from(exact, aggregate, noise)
             continue

@@ -100,6 +100,7 @@ from unacorda.query.aggregates.quantiles import (
     rank_error,
 )
 from unacorda.query.aggregates.ratios import Ratio, ratio
+from unacorda.query.aggregates.row_counts import RowHistogram, RowsKept, RowsNoise, row_rungs
 from unacorda.query.aggregates.variances import (
     Correlation,
     Covariance,
@@ -306,7 +307,10 @@ __all__ = [
     "Release",
     "Reservation",
     "Row",
+    "RowHistogram",
     "RowTerm",
+    "RowsKept",
+    "RowsNoise",
     "RowsPerPerson",
     "SearchBegun",
     "Select",
@@ -429,6 +433,7 @@ __all__ = [
     "relation_sql",
     "reprice",
     "rounded",
+    "row_rungs",
     "rows_of",
     "rows_of_part",
     "rows_stated",

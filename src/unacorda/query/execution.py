@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
-from unacorda.checks import demand
+from unacorda.checks import Number, demand
 from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import Charge, Reservation, RowSearch, SearchBegun, Searched
 from unacorda.ledger.ledger import Ledger, SubAccount
@@ -34,6 +34,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.aggregates.base import Answer, Exact
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
+from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.engine import (
     Admission,
@@ -53,6 +54,7 @@ from unacorda.query.plan.query import (
     QueryBatch,
     Scan,
     members_of,
+    naming,
     read_together,
 )
 from unacorda.query.results.release import Release
@@ -172,6 +174,8 @@ def execute(
         zip(priced.together.queries, priced.allocations, strict=True)
     ):
         keys, answers = answered[number]
+        share = _kept(query, answers)
+        answers = {name: one for name, one in answers.items() if name not in query.aside}
         place = BatchPosition(together=priced.together, number=number) if several else None
         forecasts = forecasts_of(query, allocation)
         releases.append(
@@ -193,9 +197,20 @@ def execute(
                 reproducible=not context.bits.secure,
                 batch=place,
                 found=FoundKeys.of(query, allocation),
+                kept=share,
             )
         )
     return tuple(releases)
+
+
+def _kept(query: Query, answers: Mapping[str, Answer]) -> KeptRows | None:
+    """The share of rows kept, where the question asks for it."""
+    for name, aggregate in query.aggregates.items():
+        histogram = answers[name].of if isinstance(aggregate, RowsKept) else None
+        if isinstance(histogram, RowHistogram):
+            unit = ", ".join(query.unit.id) if isinstance(query.unit, Person) else "row"
+            return histogram.kept(query.reach.rows, unit=unit)
+    return None
 
 
 _Answered = tuple[tuple[tuple[Key, ...], ...], dict[str, Answer]]
@@ -321,13 +336,15 @@ def read_request(
     *,
     weights: object = None,
     errors: object = None,
+    kept: Number | None = None,
     assuming: Assume | None,
     keys: GivenKeys,
     level_weights: GivenLevelWeights,
 ) -> tuple[QueryBatch, list[Select | None], Guarantee]:
     """One question or several, the SELECTs that some are, and the budget to be spent on them.
 
-    Nothing is read or spent. errors: the split is then one that reaches them. Of several, a SELECT
+    Nothing is read or spent. errors: the split is then one that reaches them. kept: the part of
+    each question's budget for the share of its rows that are kept. Of several, a SELECT
     takes those of the keys that its GROUP BY names, and the level weights where it has levels.
     Raises what is wrong with a question, naming it.
     """
@@ -351,6 +368,14 @@ def read_request(
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
     if assuming is not None:
         check_assumption(assuming, *together.queries)
+    if kept is not None:
+        expected = "it without errors=, which share out the whole budget"
+        demand(errors is None, "kept", kept, expected=expected)
+        queries = []
+        for name, query_of in zip(together.names, together.queries, strict=True):
+            with naming(name):
+                queries.append(query_of.with_kept(kept))
+        together = dataclasses.replace(together, queries=tuple(queries))
     if errors is not None:
         demand(together.single, "errors", errors, expected="one question: ask them one by one")
         (one,) = together.queries

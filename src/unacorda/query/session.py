@@ -203,6 +203,7 @@ class Session:
         budget: Guarantee,
         weights: None = None,
         errors: Wish | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -215,6 +216,7 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -227,6 +229,7 @@ class Session:
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Wish | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -245,6 +248,7 @@ class Session:
             budget,
             weights=weights,
             errors=errors,
+            kept=kept,
             assuming=assuming,
             keys=keys,
             level_weights=level_weights,
@@ -260,6 +264,7 @@ class Session:
         budget: Guarantee,
         weights: None = None,
         errors: Wish | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -271,6 +276,7 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -282,6 +288,7 @@ class Session:
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Wish | None = None,
+        kept: Number | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
@@ -293,7 +300,9 @@ class Session:
         steps, groups, keys). weights: each question's part of the budget relative to the others',
         in the form of the questions; else 1. errors: wanted standard errors of one question, a
         number or by aggregate: the split that reaches them with the least is taken, and no more is
-        spent, unless others share what is left. assuming: as in `explain`. keys, level_weights: for
+        spent, unless others share what is left. kept: a part of each question's budget, such as
+        0.05, for the share of its rows that contribution bounding keeps, `release.kept`; it is not
+        spent where no bound can drop rows. assuming: as in `explain`. keys, level_weights: for
         the GROUP BY of a SELECT, as `sql` takes them.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
@@ -309,6 +318,7 @@ class Session:
             budget,
             weights=weights,
             errors=errors,
+            kept=kept,
             assuming=assuming,
             keys=keys,
             level_weights=level_weights,
@@ -416,16 +426,18 @@ class Session:
         budget: Guarantee,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        kept: Number | None = None,
     ) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
         keys: for each column of GROUP BY its public values, where they are not declared already,
         or `unacorda.private_keys()`, also for all such columns at once; or a public table with
         columns named as they are selected; or one list, as `group_by` takes it. level_weights: of
-        ROLLUP and CUBE, as `group_by` takes them. ORDER BY and LIMIT arrange what is released. See
-        docs/sql.md. Raises as `evaluate` does.
+        ROLLUP and CUBE, as `group_by` takes them. kept: as in `evaluate`. ORDER BY and LIMIT
+        arrange what is released. See docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
+        query = query if kept is None else query.with_kept(kept)
         (release,) = self._answered(QueryBatch.alone(query), budget)
         return arranged(release, select)
 

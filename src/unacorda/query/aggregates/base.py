@@ -96,6 +96,7 @@ class Answer:
     what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
     counted. limits: between which the exact answer is known to lie, whatever the data.
     is_range: the released thing is the range from `lower` to `upper`, and the value its middle.
+    of: what else was released, of which these numbers are made.
     All are functions of released values and public numbers alone.
     """
 
@@ -106,6 +107,7 @@ class Answer:
     beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     limits: tuple[float, float] = (-math.inf, math.inf)
     is_range: bool = False
+    of: object = None
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
@@ -181,6 +183,7 @@ class Answer:
             beside={end: [column[i] for i in indices] for end, column in self.beside.items()},
             limits=self.limits,
             is_range=self.is_range,
+            of=self.of,
         )
 
 
@@ -290,12 +293,14 @@ class Aggregate(ABC):
 
     weight: its part of the question's budget, relative to the others'. expressions: what it is
     taken of, once the columns are known. tag: its `kind` in digests and stored releases, which
-    stays where a class is renamed. reads: the fields that name columns or expressions, each with
-    the kind that they have to be of, None for any; those whose names are plural hold several.
-    optional: those that may be left out.
+    stays where a class is renamed. overall: whether its one answer is about all groups together,
+    and so the same in each line of a release. reads: the fields that name columns or expressions,
+    each with the kind that they have to be of, None for any; those whose names are plural hold
+    several. optional: those that may be left out.
     """
 
     tag: ClassVar[str]
+    overall: ClassVar[bool] = False
     reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
     optional: ClassVar[Collection[str]] = ()
     weight: Fraction = Fraction(1)
@@ -312,6 +317,11 @@ class Aggregate(ABC):
             texts = (written,) if argument == name else written
             found += [expression_of(text, scope, kind=kind, argument=argument) for text in texts]
         return replace(self, expressions=tuple(found))
+
+    def within(self, reach: Reach) -> Aggregate:
+        """The same in a question with these contribution bounds."""
+        del reach
+        return self
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -372,19 +372,23 @@ class Thresholds:
 
     number: SQL of a person's number over their bounded rows of a cell, NULL where they have none;
     rungs: public, rising, whole numbers where the number is HUGEINT; summed: whether the numbers
-    are added up too, which they can be where they are whole and not negative.
+    are added up too, which they can be where they are whole and not negative; overall: whether
+    the number is of all their rows before bounding, in place of the bounded rows of each cell.
     """
 
     number: str
     rungs: tuple[float, ...]
     type: Literal["HUGEINT", "DOUBLE"]
     summed: bool = False
+    overall: bool = False
 
-    def sql(self, unit: Unit) -> str:
-        """SELECT (cell, bin, n, s) over `bounded`: people by the number of rungs they pass."""
-        people = f"SELECT cell, {self.number} AS t FROM bounded"
+    def sql(self, unit: Unit, rows: str = "bounded") -> str:
+        """SELECT (cell, bin, n, s) over these rows: people by the number of rungs they pass."""
+        cell = "0::UTINYINT AS cell" if self.overall else "cell"
+        people = f"SELECT {cell}, {self.number} AS t FROM {rows}"
         if isinstance(unit, Person):
-            people += f" GROUP BY cell, {', '.join(id_columns(unit))}"
+            by = [*([] if self.overall else ["cell"]), *id_columns(unit)]
+            people += f" GROUP BY {', '.join(by)}"
         total = "sum(t)::VARCHAR" if self.summed else "NULL::VARCHAR"
         return (
             f"SELECT cell, bin, count(*) AS n, {total} AS s FROM (SELECT cell, t, "

@@ -373,8 +373,9 @@ class KeyCountSql:
     """SQL that finds private keys: the bounded rows, and how many people have each key.
 
     names: of the private keys, k0, ...; keys: the cells of public ones, as `keys`, where there are
-    any. held: a SELECT of the bounded rows (u0, ..., cell, k0, ..., v0, ...), with cells of public
-    keys alone; paired: of a person's groups (u0, ..., cell, k0, ..., p0, ...), where people are
+    any. overall: the ladder of what is counted over the rows before bounding, where there is one.
+    held: a SELECT of the bounded rows (u0, ..., cell, k0, ..., v0, ...), with cells of public keys
+    alone; paired: of a person's groups (u0, ..., cell, k0, ..., p0, ...), where people are
     protected. counted: a SELECT of (place, people, k0, ...) over `paired`, or over `held`, with the
     places 0, 1, ... in an order that is a function of the keys.
     """
@@ -384,12 +385,14 @@ class KeyCountSql:
     held: str
     paired: str | None
     counted: str
+    overall: str | None
 
     @property
     def named(self) -> dict[str, str]:
         """The relations that are kept, in the order in which they read each other."""
         paired = {} if self.paired is None else {"paired": self.paired}
-        return {"held": self.held, **paired, "found": self.counted}
+        overall = {} if self.overall is None else {"overall": self.overall}
+        return {"held": self.held, **paired, "found": self.counted, **overall}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,6 +440,7 @@ def compile_query(query: Query, context: SqlContext) -> Statement:
         keys=_public_keys(query),
         bounded=_bounded(query, ["cell"], context),
         paired=_paired(query, ["cell"], context),
+        overall=_overall(query, context),
     )
 
 
@@ -455,6 +459,7 @@ def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
         paired=paired,
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
         f"(SELECT {people} AS people, {listed} FROM {counted} GROUP BY {listed})",
+        overall=_overall(query, context),
     )
 
 
@@ -491,11 +496,26 @@ def compile_chosen(
         ),
         bounded=chosen("held", [*ids, *inputs]),
         paired=chosen("paired", pairs) if pairs else None,
+        overall="SELECT cell, bin, n, s FROM overall",
     )
 
 
+def _overall(query: Query, context: SqlContext) -> str | None:
+    """SELECT of what is counted over the rows before bounding; None where nothing is."""
+    for ladder in query.ladders:
+        if ladder.overall:
+            return ladder.sql(context.unit, f"({_rows(query, (), context)}) AS unbounded")
+    return None
+
+
 def _counted(
-    query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str, paired: str | None
+    query: Query,
+    *,
+    unit: Unit,
+    keys: KeyTable | None,
+    bounded: str,
+    paired: str | None,
+    overall: str | None,
 ) -> Statement:
     of_people = _counts_of_people(query, unit)
     counts = ""
@@ -510,7 +530,10 @@ def _counted(
         bounded=bounded,
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
         rankings=tuple(ranking.sql(unit) for ranking in query.rankings),
-        ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
+        ladders=tuple(
+            ladder.sql(unit) if overall is None or not ladder.overall else overall
+            for ladder in query.ladders
+        ),
         of_people=tuple(of_people),
         people=f"SELECT cell{people} FROM ({paired}) GROUP BY cell" if of_people else None,
     )

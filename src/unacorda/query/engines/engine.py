@@ -530,6 +530,9 @@ def answers_of(
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
         found = aggregate.answers(exact(name), allocation.noises[name], bits)
+        if aggregate.overall:
+            lines = [0] * (len(query.released_keys) * query.lines)
+            found = {part: answer.picked(lines) for part, answer in found.items()}
         answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
 
@@ -582,6 +585,7 @@ def _by_cell(cells: NDArray[np.int64], numbers: Sequence[int], size: int) -> lis
 
 def _climbers(ladder: Thresholds, cells: int, tally: Climbed) -> Climbers:
     """The people of every cell by rungs passed; no people count as 0."""
+    cells = 1 if ladder.overall else cells
     people = np.zeros((cells, len(ladder.rungs) + 1), dtype=np.int64)
     totals: list[dict[int, int]] = [{} for _ in range(cells)]
     at, passed, count, sums = tally

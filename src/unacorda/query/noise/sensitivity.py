@@ -25,6 +25,7 @@ __all__ = [
     "Sensitivity",
     "of_balls",
     "of_counts",
+    "of_one_bin",
     "of_people",
     "of_ranks",
     "of_splits",
@@ -131,6 +132,16 @@ def of_people(reach: Reach) -> Sensitivity:
         l1=Fraction(most),
         l2_squared=Fraction(most),
         reason=f"one unit changes the count of people by 1 in at most {_cells(most)}",
+    )
+
+
+def of_one_bin(reach: Reach) -> Sensitivity:
+    """Units counted by bins of which each unit is in one, whatever groups its rows fall into."""
+    most = 2 if reach.replaced else 1
+    return Sensitivity(
+        l1=Fraction(most),
+        l2_squared=Fraction(most),
+        reason=f"one unit is in one bin: it changes {'2 counts' if most > 1 else '1 count'} by 1",
     )
 
 

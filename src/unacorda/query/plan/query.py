@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from unacorda import checks
+from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.query.aggregates.base import ENDINGS, Aggregate, weight_of
 from unacorda.query.aggregates.grid import Ranking
@@ -37,6 +38,7 @@ from unacorda.query.aggregates.hierarchy import (
     consistent,
 )
 from unacorda.query.aggregates.measures import Measure, PeopleCount, Thresholds
+from unacorda.query.aggregates.row_counts import RowsKept
 from unacorda.query.expressions.columns import Written, expression_text, written
 from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import folded, twin
@@ -46,10 +48,10 @@ from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.relation import Group, How, Relation
+from unacorda.query.plan.relation import Group, How, Matched, Relation
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
-from unacorda.query.schema.units import Person, Reach, Row, Unit
+from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 
 __all__ = [
     "BatchPosition",
@@ -328,15 +330,25 @@ class Query:
             )
             checks.demand(not twice, name, twice, expected=expected)
             taken |= columns.keys()
-        bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        bound = {
+            name: aggregate.bound_to(self.scope).within(self.reach)
+            for name, aggregate in aggregates.items()
+        }
         self._check_copies(bound)
+        for name, aggregate in bound.items():
+            if isinstance(aggregate, RowsKept):
+                self._check_kept(name, aggregate)
         tables = self._tables(self.keys if self.private is None else ())
         if tables is not None:
-            bound = {name: consistent(name, one, tables, self.reach) for name, one in bound.items()}
+            bound = {
+                name: one if one.overall else consistent(name, one, tables, self.reach)
+                for name, one in bound.items()
+            }
         expected = "it alone in its agg(): ask the others in a question of their own"
         for name, aggregate in bound.items():
             several = f"{aggregate.lines:,} lines for each key"
-            alone = aggregate.lines == 1 or len(bound) == 1
+            others = [one for other, one in bound.items() if other != name and not one.overall]
+            alone = aggregate.lines == 1 or not others
             checks.demand(alone, name, several, expected=expected)
         expected = f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins or values"
         for name, aggregate in bound.items():  # all of them are held at once
@@ -344,6 +356,70 @@ class Query:
             few = len(self.keys) * (aggregate.integers + 1) <= _MOST_BINS
             checks.demand(few, name, held, expected=expected)
         return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
+
+    def with_kept(self, share: Number) -> Query:
+        """The same, which answers what share of its rows are kept for this share of its budget.
+
+        As it is where no contribution bound can drop a row.
+        """
+        value = checks.exact("kept", share)
+        checks.demand(0 < value < 1, "kept", share, expected="a share of the budget, such as 0.05")
+        if not self.drops_rows:
+            return self
+        self._check_kept("kept", share)
+        name = "rows_kept"
+        while answer_columns(name) & set().union(
+            self.released_groups, *(answer_columns(n, a.parts) for n, a in self.aggregates.items())
+        ):
+            name += "_"
+        kept = RowsKept(weight=self._weight * value / (1 - value), aside=True)
+        return self.asking({**self.asked, name: kept})
+
+    def asking(self, aggregates: Mapping[str, Aggregate]) -> Query:
+        """The same rows and groups with other aggregates."""
+        return dataclasses.replace(self, aggregates={}, asked={}).agg(**aggregates)
+
+    @property
+    def aside(self) -> frozenset[str]:
+        """The names of aggregates that are no columns of a release."""
+        return frozenset(
+            name for name, a in self.aggregates.items() if isinstance(a, RowsKept) and a.aside
+        )
+
+    @property
+    def drops_rows(self) -> bool:
+        """Whether contribution bounding can drop rows, by what is public."""
+        if not isinstance(self.limited, Person):
+            return False
+        steps, most = steps_of(self.limited, cells=self.cells), self.rows.most_of_person
+        numbers = [one for one in (steps.groups, steps.each, steps.rows) if one is not None]
+        return self._bounded_before or any(most is None or most > number for number in numbers)
+
+    @property
+    def _bounded_before(self) -> bool:
+        """Whether rows of a person are bounded before steps that may make several of one."""
+        return isinstance(self.unit, Person) and any(
+            member.multiplying is not None or isinstance(member.source, Matched)
+            for member in self.rows.members
+        )
+
+    @property
+    def bounded_by_rows(self) -> bool:
+        """Whether no other contribution bound than that on all rows of a person can drop rows."""
+        if not isinstance(self.limited, Person):
+            return True
+        steps = steps_of(self.limited, cells=self.cells)
+        in_groups = steps.groups is not None or (steps.each is not None and self.cells > 1)
+        return not (in_groups or self._bounded_before)
+
+    def _check_kept(self, argument: str, value: object) -> None:
+        """Raise InvalidParameter where the share of rows kept is no function of rows by person."""
+        expected = (
+            "it where max_rows= alone bounds rows: with max_groups= or max_rows_per_group=, and "
+            "after a join of private tables, explode or a public table that a row meets several "
+            "times in, it is not known from how many rows each person has"
+        )
+        checks.demand(self.bounded_by_rows, argument, value, expected=expected)
 
     @property
     def begun(self) -> bool:

@@ -17,6 +17,7 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.base import IMPRECISE, Answer
+from unacorda.query.aggregates.row_counts import KeptRows
 from unacorda.query.expressions.markup import heading, paragraph, table
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
@@ -55,7 +56,8 @@ class Release:
     one. batch: of several questions that were asked together, which one this is; charge and event
     are then those of all.
     found: which private keys appear how often, None where all were public. readings: which values
-    are clamped, and which answers have no interval, or one about something else.
+    are clamped, and which answers have no interval, or one about something else. kept: the
+    share of rows that contribution bounding kept, where it was asked for.
     """
 
     query: Query
@@ -74,6 +76,7 @@ class Release:
     batch: BatchPosition | None = None
     found: FoundKeys | None = None
     readings: tuple[str, ...] = ()
+    kept: KeptRows | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,6 +189,7 @@ class Release:
                 "salt": self.salt,
                 "reproducible": self.reproducible,
                 "computed": dict(self.computed),
+                "kept": None if self.kept is None else self.kept.to_dict(),
                 "software": software(),
                 "provenance": list(self.provenance),
             },
@@ -247,7 +251,7 @@ class Release:
         """What stands below the table, a legend of its marks included."""
         more = len(self) - _SHOWN_ROWS
         lines = [f"... and {more:,} more rows"] if more > 0 else []
-        return [*lines, *self.legend, *map(escape, self.readings), *self._found]
+        return [*lines, *self.legend, *map(escape, self.readings), *self._totals]
 
     @property
     def legend(self) -> list[str]:
@@ -260,8 +264,9 @@ class Release:
         return [f"{mark}: {_LEGEND[mark]}" for mark, there in marks.items() if there]
 
     @property
-    def _found(self) -> list[str]:
-        return [] if self.found is None else [self.found.sentence]
+    def _totals(self) -> list[str]:
+        parts = (self.found, self.kept)
+        return [part.sentence for part in parts if part is not None]
 
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
@@ -293,6 +298,8 @@ def _estimates(answer: Answer) -> list[str]:
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> str:
+    if high is not None and low is None:
+        return f"{_shown(value)} (at most {_shown(high)})"
     if low is None or high is None:
         return _shown(value)
     below, above = value - low, high - value

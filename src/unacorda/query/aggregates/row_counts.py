@@ -1,0 +1,408 @@
+"""Histograms of people by their number of rows, and what bounds on rows keep.
+
+A question's rows are counted person by person before contribution bounding, and people are counted
+by number of rows in bins between public rungs. One person is in one bin, however many rows they
+have: the sensitivity of all bins together is 1, and of a replaced person 2 in the l1 norm and the
+root of 2 in the l2 norm. All that follows is postprocessing of the noisy counts.
+
+**The share of rows kept.** With a bound of m rows, a person with n rows keeps min(n, m). The share
+is the sum of min(n, m) over people by the sum of n, a ratio of two sums over bins, of which the
+number of rows within a bin is known to lie between its rungs alone. Its confidence limits are
+Fieller's, which need no interval of each bin (docs/proofs/rows_kept.md):
+
+- *at most*: holds for all tables, since a person with more rows than a rung counts as having just
+  as many as the rung;
+- *at least*: holds where no person has more rows than a rung that stands with it. Without such a
+  condition there is no lower limit, as one person may have any number of rows, all but m of which
+  are dropped, and their presence is what the noise hides.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.privacy import events
+from unacorda.query.aggregates.base import (
+    Answer,
+    Assumption,
+    Exact,
+    Floats,
+    Forecast,
+    Single,
+    weight_of,
+)
+from unacorda.query.aggregates.measures import Thresholds
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Share,
+    additive_noise,
+)
+from unacorda.query.noise.sensitivity import of_one_bin
+from unacorda.query.schema.units import Person, Reach, Unit
+
+__all__ = ["KeptRows", "RowHistogram", "RowsKept", "RowsNoise", "row_rungs", "rows_kept"]
+
+_TOP = 100_000  # rows of one person; above it the last bin is open
+_ONE_SIDED = (
+    "the share has an upper limit, and a lower one where no person has more rows than a number "
+    "that is released with it"
+)
+_SURE = 6  # standard deviations
+_LEAST = 1e-3  # of the deviation, to divide by
+_FITTED = 10  # bins above the last in which people are seen
+_RATIOS = np.linspace(0.05, 1.0, 39)
+_CURVE = 0.95  # by which the ratio of a bin to the one below falls
+_USUAL, _SPREAD = 0.7, 0.2  # of that ratio, where the counts are no help
+_STEPS = 60  # of bisection; then the ends are 2^-60 apart
+_ROUNDED_UP = 1 + 2.0**-18  # the grid's rounding is below 2^-19
+_ROUNDING = 1e-9  # of what is summed, far above what doubles lose
+
+
+def row_rungs(limit: int | None = None) -> tuple[int, ...]:
+    """Public numbers of rows, rising by factors of about 5/4, with the limit among them.
+
+    >>> row_rungs()[:12]
+    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18)
+    """
+    top = max(_TOP, 10 * (limit or 0))
+    rungs = [1]
+    while rungs[-1] < top:
+        rungs.append(max(rungs[-1] + 1, rungs[-1] * 5 // 4))
+    return tuple(sorted({*rungs, *([] if limit is None else [limit])}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """The share of a question's rows that a bound on the rows of a person keeps.
+
+    share: an estimate; at_most: a 97.5% confidence limit, whatever the table; at_least: another,
+    where no person has more than `no_more` rows. limit: the bound; unit: what names a person.
+    """
+
+    share: float
+    at_most: float
+    at_least: float
+    no_more: int
+    limit: int
+    unit: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in words, rounded outward."""
+        bound = f"at most {self.limit:,} of each {self.unit} count"
+        if self.at_most >= 1 and self.at_least <= 0:
+            return f"Rows kept: the noise hides what share ({bound})"
+        most = f"{math.ceil(1_000 * self.at_most) / 10:g}%"
+        least = f"{math.floor(1_000 * self.at_least) / 10:g}%"
+        return (
+            f"Rows kept: about {100 * self.share:.3g}%, at most {most} ({bound}); at least {least} "
+            f"if no {self.unit} has more than {self.no_more:,} rows"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowHistogram:
+    """Noisy counts of people by number of rows: at rung i, those above the rung before it.
+
+    counts: one more than there are rungs; the last is of people above all rungs. deviation: the
+    standard deviation of the noise in each; laplace: whether its tails are the Laplace's.
+    """
+
+    rungs: tuple[int, ...]
+    counts: tuple[float, ...]
+    deviation: float
+    laplace: bool
+
+    def people(self) -> Floats:
+        """Estimates of the people in each bin.
+
+        Up to the last bins in which people are surely seen, alone or together, they are the noisy
+        counts, none below 0. Above, where a few people with many rows are lost in the noise, a
+        tail is fitted to the noisy counts: from bin to bin it shrinks by a factor that itself
+        falls. It is postprocessing, and no confidence limit
+        depends on it for its truth.
+        """
+        counts = np.array(self.counts, dtype=np.float64)
+        start, end = self._seen(counts)
+        found: Floats = np.zeros_like(counts)
+        if end == 0:
+            return found
+        deviation = max(self.deviation, _LEAST)
+        steps = np.arange(len(counts) - start)
+        fits = slice(start, end + _FITTED)
+        observed, tails = counts[fits], []
+        for ratio in _RATIOS:
+            shape = ratio**steps * _CURVE ** (steps * (steps - 1) / 2)
+            seen = shape[: len(observed)]
+            tail = shape * max(float(observed @ seen / (seen @ seen)), 0.0)
+            apart = np.sum((observed - tail[: len(observed)]) ** 2) / (2 * deviation**2)
+            tails.append((float(apart) + (ratio - _USUAL) ** 2 / (2 * _SPREAD**2), tail))
+        _, tail = min(tails, key=lambda one: one[0])
+        tail = np.minimum(tail, counts[start:] + _SURE / 2 * deviation)
+        tail[tail < 1 / 2] = 0.0
+        found[:end] = np.maximum(counts[:end], 0.0)
+        alone = end - start <= 2
+        found[end if alone else start :] = tail[end - start if alone else 0 :]
+        return found
+
+    def _seen(self, counts: Floats) -> tuple[int, int]:
+        """Where the tail begins, and the end of the last bins in which people are surely seen.
+
+        They are sought in single bins first, then in two together, in four and so on.
+        """
+        below = np.concatenate([[0.0], np.cumsum(counts)])
+        for width in (1, 2, 4, 8, 16):
+            ends = np.arange(1, len(counts) + 1)
+            sums = below[ends] - below[np.maximum(ends - width, 0)]
+            seen = ends[sums > _SURE * self.deviation * math.sqrt(width)]
+            if len(seen):
+                end = int(seen.max())
+                return max(end - width - 1, 0), end
+        return 0, 0
+
+    def dropped(self, limit: int) -> float:
+        """An estimate of the number of rows that a limit drops."""
+        typical = self._typical()
+        return float(self.people() @ np.maximum(typical - limit, 0.0))
+
+    def rows(self) -> float:
+        """An estimate of the number of rows."""
+        return float(self.people() @ self._typical())
+
+    def kept(self, limit: int, *, unit: str) -> KeptRows:
+        """The share of rows that a limit keeps, with its confidence limits."""
+        rows = self.rows()
+        share = 1.0 if rows <= 0 else 1 - self.dropped(limit) / rows
+        at_most = self._at_most(limit)
+        seen = min(int(np.flatnonzero(self.people()).max(initial=0)), len(self.rungs) - 1)
+        no_more = next(rung for rung in self._doubling(limit) if rung >= self.rungs[seen])
+        at_least = self._at_least(limit, no_more)
+        share = min(max(share, min(at_least, at_most)), at_most)
+        return KeptRows(
+            share=share,
+            at_most=at_most,
+            at_least=min(at_least, share),
+            no_more=no_more,
+            limit=limit,
+            unit=unit,
+        )
+
+    def _at_most(self, limit: int) -> float:
+        """The least of the limits over all rungs that more rows are counted as."""
+        low, high = self._ends()
+        within = high <= limit
+        z = self._quantile(len(self._doubling(limit)))
+        found = 1.0
+        for rung in self._doubling(limit):
+            rows = np.where(within, high, np.minimum(low, rung + 1))
+            found = min(found, self._limit(np.where(within, high, limit), rows, z))
+        return found
+
+    def _at_least(self, limit: int, no_more: int) -> float:
+        """The limit where no person has more rows than this rung."""
+        low, high = self._ends()
+        within, there = high <= limit, high <= no_more
+        z = self._quantile(len(self._doubling(limit)))
+        dropped = np.where(within, 0.0, high - np.minimum(low, limit))
+        rows = np.where(within, low, high)
+        # Of the share dropped it is the upper limit.
+        return 1 - self._limit(np.where(there, dropped, 0.0), np.where(there, rows, 0.0), z)
+
+    def _limit(self, part: Floats, whole: Floats, z: float) -> float:
+        """The largest share in [0, 1] that a part may have of a whole, rounded up.
+
+        part, whole: of one person in each bin; z: standard deviations of the noise. The excess is
+        convex in the share: where it is negative at 1, it is so on one interval that ends there.
+        """
+
+        def excess(share: float) -> float:
+            weights = part - share * whole
+            terms = weights * np.array(self.counts)
+            lost = _ROUNDING * math.fsum(np.abs(terms))
+            error = self.deviation * float(np.linalg.norm(weights))
+            return math.fsum(terms) + z * error + lost
+
+        low, high = 0.0, 1.0
+        if excess(high) >= 0:
+            return 1.0
+        if excess(low) < 0:
+            return 0.0
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) >= 0 else (low, middle)
+        return high
+
+    def _ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest number of rows in each bin; of the open one, infinity."""
+        low: Floats = np.array([0, *self.rungs], dtype=np.float64) + 1
+        high: Floats = np.array([*self.rungs, math.inf])
+        return low, high
+
+    def _typical(self) -> Floats:
+        """A number of rows within each bin: the middle, of the open one its start."""
+        low, high = self._ends()
+        middle: Floats = (low + np.where(np.isinf(high), low, high)) / 2
+        return middle
+
+    def _doubling(self, limit: int) -> list[int]:
+        """The rungs that a confidence limit may rest on: from twice the limit, each twice the last.
+
+        The highest rung is always one of them.
+        """
+        found = [limit]
+        for rung in self.rungs:
+            if rung >= 2 * found[-1]:
+                found.append(rung)
+        return list(dict.fromkeys([*found[1:], self.rungs[-1]]))
+
+    def _quantile(self, choices: int) -> float:
+        """Standard deviations that a sum is beyond, on one side, with the chance 0.025 / choices.
+
+        choices: among how many such sums the noisy counts choose.
+        """
+        return _sum_quantile(float(1 - CONFIDENCE) / choices, laplace=self.laplace)
+
+
+_CURVATURE = 0.4626  # 3^(3/2) times the normal's density at the root of 3
+
+
+@functools.lru_cache(maxsize=256)
+def _sum_quantile(beyond: float, *, laplace: bool) -> float:
+    r"""The standard deviations that a weighted sum of noises is beyond with at most this chance.
+
+    Statement   exp(-sqrt(2) z) + 3^(3/2) phi(sqrt 3) z^-2 exp(-z^2 / 3) <= beyond (Laplace noise).
+    Bound       upper, of any number of terms, both tails together.
+    Edges       beyond in (0, 1/4].
+    Source      docs/proofs/rows_kept.md, section 3.
+    """
+    if not laplace:
+        return -NormalDist().inv_cdf(beyond / 2) * _ROUNDED_UP
+
+    def tails(z: float) -> float:
+        return math.exp(-math.sqrt(2) * z) + _CURVATURE / z**2 * math.exp(-(z**2) / 3)
+
+    low, high = 1.0, 1_000.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if tails(middle) <= beyond else (middle, high)
+    return high * _ROUNDED_UP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsNoise:
+    """The noise of a histogram of people by rows. limit: how many rows of a person count."""
+
+    counts: AdditiveNoise
+    limit: int
+
+    @property
+    def event(self) -> events.Event:
+        """What all bins together cost."""
+        return self.counts.event
+
+    @property
+    def log_scale(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return self.counts.log_scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsKept(Single):
+    """The share of the question's rows, of all groups together, that the bound on rows keeps.
+
+    aside: whether it stands below the table of a release in place of a column. limit: the bound,
+    once the question is known.
+    """
+
+    tag: ClassVar[str] = "rowskept"
+    overall: ClassVar[bool] = True
+
+    aside: bool = False
+    limit: int | None = None
+
+    def within(self, reach: Reach) -> RowsKept:
+        """The same with the bound among its rungs."""
+        return dataclasses.replace(self, limit=reach.rows)
+
+    @property
+    def rungs(self) -> tuple[int, ...]:
+        """The public numbers of rows between which people are counted."""
+        return row_rungs(self.limit)
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
+        """People by their number of rows before bounding."""
+        del values
+        number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
+        return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT", overall=True),)
+
+    def noise(self, share: Share, reach: Reach) -> RowsNoise:
+        """The least noise within the share."""
+        counts = additive_noise(share, of_one_bin(reach), unit_log2=0, counts=False)
+        return RowsNoise(counts=counts, limit=reach.rows)
+
+    def histogram(self, exact: Exact, noise: RowsNoise, bits: RandomBits) -> RowHistogram:
+        """The noisy histogram."""
+        (people,) = exact.people
+        counts = noise.counts.release(people.people[0].tolist(), bits=bits)
+        return RowHistogram(
+            rungs=self.rungs,
+            counts=tuple(map(float, counts)),
+            deviation=noise.counts.standard_deviation,
+            laplace=noise.counts.laplace,
+        )
+
+    def release(self, exact: Exact, noise: RowsNoise, bits: RandomBits) -> Answer:
+        """The share; there is an upper limit alone."""
+        histogram = self.histogram(exact, noise, bits)
+        kept = histogram.kept(noise.limit, unit="person")
+        return Answer(
+            values=[kept.share],
+            standard_errors=[None],
+            lower=[None],
+            upper=[kept.at_most],
+            limits=(0.0, 1.0),
+            of=histogram,
+        )
+
+    def forecast(self, noise: RowsNoise, reach: Reach, assume: Assumption | None) -> Forecast:
+        """The noise of the counts."""
+        del assume
+        return Forecast(
+            noise=f"{noise.counts}, on the people in each of {len(self.rungs) + 1:,} bins by "
+            "number of rows",
+            sensitivity=of_one_bin(reach).reason,
+            notes=(
+                f"standard deviation of the noise: {noise.counts.standard_deviation:.4g}",
+                _ONE_SIDED,
+            ),
+        )
+
+
+def rows_kept(*, weight: Number = 1) -> RowsKept:
+    """Estimate the share of rows that contribution bounding keeps, over all groups together.
+
+    Where `max_rows` drops rows, answers are about the kept ones. The share has an upper confidence
+    limit. A lower one holds only where no person has more than some number of rows: the release
+    holds both in `kept`. Weight as in `count`.
+
+    >>> rows_kept().overall
+    True
+    """
+    return RowsKept(weight=weight_of(weight))
