@@ -119,7 +119,10 @@ AUDITED: Mapping[type[Aggregate], Audited] = {
     Top: Audited(ask=lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])),
     Extreme: Audited(ask=lambda: unacorda.max("x", 0, 10, resolution=5), **CROWDED, louder=8),
     FoundBounds: Audited(ask=lambda: unacorda.find_bounds("x"), **TWICE, louder=12),
-    RowsKept: Audited(ask=unacorda.rows_kept),
+    # One answer for all groups: copies in groups would share it.
+    RowsKept: Audited(
+        ask=unacorda.rows_kept, pairs=PAIRS[:2], replaced=REPLACED[:2], louder=20, margins=True
+    ),
     RowsPerPerson: Audited(ask=lambda: RowsPerPerson(most=50), **TWICE, louder=8),
 }
 

@@ -50,7 +50,7 @@ def test_rungs_rise_slowly_and_hold_the_limit() -> None:
 
 def test_without_noise_every_small_table_is_within_its_limits() -> None:
     sizes = (1, 2, 7, 9, 11, 30, 250, 99_999, 150_000)
-    for count in (1, 2, 3):
+    for count in (1, 2):
         for rows in itertools.combinations_with_replacement(sizes, count):
             for limit, edge in ((1, True), (9, True), (9, False), (40, True), (100, False)):
                 found = histogram(rows, limit if edge else None).kept(limit, unit="id")

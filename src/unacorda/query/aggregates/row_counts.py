@@ -146,15 +146,14 @@ class RowHistogram:
             return found
         deviation = max(self.deviation, _LEAST)
         steps = np.arange(len(counts) - start)
-        fits = slice(start, end + _FITTED)
-        observed, tails = counts[fits], []
-        for ratio in _RATIOS:
-            shape = ratio**steps * _CURVE ** (steps * (steps - 1) / 2)
-            seen = shape[: len(observed)]
-            tail = shape * max(float(observed @ seen / (seen @ seen)), 0.0)
-            apart = np.sum((observed - tail[: len(observed)]) ** 2) / (2 * deviation**2)
-            tails.append((float(apart) + (ratio - _USUAL) ** 2 / (2 * _SPREAD**2), tail))
-        _, tail = min(tails, key=lambda one: one[0])
+        observed = counts[start : end + _FITTED]
+        shapes = _RATIOS[:, None] ** steps * _CURVE ** (steps * (steps - 1) / 2)
+        seen = shapes[:, : len(observed)]
+        heights = np.maximum(seen @ observed / np.sum(seen**2, axis=1), 0.0)
+        tails = shapes * heights[:, None]
+        apart = np.sum((observed - tails[:, : len(observed)]) ** 2, axis=1) / (2 * deviation**2)
+        unusual = (_RATIOS - _USUAL) ** 2 / (2 * _SPREAD**2)
+        tail = tails[np.argmin(apart + unusual)]
         tail = np.minimum(tail, counts[start:] + _SURE / 2 * deviation)
         tail[tail < 1 / 2] = 0.0
         found[:end] = np.maximum(counts[:end], 0.0)
