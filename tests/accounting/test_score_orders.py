@@ -115,8 +115,8 @@ def test_masses_under_a_cap_are_those_of_enumerated_runs(event: Any) -> None:
     assert runs.none == pytest.approx(chances[0], abs=1e-15)
 
 
-@in_subtests("stop", [Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)])
-@in_subtests("epsilon", [0.0, 0.3, 0.8, 1.5])
+@in_subtests("stop", [Fraction(1, 20), Fraction(1, 2)])
+@in_subtests("epsilon", [0.3, 1.5])
 def test_no_order_of_few_scores_is_above_the_upper_end(stop: Fraction, epsilon: float) -> None:
     """Of a run with four outputs, two of each sign: all orders, ties left out."""
     local = 0.5

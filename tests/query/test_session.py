@@ -71,8 +71,10 @@ TENTHS: dict[str, tuple[Guarantee, Guarantee]] = {
 }
 
 
-@in_subtests("question", QUESTIONS)
-@in_subtests("unit", TENTHS)
+@in_subtests(
+    ("unit", "question"),
+    [*((unit, "one count") for unit in TENTHS), *(("ZCDP", question) for question in QUESTIONS)],
+)
 def test_ten_tenths_are_the_whole(unit: str, question: str) -> None:
     budget, tenth = TENTHS[unit]
     with opened(FRAME, unit=WIDE, budget=budget) as session:
