@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[str, type[InvalidParameter], str]] = {
     "no bounds": (
         "SELECT id, AVG(dose) AS m FROM labs GROUP BY id",
         MissingBound,
-        r"AVG\(dose\).*LEAST\(GREATEST\(dose, 0\), 100\)",
+        r"AVG\(dose\).*LEAST\(GREATEST\(x, 0\), 100\)",
     ),
     "a median": (
         "SELECT id, MEDIAN(value) AS m FROM labs GROUP BY id",
@@ -212,3 +212,20 @@ def test_single_rows_have_no_person_in_a_select() -> None:
     text = in_select("SELECT id, MAX(value) AS m FROM labs GROUP BY id")
     with session_of(unacorda.Row()) as session, pytest.raises(UnsafeExpression, match="Person"):
         session.evaluate(text, budget=unacorda.PureDP(1))
+
+
+@in_subtests(
+    ("value", "said"),
+    [
+        ("MAX(dose)", "columns={'dose': unacorda.Bounds(0, 100)}"),
+        ("LAST(dose ORDER BY day)", "columns={'dose': unacorda.Bounds(0, 100)}"),
+        ("COUNT(*)", "LEAST(GREATEST(m, 0), 100)"),
+        ("SUM(value)", "LEAST(GREATEST(m, 0), 100)"),
+    ],
+)
+def test_bounds_are_asked_for_of_the_column_of_the_table(value: str, said: str) -> None:
+    text = f"SELECT AVG(m) AS a FROM (SELECT id, {value} AS m FROM labs GROUP BY id)"
+    with session_of() as session, pytest.raises(InvalidParameter) as caught:
+        session.evaluate(text, budget=unacorda.PureDP(1))
+    assert said in str(caught.value)
+    assert caught.value.column in ("dose", None)

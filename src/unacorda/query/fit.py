@@ -21,7 +21,7 @@ import enum
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -47,8 +47,6 @@ from unacorda.query.execution import ExecutionContext, check_engine, salt_from
 from unacorda.query.expressions.language import Expression
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.relation import Derive, Explode, PersonRows, SourceTable
-from unacorda.query.plan.relation import Relation as TableRows
 from unacorda.query.schema.units import Person
 
 __all__ = ["FitRows", "Fits", "M", "NoisyTable", "fitted", "rows_of", "stated"]
@@ -168,31 +166,13 @@ def _number(column: str, query: Query, *, argument: str) -> Expression:
         fault = error
     if fault is not None:
         raise fault.about(argument, column)
-    texts = sorted(_converted(query.rows, found.columns))
+    texts = sorted(x.label for x in query.rows.origins(found.columns) if x.converts)
     if texts:
         expected = f"numbers: {texts[0]!r} holds text, for all that is public. Of numbers that are "
         expected += f"written as text, as in CSV, declare columns={{{texts[0]!r}: unacorda."
         expected += f"Bounds(0, 100)}}, or write TRY_CAST({identifier(texts[0])} AS DOUBLE)"
         raise InvalidParameter(argument, column, expected=expected)
     return found
-
-
-def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
-    """The columns of text, as their tables have them, that these are made of as something else."""
-    needed = set(names)
-    for step in reversed(rows.steps):
-        if isinstance(step, Derive | Explode) and step.name in needed:
-            needed |= step.expression.columns
-    yield from (leaf.label for leaf in rows.scope.used(needed) if leaf.converts)
-    if isinstance(rows.source, SourceTable):
-        return
-    if isinstance(rows.source, PersonRows):
-        for side, read in rows.of_sides(needed):
-            yield from _converted(side, read)
-        return
-    used = [both for new, both in rows.source.columns.items() if new in needed]
-    for number, side in enumerate(rows.sides):
-        yield from _converted(side, [old for both in used if (old := both[number]) is not None])
 
 
 Answers = list[tuple[list[float], float]]

@@ -143,9 +143,9 @@ def _single(text: str, scope: TableSchema, argument: str) -> Expression:
     """An expression that can be read in one way alone; InvalidParameter."""
     first, *others = _readings(text, scope, argument)
     expected = (
-        "a column of a known type, since text, numbers and dates have other orders: declare "
-        f"columns={{{text!r}: unacorda.Bounds(0, 100)}} or unacorda.Dates(), or write "
-        f"'TRY_CAST({text} AS DOUBLE)'"
+        "a column of a known type, since text, numbers and dates have other orders: write "
+        f"TRY_CAST({text} AS DOUBLE) or TRY_CAST({text} AS DATE), or declare it as "
+        "unacorda.Bounds(0, 100), unacorda.Dates() or unacorda.Text()"
     )
     checks.demand(not others, argument, text, expected=expected)
     return first

@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -476,6 +476,34 @@ class Relation:
         )
         used = self.scope.used(wanted)
         return (*used, *(leaf for leaf in own if leaf not in used))
+
+    def origins(self, names: Iterable[str]) -> Iterator[ColumnReading]:
+        """The readings of columns of tables that these identifiers are made of."""
+        needed = set(names)
+        for step in reversed(self.steps):
+            if isinstance(step, Derive | Explode) and step.name in needed:
+                needed |= step.expression.columns
+        yield from (leaf for leaf in self.readings_here if leaf.name in needed)
+        match self.source:
+            case PersonRows(of=rows, columns=columns):
+                # Of the first and the last the order is none of what they are made of.
+                read = (columns[name].expressions[:1] for name in columns.keys() & needed)
+                yield from rows.origins(
+                    name for one in itertools.chain.from_iterable(read) for name in one.columns
+                )
+            case Matched(columns=columns) | UnionAll(columns=columns):
+                for number, side in enumerate(self.sides):
+                    both = (columns[name][number] for name in columns.keys() & needed)
+                    yield from side.origins(name for name in both if name is not None)
+            case SourceTable():
+                pass
+
+    @property
+    def readings_here(self) -> tuple[ColumnReading, ...]:
+        """The readings of columns of a table, where these are its rows, and of public tables."""
+        lookups = (step.readings for step in self.steps if isinstance(step, Lookup))
+        own = self.source.scope.leaves.values() if isinstance(self.source, SourceTable) else ()
+        return tuple(itertools.chain.from_iterable((*own, *lookups)))
 
     def of_sides(self, names: Iterable[str]) -> tuple[tuple[Relation, frozenset[str]], ...]:
         """The rows that these are put together of, and what is needed of each for these names."""

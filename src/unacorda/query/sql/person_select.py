@@ -32,7 +32,14 @@ from unacorda.query.plan.person_values import (
     sum_,
 )
 from unacorda.query.sql.aggregates import plain
-from unacorda.query.sql.source import Offered, Source, free_name, shown_name, written
+from unacorda.query.sql.source import (
+    Offered,
+    Source,
+    free_name,
+    shown_name,
+    unbounded,
+    written,
+)
 
 __all__ = ["PERSON_SELECT", "person_source"]
 
@@ -294,12 +301,12 @@ class _PersonReading:
             shown = errors.fragment(at) if place is None else self.source.text[slice(*place)]
             fault = error.about("SELECT", shown)
             if isinstance(error, MissingBound):
-                name = error.column or "x"
-                hint = (
-                    f"declare columns={{{name!r}: unacorda.Bounds(0, 100)}}, or write "
-                    f"LEAST(GREATEST({name}, 0), 100)"
-                )
-                fault = fault.about(fault.argument, fault.value, hint=hint)
+                text, people = error.column or "", self.source.people
+                names = unbounded(people, text_of(Name(text)) if text in people.scope else text)
+                declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
+                hint = f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+                column = names[0] if len(names) == 1 else f'"{text}"'
+                fault = fault.about(fault.argument, fault.value, hint=hint, column=column)
         else:
             return value
         raise fault if place is None else fault.placed(self.source.text, place)

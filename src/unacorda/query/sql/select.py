@@ -36,6 +36,7 @@ from unacorda.query.sql.source import (
     free_name,
     placed,
     shown_name,
+    unbounded,
     written,
 )
 
@@ -489,14 +490,19 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
     except MissingBound as error:
         texts = item.arguments
         place = next((n for n, text in enumerate(texts) if plain(text) == error.column), 0)
-        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', " ".join(texts[place:])))
+        constant = not re.search(r'"(?:[^"]|"")+"', " ".join(texts[place:]))
+        names = dict.fromkeys(name for text in texts[place:] for name in unbounded(query, text))
         declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
         value, column = texts[place], plain(texts[place])
         expected = "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         if names:
             kind, expected = MissingBound, f"public bounds for {column!r}"
             hint = f"declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            if '"' not in column:  # of a column by itself that of the table
+                column = next(iter(names)) if len(names) == 1 else text_of(Name(column))
             rest = {"column": column, "hint": hint}
+        elif not constant:
+            expected = f"public bounds for {column!r}: write LEAST(GREATEST({column}, 0), 100)"
     except InvalidParameter as error:
         if item.name != "approx_top_k" or error.argument != "values":
             raise

@@ -8,6 +8,7 @@ looked up here. A name that it does not list can not be used outside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from sqlglot import exp
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.language import Name, Node, depth_of, text_of
+from unacorda.query.expressions.language import Kind, Name, Node, depth_of, text_of
 from unacorda.query.expressions.parse import remember
 from unacorda.query.expressions.reader import MOST_CHARACTERS, MOST_LEVELS, Reader, bare, given
 from unacorda.query.plan.query import Query
@@ -33,6 +34,7 @@ __all__ = [
     "free_name",
     "placed",
     "shown_name",
+    "unbounded",
     "written",
 ]
 
@@ -265,6 +267,13 @@ def written(text: str, node: Node, at: object) -> str:
     if depth_of(node) <= MOST_LEVELS:  # else it is refused where it is read
         remember(found, node)
     return found
+
+
+def unbounded(query: Query, text: str) -> list[str]:
+    """The number columns of tables that a number is made of and that have no declared bounds."""
+    names = query.scope.parse(text, argument="column", expect=Kind.NUMBER).columns
+    found = {leaf.label: leaf.column for leaf in query.rows.origins(names)}
+    return [one for one, read in found.items() if read.kind.numeric and math.isinf(read.lower)]
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
