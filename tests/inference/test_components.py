@@ -16,7 +16,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter
 from unacorda.inference import PCA, LogisticRegression
 from unacorda.inference.sums import packed
 from unacorda.inference.transformers import ball_moments, in_ball
@@ -250,8 +250,6 @@ def test_arguments_that_cannot_be_used_are_named(options: dict[str, Any], name: 
 
 
 def test_what_cannot_be_read_is_named() -> None:
-    with pytest.raises(MissingBound, match="feature_bounds"):
-        model(feature_bounds=None).fit(np.zeros((5, 2)))
     with pytest.raises(InvalidParameter, match=r"^X="):
         model().fit(np.array([["a", "b"]]))
     with pytest.raises(InvalidParameter, match=r"^X="):

@@ -22,7 +22,7 @@ from tests.inference.watched_fits import Floats, watch, worst_rows
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter
 from unacorda.inference.losses import Check, Huber, LogCosh
 from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.additive.real import Gaussian
@@ -395,11 +395,6 @@ def test_arguments_that_cannot_be_used_are_named(
     model = REGRESSIONS[name].make(SeededBits(6)).set_params(**change)
     with pytest.raises(InvalidParameter, match=f"^{named}="):
         model.fit(*drawn_rows(name, 1000, seed=6))
-
-
-def test_the_largest_count_is_asked_for() -> None:
-    with pytest.raises(MissingBound):
-        REGRESSIONS["poisson"].make(largest=None).fit(np.ones((9, 1)), np.ones(9))
 
 
 def test_fewer_people_than_parameters_are_a_budget_too_small() -> None:

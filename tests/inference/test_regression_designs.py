@@ -15,6 +15,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 from tests.inference.designs import DESIGNS, Design, logit_fit, ols, poisson_fit, quantile_errors
+from tests.tiers import mostly_slow
 
 from unacorda import GDP, ApproxDP, SeededBits, inference
 from unacorda.inference.records import Floats
@@ -62,12 +63,20 @@ def tried(
     )
 
 
-def of_design(kind: str, name: str, *, n: int, fits: int, **more: float) -> Outcome:
-    """One kind of regression on one design. more: intercept, size of slopes, mean of counts."""
+def of_design(
+    kind: str, name: str, *, n: int, fits: int, bounds: bool = True, **more: float
+) -> Outcome:
+    """One kind of regression on one design. more: intercept, size of slopes, mean of counts.
+
+    bounds: whether they are given; else they are found.
+    """
     design: Design = DESIGNS[name]
     theta = design.coefficients(more.get("size", 0.5))
     middle = design.draw(np.random.default_rng(0), 50_000).mean(axis=0)
-    given: dict[str, Any] = {"budget": GDP(1), "feature_bounds": design.bounds}
+    given: dict[str, Any] = {"budget": GDP(1)}
+    ends: dict[str, Any] = {}
+    if bounds:
+        given["feature_bounds"], ends["target_bounds"] = design.bounds, (-20, 20)
     mean = more.get("mean", 1.0)
     intercept = {
         "linear": 1.0,
@@ -89,15 +98,11 @@ def of_design(kind: str, name: str, *, n: int, fits: int, **more: float) -> Outc
                 return x, eta + drawn.normal(size=n), truth
 
     makes: dict[str, Callable[[Any], Any]] = {
-        "linear": lambda bits: inference.LinearRegression(
-            target_bounds=(-20, 20), bits=bits, **given
-        ),
-        "median": lambda bits: inference.QuantileRegression(
-            target_bounds=(-20, 20), bits=bits, **given
-        ),
+        "linear": lambda bits: inference.LinearRegression(bits=bits, **ends, **given),
+        "median": lambda bits: inference.QuantileRegression(bits=bits, **ends, **given),
         "logistic": lambda bits: inference.LogisticRegression(bits=bits, **given),
         "poisson": lambda bits: inference.PoissonRegression(
-            largest=max(10.0, 10 * mean), bits=bits, **given
+            largest=max(10.0, 10 * mean) if bounds else None, bits=bits, **given
         ),
     }
     references: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -121,6 +126,22 @@ def test_intervals_cover_on_designs_of_every_kind(kind: str, name: str) -> None:
     assert found.finite >= 0.75
     assert found.covered.mean() >= 0.84
     assert found.widths.max() <= 1.8
+
+
+FOUND = [(kind, name) for kind in ("linear", "logistic", "median") for name in DESIGNS]
+FOUND += [("poisson", name) for name in DESIGNS if name != "t3"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("kind", "name"), mostly_slow(FOUND, quick=2))
+def test_the_first_try_without_bounds_covers_as_well(kind: str, name: str) -> None:
+    # 40 fits of 2 to 11 coefficients, correlated within a fit: as if of one, 0.95 is below 0.75
+    # with p < 1e-5; of 48 designs and kinds one fails with p < 4e-4.
+    found = of_design(kind, name, n=5000, fits=40, bounds=False, size=0.3)
+    assert found.finite >= 0.75
+    assert found.covered.mean() >= 0.85
+    assert found.covered.min() >= 0.75
+    assert found.widths.max() <= 2.0
 
 
 @pytest.mark.slow
@@ -172,7 +193,7 @@ def test_counts_are_covered_from_means_of_one_on(name: str, mean: float) -> None
 def test_no_family_of_finite_fits_covers_too_seldom(name: str, more: dict[str, float]) -> None:
     """Rare events and near separation: infinite intervals are right, wrong ones are not."""
     kind = "poisson" if "mean" in more else "logistic"
-    found = of_design(kind, name, n=5000, fits=100, **more)
+    found = of_design(kind, name, n=5000, fits=100, bounds=True, **more)
     if found.fits < 5:
         return
     # Not below 0.92 by a one-sided binomial test of level 1e-6, coefficients as if they were one.
@@ -247,8 +268,9 @@ def resampled(x: Floats, y: Floats, make: Callable[[Any], Any], fit: Fit, fits: 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::Warning:pandas")
+@pytest.mark.parametrize("given", [True, False], ids=["given bounds", "found bounds"])
 @pytest.mark.parametrize("budget", [GDP(1), ApproxDP(1, 1e-6)], ids=repr)
-def test_real_tables_are_covered(budget: Guarantee) -> None:
+def test_real_tables_are_covered(budget: Guarantee, given: bool) -> None:
     # 60 resamples: a coefficient's share deviates by 0.028, 0.95 is below 0.8 with p < 1e-6.
     for (x, y, bounds), target, ends in (
         (wages(), lambda y: y, (2, 10)),
@@ -258,12 +280,16 @@ def test_real_tables_are_covered(budget: Guarantee) -> None:
             x,
             target(y),
             lambda bits, bounds=bounds, ends=ends: inference.LinearRegression(  # type: ignore[misc]
-                budget=budget, feature_bounds=bounds, target_bounds=ends, bits=bits
+                budget=budget,
+                feature_bounds=bounds if given else None,
+                target_bounds=ends if given else None,
+                bits=bits,
             ),
             ols,
             60,
         )
-        assert found.finite >= 0.95
+        # Of wages at the smaller budget 0.92 of fits that find bounds have intervals.
+        assert found.finite >= (0.95 if given or budget == GDP(1) else 0.8)
         assert found.covered.mean() >= 0.9
         assert found.covered.min() >= 0.75
         assert np.median(found.widths) <= (1.2 if budget == GDP(1) else 1.6)

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
-from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon, shareable
 from unacorda.inference.contract import (
     BaseEstimator,
@@ -36,6 +36,7 @@ from unacorda.inference.contract import (
 )
 from unacorda.inference.copies import count_fit
 from unacorda.inference.estimates.quantiles import quartiles
+from unacorda.inference.ranges import BOUNDS_SHARE, check_share, column_ranges
 from unacorda.inference.records import Floats, bounds_of, half_width
 from unacorda.inference.sums import ROOT_TWO, ROUNDED, packed, row_sum, slack, unpacked
 from unacorda.mechanisms.additive.real import Gaussian
@@ -59,6 +60,7 @@ _POINTS: Final = 1 << 20
 _QUARTILES: Final = 1.3489795003921634
 """The distance of the quartiles of a normal law, in deviations."""
 
+_FARTHER: Final = 4.0
 _NARROWEST: Final = 1 / 1000
 """Of the range: the least scale, so that a constant feature stays finite."""
 
@@ -78,7 +80,10 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
         feature.
     feature_bounds
         Public (lower, upper), each one number or one per feature; values beyond count as the bound
-        while quartiles are sought, but `transform` does not clip them.
+        while quartiles are sought, but `transform` does not clip them. Left out, they are found
+        privately, up to four times too wide.
+    bounds_share
+        The share of the budget that finds bounds that are left out, from 1e-6 to 0.25.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -89,6 +94,8 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
     scale_
         Their distance over 1.349, that of a normal law's in deviations, and at least a thousandth
         of the range, shape (p,).
+    feature_bounds_
+        Given or found.
     event_, guarantee_
         The event for the accountant, and the promise.
 
@@ -105,6 +112,7 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
 
     budget: Guarantee
     feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bounds_share: float = BOUNDS_SHARE
     bits: RandomBits | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RobustScaler:  # noqa: ARG002  # the contract
@@ -117,22 +125,24 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
         y
             Not used.
         """
-        asked = check_budget(self.budget)
+        asked, share = check_budget(self.budget), check_share(self.bounds_share)
         x = features(self, X, reset=True)
-        lower, upper = bounds_of(self.feature_bounds, features=x.shape[1])
-        count = 2 * x.shape[1]
-        epsilon = selection_epsilon(asked, releases=count)
-        source = source_of(self.bits)
+        count, source = 2 * x.shape[1], source_of(self.bits)
+        if found := self.feature_bounds is None:
+            whole = shareable(asked, releases=2 * count)
+            epsilon = selection_epsilon(whole * (1 - share), releases=count)
+        else:
+            lower, upper = bounds_of(self.feature_bounds, features=x.shape[1])
+            epsilon = selection_epsilon(asked, releases=count)
         count_fit(self, asked)
-        found = [
-            quartiles(values, lower=low, upper=high, points=_POINTS, epsilon=epsilon, bits=source)
-            for values, low, high in zip(x.T, lower.tolist(), upper.tolist(), strict=True)
-        ]
-        first, third = np.array(found).T
-        spread = np.abs(third - first) / _QUARTILES
-        self.center_ = (first + third) / 2
-        self.scale_ = np.maximum(spread, (upper - lower) * _NARROWEST)
-        self.event_ = events.compose([events.Exponential(epsilon=epsilon)], count=count)
+        spent: list[events.Event] = []
+        if found:
+            lower, upper, event = column_ranges(x, budget=whole * share, bits=source)
+            spent.append(event)
+        scaling = _scaling(x, lower, upper, found=found, epsilon=epsilon, bits=source)
+        self.feature_bounds_ = scaling.bounds
+        self.center_, self.scale_ = scaling.center, scaling.scale
+        self.event_ = events.compose([*spent, scaling.event])
         self.guarantee_ = asked
         return self
 
@@ -162,6 +172,42 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
             return np.asarray(features(self, X, reset=False) * self.scale_ + self.center_)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scaling:
+    """Middles and distances of quartiles, within bounds of columns."""
+
+    center: Floats
+    scale: Floats
+    bounds: tuple[Floats, Floats]
+    event: events.Event
+
+
+def _scaling(
+    x: Floats, lower: Floats, upper: Floats, *, found: bool, epsilon: Fraction, bits: RandomBits
+) -> _Scaling:
+    """Finds both quartiles of each column, epsilon each.
+
+    found: bounds are those of `column_ranges`; rows that noise hid there may be on the other side
+    of 0, or farther out, so that quartiles are sought there too.
+    """
+    low, high = lower, upper
+    if found:
+        high = _FARTHER * np.maximum(np.abs(lower), np.abs(upper))
+        low = -high
+    ends = [
+        quartiles(values, lower=first, upper=last, points=_POINTS, epsilon=epsilon, bits=bits)
+        for values, first, last in zip(x.T, low.tolist(), high.tolist(), strict=True)
+    ]
+    first, third = np.array(ends).T
+    spread = np.abs(third - first) / _QUARTILES
+    return _Scaling(
+        center=(first + third) / 2,
+        scale=np.maximum(spread, (upper - lower) * _NARROWEST),
+        bounds=(lower, upper),
+        event=events.compose([events.Exponential(epsilon=epsilon)], count=2 * x.shape[1]),
+    )
+
+
 _SCALING: Final = Fraction(1, 5)
 """The share of the budget that finds quartiles, where they are asked for."""
 
@@ -185,7 +231,11 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     budget
         Any guarantee, spent whole by each fit.
     feature_bounds
-        Public (lower, upper), each one number or one per feature, where most values lie.
+        Public (lower, upper), each one number or one per feature, where most values lie. Left out,
+        they are found privately, and a fifth of the rest of the budget finds quartiles, around
+        whose middles rows are clipped.
+    bounds_share
+        The share of the budget that finds bounds that are left out, from 1e-6 to 0.25.
     center
         True releases the mean along with the second moment and takes it out; False takes the
         middles of the bounds (or quartiles) for the means.
@@ -196,7 +246,8 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     row_norm
         Public; rows farther than this from the middle are moved to this distance, in the unit of
         the features (of deviations, if scale). By default the distance of the corner of the bounds,
-        so that no row within the bounds is clipped, or 2.5 sqrt(p). Noise grows with its square.
+        so that no row within the bounds is clipped, or 2.5 sqrt(p); without bounds 2.5 times the
+        norm of the deviations from quartiles. Noise grows with its square.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -215,6 +266,8 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         About how far a distinct component is off, in radians; pi / 2 for the others.
     mean_, scale_, covariance_
         Of features; the covariance of scaled ones, shape (p, p), positive semidefinite.
+    feature_bounds_, row_norm_
+        Given or found; rows are clipped to the second.
     event_, guarantee_
         The event for the accountant, and the promise.
     diagnostics_
@@ -238,6 +291,7 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     _: KW_ONLY
     budget: Guarantee
     feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bounds_share: float = BOUNDS_SHARE
     center: bool = True
     scale: bool = False
     row_norm: float | None = None
@@ -258,26 +312,38 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 raise InvalidParameter(name, flag, expected="True or False")
         x = features(self, X, reset=True)
         n, p = x.shape
-        lower, upper = self._bounds(p)
-        count = p
+        share, count = check_share(self.bounds_share), p
+        if self.feature_bounds is not None:
+            lower, upper = bounds_of(self.feature_bounds, features=p)
+        if self.row_norm is not None:
+            checks.positive(row_norm=self.row_norm)
         if self.n_components is not None:
             count = how_many("n_components", self.n_components, features=p)
-        corner = _REACH * math.sqrt(p) if self.scale else float(np.linalg.norm((upper - lower) / 2))
-        radius = corner if self.row_norm is None else checks.positive(row_norm=self.row_norm)
         source = source_of(self.bits)
         length = length_of(p, with_mean=bool(self.center))
         whole = whole_budget(self.budget, length=length)
         count_fit(self, self.budget)
         spent: list[events.Event] = []
+        if found := self.feature_bounds is None:
+            lower, upper, event = column_ranges(x, budget=whole * share, bits=source)
+            spent.append(event)
+            whole = whole * (1 - share)
+        self.feature_bounds_ = lower, upper
         middle, self.scale_ = lower + (upper - lower) / 2, np.ones(p)
-        if self.scale:
-            scaler = RobustScaler(
-                budget=whole * _SCALING, feature_bounds=(lower, upper), bits=source
-            ).fit(x)
-            middle, self.scale_ = scaler.center_, scaler.scale_
-            spent.append(scaler.event_)
+        radius = float(np.linalg.norm((upper - lower) / 2))
+        if self.scale or found:
+            epsilon = selection_epsilon(whole * _SCALING, releases=2 * p)
+            scaling = _scaling(x, lower, upper, found=found, epsilon=epsilon, bits=source)
+            middle, radius = scaling.center, _REACH * math.sqrt(p)
+            if self.scale:
+                self.scale_ = scaling.scale
+            else:
+                radius = _REACH * float(np.linalg.norm(scaling.scale))
+            spent.append(scaling.event)
             whole = whole * (1 - _SCALING)
-        found = ball_moments(
+        radius = radius if self.row_norm is None else float(self.row_norm)
+        self.row_norm_ = radius
+        moments = ball_moments(
             x,
             centre=middle,
             unit=self.scale_ * radius,
@@ -285,10 +351,10 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             budget=whole,
             bits=source,
         )
-        self.mean_ = middle + found.mean * self.scale_ * radius
-        self.event_ = events.compose([*spent, found.event])
+        self.mean_ = middle + moments.mean * self.scale_ * radius
+        self.event_ = events.compose([*spent, moments.event])
         self.guarantee_ = self.budget
-        self._keep(spectrum(found, rows=n), rows=n, count=count, unit=radius**2)
+        self._keep(spectrum(moments, rows=n), rows=n, count=count, unit=radius**2)
         return self
 
     def _keep(self, found: Spectrum, *, rows: int, count: int, unit: float) -> None:
@@ -355,15 +421,6 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def _bounds(self, count: int) -> tuple[Floats, Floats]:
-        if self.feature_bounds is None:
-            raise MissingBound(
-                "feature_bounds",
-                expected="public bounds (lower, upper) within which most values of the features "
-                "lie, each one number or one a feature",
-            )
-        return bounds_of(self.feature_bounds, features=count)
 
 
 _FAR: Final = 2.0**200

@@ -407,7 +407,7 @@ class Session:
         a question begun with `table`. features, target: columns or expressions; a row that lacks
         one of them counts nowhere. weight: likewise, of each row, within [0, 1]: what is outside is
         clipped to it, what is missing is 0. Bounds that the model is not given are those of
-        `columns=`, and where there are none are found for a twentieth of the budget.
+        `columns=`, and where there are none are found for the `bounds_share` of the model.
         Raises as `evaluate` does, and InvalidParameter for what the model cannot use, columns of
         text among it. Too few people are no error: by the number of rows as it was released,
         intervals are infinite then, and `cannot_` says why.

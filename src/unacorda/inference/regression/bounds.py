@@ -1,9 +1,7 @@
 r"""Bounds of sums, chosen from released counts: ranges of columns, radii, longest gradients, caps.
 
-All but `find_ranges` are functions of released and public numbers, so that they cost nothing. For a
-range each number is counted in one of some hundred bins: by its sign and by powers of four. The
-range is that of the bins that stand out of their noise, so that it is up to four times too wide,
-which the metric does not mind, and values of few people may lie beyond it.
+All but `find_ranges` are functions of released and public numbers, so that they cost nothing. That
+a range is up to four times too wide, and that a few rows lie beyond it, the metric does not mind.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -18,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from unacorda.inference.ranges import edges, range_of
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
     GRADIENT,
@@ -30,20 +29,17 @@ from unacorda.inference.regression.rows import (
 from unacorda.inference.sums import ROOT_TWO, NoisySums
 
 __all__ = [
-    "SHARE",
     "GradientBound",
     "Lengths",
     "Tail",
     "best_radius",
     "cap_of",
-    "edges",
     "find_ranges",
     "gradient_bound",
     "lengths_below",
     "lengths_of",
     "median_of",
     "radius_counts",
-    "range_of",
     "sure_end_of",
     "tail_of",
     "within_of",
@@ -244,24 +240,10 @@ def best_radius(
     return float(grid[min(int(good), needed, len(grid) - 1)]), tail
 
 
-SHARE: Final = 0.05
-"""Of mu^2, the cost of ranges that are left out."""
-
-_POWERS: Final = (-40, 60)
-_DEVIATIONS: Final = 4.0
-"""A bin stands out from so many deviations of its noise on."""
-
-
-def edges() -> Floats:
-    """The edges of the bins, rising, negative ones first; 0 is one of them."""
-    sizes = 2.0 ** np.arange(_POWERS[0], _POWERS[1] + 1, 2)
-    return np.concatenate([-sizes[::-1], [0.0], sizes])
-
-
 def find_ranges(
-    columns: Sequence[Floats], own: Floats, sums: NoisySums
+    columns: Sequence[Floats], own: Floats, sums: NoisySums, *, share: Fraction
 ) -> list[tuple[float, float]]:
-    """Ranges of columns, paid together from `SHARE` of mu^2; each row is in one bin of each."""
+    """Ranges of columns, paid together from a share of mu^2; each row is in one bin of each."""
     ends = edges()
     size = len(ends) + 1
 
@@ -276,23 +258,6 @@ def find_ranges(
         size=size * len(columns),
         row_bound=Fraction(longest),
         sensitivity=Fraction(longest) * ROOT_TWO,
-        share=share_of(SHARE),
+        share=share,
     )
     return [range_of(one, deviation) for one in counts.reshape(len(columns), size)]
-
-
-def range_of(counts: Floats, deviation: float) -> tuple[float, float]:
-    """The range of the bins that stand out; of bins around 0 where none does.
-
-    >>> counts = np.zeros(len(edges()) + 1)
-    >>> counts[np.searchsorted(edges(), [20.0, 70.0], side="right")] = 1.0
-    >>> range_of(counts, 0.01)
-    (16.0, 256.0)
-    """
-    ends = edges()
-    seen = np.nonzero(counts > _DEVIATIONS * deviation)[0]
-    if not len(seen):
-        return -1.0, 1.0
-    lower = ends[max(int(seen[0]) - 1, 0)]
-    upper = ends[min(int(seen[-1]), len(ends) - 1)]
-    return (float(lower), float(upper)) if lower < upper else (float(lower) - 1, float(upper) + 1)

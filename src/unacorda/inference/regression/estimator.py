@@ -17,6 +17,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import BaseEstimator, paired
 from unacorda.inference.copies import count_fit
+from unacorda.inference.ranges import BOUNDS_SHARE, check_share
 from unacorda.inference.records import Floats, bounds_of, public_pair
 from unacorda.inference.regression.arrays import ArrayRows
 from unacorda.inference.regression.bounds import find_ranges
@@ -49,10 +50,11 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
 
     budget: Guarantee
     feature_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bounds_share: float = BOUNDS_SHARE
     bits: RandomBits | None = None
 
     _needs_target_bounds = False
-    """True if the target's unit is that of public or found bounds."""
+    """True if public or found bounds of the target are needed."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fits to one row per person; spends the budget.
@@ -72,6 +74,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
+        share = check_share(self.bounds_share)
         x, target, own = self._records(X, y, sample_weight)
         lower, upper = self._bounds(x.shape[1])
         ends = self._target_ends(getattr(self, "target_bounds", None))
@@ -82,7 +85,8 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
             sums.weigh(own, share=LEVEL)
 
         def find(places: list[int], *, with_target: bool) -> list[tuple[float, float]]:
-            return find_ranges([*x.T[places], *([target] if with_target else [])], own, sums)
+            columns = [*x.T[places], *([target] if with_target else [])]
+            return find_ranges(columns, own, sums, share=share)
 
         lower, upper = self._complete(lower, upper, ends, find)
         self._run(ArrayRows.of(x, target, own, lower=lower, upper=upper, sums=sums), asked)
@@ -98,6 +102,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check()
+        share = check_share(self.bounds_share)
         size = len(table.features)
         lower, upper = (
             self._bounds(size) if self.feature_bounds is not None else np.array(table.bounds).T
@@ -113,7 +118,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
 
         def find(places: list[int], *, with_target: bool) -> list[tuple[float, float]]:
             names = [f"x{place}" for place in places]
-            return source.find_ranges([*names, *(["y"] if with_target else [])])
+            return source.find_ranges([*names, *(["y"] if with_target else [])], share=share)
 
         lower, upper = self._complete(lower, upper, ends, find)
         self._run(TableRows.of(source, lower=lower, upper=upper), asked)
@@ -143,6 +148,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         return bounds_of(self.feature_bounds, features=size)
 
     def _target_ends(self, given: object) -> tuple[float, float] | None:
+        """Public bounds of the target; None where they are left out."""
         if not self._needs_target_bounds or given is None:
             return None
         return public_pair("target_bounds", given, of="y")
@@ -155,6 +161,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         places: list[int] = np.flatnonzero(missing).tolist()
         with_target = self._needs_target_bounds and ends is None
         found = find(places, with_target=with_target) if places or with_target else []
+        self.found_bounds_: list[int | str] = [*places, *(["target"] if with_target else [])]
         if self._needs_target_bounds:
             self.target_bounds_: tuple[float, float] = found[-1] if ends is None else ends
         for place, (low, high) in zip(places, found, strict=False):

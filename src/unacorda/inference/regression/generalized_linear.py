@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from unacorda.errors import MissingBound
 from unacorda.inference.contract import RegressorMixin, features, labels, predicted, weighed
 from unacorda.inference.losses import Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
@@ -55,7 +54,9 @@ class LogisticRegression(TwoClasses, Regression):
         Any guarantee that normal noise keeps; each fit spends it whole.
     feature_bounds
         Public (lower, upper), each one number or one per feature, where most values lie; nothing is
-        clipped at them. Left out, ranges are found for a twentieth of the budget.
+        clipped at them. Left out, they are found privately (`feature_bounds_`).
+    bounds_share
+        The share of the budget that finds bounds, where some are left out, from 1e-6 to 0.25.
     classes
         The two labels, public; the probability is that of the second.
     bits
@@ -171,13 +172,14 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
     ----------
     largest
         Public; counts and fitted means above it count as if they were it, and counts below 0 as 0.
-        As long as few counts are above it, it biases nothing; a loose one costs little.
-    budget, feature_bounds, bits
+        As long as few counts are above it, it biases nothing; a loose one costs little. Left out,
+        it is four times the upper bound that is found for the counts (`largest_`).
+    budget, feature_bounds, bounds_share, bits
         As for `LogisticRegression`.
 
     Attributes
     ----------
-    coef_, intercept_, dispersion_
+    coef_, intercept_, dispersion_, largest_
         The fit; the dispersion is about the variance over the mean.
     sampling_error_, privacy_error_, covariance_
         Errors of the intercept, then the coefficients.
@@ -199,16 +201,23 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
 
     largest: float | None = None
 
+    _needs_target_bounds = True
+
     def _check(self) -> None:
-        if self.largest is None:
-            raise MissingBound(
-                "largest", expected="a public bound of the counts, known without looking at them"
-            )
-        public_size(largest=self.largest)
+        if self.largest is not None:
+            public_size(largest=self.largest)
+
+    def _target_ends(self, given: object) -> tuple[float, float] | None:
+        if self.largest is not None:
+            return 0.0, float(self.largest)
+        ends = super()._target_ends(given)
+        return None if ends is None or ends[1] <= 0 else (0.0, ends[1])
 
     def _run(self, rows: Rows, asked: Guarantee) -> None:
-        assert self.largest is not None
-        loss = Poisson(float(self.largest))
+        self.largest_ = self.target_bounds_[1]
+        if "target" in self.found_bounds_:
+            self.largest_ = _LOOSE * max(self.largest_, 1.0)
+        loss = Poisson(self.largest_)
         mean, noise = mean_target(rows, most=loss.most)
         mean = min(max(mean, 2 * noise, loss.most / 1e4), loss.most)
         # Of rare events each has a score of about 1, and few may stand behind a feature.
@@ -243,6 +252,9 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(predicted(self, X)))
 
+
+_LOOSE: Final = 4.0
+"""A found bound of counts is raised by this, for the few that noise hides lie beyond it."""
 
 _MEAN, _GRAM = 0.008, 0.06
 _PEOPLE: Final = 40

@@ -89,7 +89,9 @@ class LinearRegression(_SquaresRegression):
     feature_bounds, target_bounds
         Public (lower, upper), of features each one number or one per feature, where most values
         lie. Nothing is clipped at them, and they may be hundreds of times too wide. Left out,
-        ranges are found for a twentieth of the budget (`feature_bounds_`, `target_bounds_`).
+        they are found privately (`feature_bounds_`, `target_bounds_`).
+    bounds_share
+        The share of the budget that finds bounds, where some are left out, from 1e-6 to 0.25.
     tuning
         Clips gradients at this many robust deviations, such as 3, for a line that outliers do not
         carry away. Intervals then hold for errors that are symmetric given the features.

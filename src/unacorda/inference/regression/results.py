@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,6 +57,11 @@ class Intervals(PrivateEstimator):
     n_iter_: int
     cannot_: tuple[str, ...] = ()
     _influence: Influence
+    bounds_share: float
+    feature_bounds_: tuple[Floats, Floats]
+    target_bounds_: tuple[float, float]
+    found_bounds_: list[int | str]
+    largest_: float
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
         """Returns intervals, one row (lower, upper) per parameter, the intercept first.
@@ -102,7 +108,25 @@ class Intervals(PrivateEstimator):
             protects=self.protects_,
             diagnostics=self.diagnostics_,
             cannot=self.cannot_,
+            bounds=self._bounds_text(list(map(str, given))),
         )
+
+    def _bounds_text(self, names: list[str]) -> str:
+        """The bounds that the fit found, in words; empty where all were given."""
+        found = getattr(self, "found_bounds_", ())
+        if not found:
+            return ""
+        texts = []
+        for one in found:
+            if one == "target":
+                name, (low, high) = one, self.target_bounds_
+            else:
+                name, (low, high) = names[one], [ends[one] for ends in self.feature_bounds_]
+            texts.append(f"{name} [{low:g}, {high:g}]")
+        cut = "nothing is clamped at them"
+        if "target" in found and hasattr(self, "largest_"):
+            cut = f"counts above {self.largest_:g} count as {self.largest_:g}"
+        return f"{', '.join(texts)}: found for {self.bounds_share:.3g} of the budget; {cut}"
 
     def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Returns the move of each coefficient of the fit without noise by one more row, times n.
@@ -212,6 +236,9 @@ class Influence:
         return self.unit * self.bound * found
 
 
+_VISIBLE: Final = 0.0001
+"""The share of rows from which on the text of a fit speaks of them."""
+
 _COLUMNS = ("coef", "std err", "sampling", "privacy", "z", "P>|z|")
 
 
@@ -221,7 +248,8 @@ class Summary:
 
     values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
     intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
-    the unit that the noise hides; cannot: reasons for infinite intervals, where they are.
+    the unit that the noise hides; cannot: reasons for infinite intervals, where they are; bounds:
+    those that the fit found, in words.
 
     >>> import unacorda
     >>> table = Summary(
@@ -256,6 +284,7 @@ class Summary:
     diagnostics: dict[str, float]
     protects: str = "one row replaced"
     cannot: tuple[str, ...] = ()
+    bounds: str = ""
 
     @property
     def standard_errors(self) -> Floats:
@@ -314,8 +343,32 @@ class Summary:
             )
         ]
         listed = [f"{name:<{left}}  {text}" for name, text in facts.items()]
+        if self.bounds:
+            indent = " " * (left + 2)
+            listed += textwrap.wrap(
+                self.bounds,
+                len(line),
+                initial_indent=f"{'bounds':<{left}}  ",
+                subsequent_indent=indent,
+            )
         why = [f"cannot tell errors: {reason}" for reason in self.cannot]
+        why += self._weighing()
         return "\n".join([self.title, *listed, line, " " * wide + head, *body, line, *why])
+
+    def _weighing(self) -> list[str]:
+        """Sentences about the rows that count less, if a visible share of them does."""
+        found = []
+        if (beyond := self.diagnostics.get("beyond", 0.0)) >= _VISIBLE:
+            found.append(
+                f"{beyond:.2%} of the rows have features so far out that they weigh less: where "
+                "the model is wrong there, this is not the fit of all rows"
+            )
+        if (cut := self.diagnostics.get("cut", 0.0)) >= _VISIBLE:
+            found.append(
+                f"{cut:.2%} of the gradients are clipped: where residuals have long tails, this is "
+                "not quite the least squares fit"
+            )
+        return [line for text in found for line in textwrap.wrap(text, 9 + 10 * 8)]
 
     __repr__ = __str__
 
@@ -323,7 +376,8 @@ class Summary:
 def _cell(number: float) -> str:
     if math.isnan(number):
         return f"{'-':>10}"
-    return f"{number:>10.4g}" if 1e-4 <= abs(number) < 1e5 else f"{number:>10.2g}"
+    text = f"{number:.4g}" if 1e-4 <= abs(number) < 1e5 else f"{number:.2g}"
+    return f"{text:>10}" if len(text) < 10 else f"{number:>10.3g}"
 
 
 class LinearPredictor(RegressorMixin):  # type: ignore[misc]

@@ -238,7 +238,7 @@ class SparseRegression(Wrapper):
     def _target_ends(self, inner: Any) -> tuple[float, float]:
         """Public bounds of the target, from wherever they are given."""
         given = self.target_bounds or getattr(inner, "target_bounds", None)
-        if given is None and hasattr(inner, "largest"):
+        if given is None and getattr(inner, "largest", None) is not None:
             given = (0, inner.largest)
         if given is None:
             raise MissingBound(

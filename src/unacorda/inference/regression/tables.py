@@ -24,9 +24,9 @@ from unacorda.inference.expressions import (
     exponential_columns,
     literal,
 )
+from unacorda.inference.ranges import edges, range_of
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.arrays import FAR, OCTAVES
-from unacorda.inference.regression.bounds import SHARE, edges, range_of
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
@@ -39,7 +39,6 @@ from unacorda.inference.regression.rows import (
     Total,
     Value,
     bounded_back,
-    share_of,
 )
 from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpacked
 from unacorda.mechanisms.contributions.sums import SumRequest
@@ -163,15 +162,15 @@ class TableSums(BudgetShares):
         self.take(share)
         return self.budget * share
 
-    def find_ranges(self, columns: Sequence[str]) -> list[tuple[float, float]]:
-        """Ranges of columns without declared ones, paid from `SHARE` of mu^2."""
+    def find_ranges(self, columns: Sequence[str], *, share: Fraction) -> list[tuple[float, float]]:
+        """Ranges of columns without declared ones, paid from a share of mu^2."""
         ends = edges()
         wish = SumRequest(
             vector=list(columns),
             value=self.own,
             edges=ends.tolist(),
             bound=Fraction(1),
-            budget=self.paid(share_of(SHARE)),
+            budget=self.paid(share),
         )
         ((counts, deviation),) = self.means([], [wish])
         return [range_of(one, deviation) for one in counts.reshape(len(columns), len(ends) + 1)]
