@@ -24,6 +24,7 @@ import unacorda
 VERBS = [
     ("query",),
     ("describe",),
+    ("fit",),
     ("demo",),
     ("account",),
     ("calibrate",),
@@ -54,6 +55,7 @@ def test_the_root_lists_the_verbs_that_work() -> None:
         "demo",
         "query",
         "describe",
+        "fit",
         "account",
         "calibrate",
         "audit",

@@ -19,6 +19,7 @@ from unacorda.cli.events import (
     written,
 )
 from unacorda.cli.events import KINDS as SPELLED_KINDS
+from unacorda.cli.formula import read_formula
 from unacorda.cli.render import TextTable, estimate, number, rounded
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "places",
     "plot",
     "read_event",
+    "read_formula",
     "read_template",
     "render",
     "reported",

@@ -30,7 +30,7 @@ Begin with:
 
 
 _VERBS = (
-    *("demo", "query", "describe"),
+    *("demo", "query", "describe", "fit"),
     *("account", "calibrate", "audit", "plot"),
     *("verify", "ledger"),
 )

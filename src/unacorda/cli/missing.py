@@ -20,7 +20,6 @@ _WIDTH = 76
 _NAMED = {
     "--unit": ("--unit with --max-rows, or --row", "--unit COLUMN --max-rows N"),
     "--max-rows": ("--max-rows", "--max-rows N"),
-    "--epsilon, --rho, --mu": ("--epsilon, --rho or --mu", "--epsilon 1"),
     "DATA": ("DATA", "FILE.csv"),
     "SELECT": ("SELECT", '"SELECT COUNT(*) AS n FROM data"'),
     "FORMULA": ("FORMULA", '"TARGET ~ FEATURE"'),
@@ -32,10 +31,11 @@ _NAMED = {
 class Missing:
     """Collects what a command lacks.
 
-    text: the SELECT or the formula, which stands last in a command.
+    text: the SELECT or the formula, which stands last in a command; price: how a budget is written.
     """
 
     text: str | None = None
+    price: str = "--epsilon 1"
     faults: list[InvalidParameter] = field(default_factory=list)
 
     def take(self, make: Callable[[], _T], instead: _T) -> _T:
@@ -59,7 +59,7 @@ class Missing:
         first, *others = self.faults
         if first.drawing and not others:  # it shows the place in the SELECT
             return first
-        named, written = zip(*map(_named, self.faults), strict=True)
+        named, written = zip(*map(self._named, self.faults), strict=True)
         whole = InvalidParameter("options", None, expected="; ".join(named))
         if not others:
             whole = first.about(first.argument, first.value)
@@ -82,20 +82,20 @@ class Missing:
                 lines.append(f"    {word}")
         return " \\\n".join(lines)
 
-
-def _named(fault: InvalidParameter) -> tuple[str, str]:
-    """How what is lacking is named, and written."""
-    match fault.lacks:
-        case "bounds":
-            return f"--bounds of {fault.column or 'every column'}", _of(
-                fault, "--bounds", "LOW:HIGH"
-            )
-        case "keys":
-            return f"--keys of {fault.column or 'every group'}", _of(fault, "--keys", "A,B")
-        case "delta":
-            return "--delta", "--delta 1e-6"
-        case None:
-            return _NAMED.get(fault.argument, (fault.argument, fault.argument))
+    def _named(self, fault: InvalidParameter) -> tuple[str, str]:
+        """How what is lacking is named, and written."""
+        match fault.lacks:
+            case "bounds":
+                of = f"--bounds of {fault.column or 'every column'}"
+                return of, _of(fault, "--bounds", "LOW:HIGH")
+            case "keys":
+                return f"--keys of {fault.column or 'every group'}", _of(fault, "--keys", "A,B")
+            case "delta":
+                return "--delta", "--delta 1e-6"
+            case None if fault.argument.startswith("--epsilon"):
+                return "--epsilon, --rho or --mu", self.price
+            case None:
+                return _NAMED.get(fault.argument, (fault.argument, fault.argument))
 
 
 def _of(fault: InvalidParameter, option: str, value: str) -> str:
