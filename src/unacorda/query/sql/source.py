@@ -106,7 +106,7 @@ def placed(clause: str, text: str, place: Place) -> Iterator[None]:
         found = error.about(clause, text[slice(*place)]).placed(text, place)
     else:
         return
-    raise found
+    raise found from None  # one error, not a chain of three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
