@@ -22,6 +22,7 @@ PAGES = sorted(
     str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if ">>>" in page.read_text()
 )
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -43,21 +44,38 @@ def test_examples_of_the_page_run(page: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_can_be_pasted_from_top_to_bottom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("page", "least"), [("README.md", 0), ("docs/getting-started.md", 4)])
+def test_the_page_can_be_pasted_from_top_to_bottom(
+    page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / page).read_text()
     blocks = BLOCK.findall(text)
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, page, "exec"), names)
     shell = "".join(SHELL.findall(text)).replace("\\\n", " ")
     commands = re.findall(r"^unacorda .*", shell, re.MULTILINE)
-    assert len(commands) >= 4
+    assert len(commands) >= least
     for command in commands:
         assert main(shlex.split(command, comments=True)[1:]) == 0
+
+
+@pytest.mark.long
+def test_the_output_in_the_readme_is_that_of_its_example(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Equal but for the released numbers, which are drawn anew."""
+    text = (ROOT / "README.md").read_text()
+    (shown,) = OUTPUT.findall(text)
+    exec(compile(BLOCK.findall(text)[0], "README.md", "exec"), {})
+    assert _without_numbers(capsys.readouterr().out) == _without_numbers(shown)
+
+
+def _without_numbers(text: str) -> list[str]:
+    bare = re.sub(r"[\d.,]+ (± [\d.,]+|\([\d.,]+ to [\d.,]+\))", "N", text)
+    return [" ".join(line.split()) for line in bare.splitlines()]
 
 
 @pytest.mark.parametrize("page", ["moments.md", "ranks.md"])

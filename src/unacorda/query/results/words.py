@@ -137,6 +137,8 @@ def readings_of(query: Query, forecasts: Mapping[str, Forecast]) -> tuple[str, .
             ranges.setdefault(one, []).append(name)
     clamping = [
         f"{', '.join(names)}: {column} is clamped to [{low:g}, {high:g}]"
+        if names != [column]
+        else f"{column} is clamped to [{low:g}, {high:g}]"
         for (column, low, high), names in ranges.items()
     ]
     stated = (f"{name}: {one.reading}" for name, one in forecasts.items() if one.reading)
