@@ -151,7 +151,7 @@ class RidgeRegression(_SquaresRegression):
     penalty
         penalty / 2 times the sum of squared slopes is added to half the mean squared residual,
         slopes of features in units of a fifth of the width of their bounds.
-    budget, feature_bounds, target_bounds, bits
+    budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`; attributes too.
 
     >>> import numpy as np

@@ -62,7 +62,7 @@ class MEstimator(LineRegression):
     penalty
         A ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of a
         fifth of the width of their bounds; intervals are then about the penalized solution.
-    budget, feature_bounds, target_bounds, bits
+    budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`.
 
     Attributes
@@ -231,7 +231,7 @@ class QuantileRegression(LineRegression):
     ----------
     quantile
         Of the target given the features, in (0, 1).
-    budget, feature_bounds, target_bounds, bits
+    budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`.
 
     Attributes
