@@ -21,6 +21,7 @@ from tests.support.cases import in_subtests
 from tests.support.seams import (
     Person,
     PersonRows,
+    PersonValue,
     Query,
     Relation,
     Session,
@@ -432,6 +433,17 @@ def test_what_cannot_be_is_refused_by_name(name: str) -> None:
         query = session.table("t")
         with pytest.raises(InvalidParameter, match=said):
             ask(query)
+
+
+def test_no_value_of_others_own_making_is_taken() -> None:
+    """Its SQL could be of all rows."""
+
+    class Own(PersonValue):
+        tag = "own"
+        columns = written = None  # type: ignore[assignment]
+
+    with opened() as session, pytest.raises(InvalidParameter, match="another value"):
+        session.table("t").per_person(m=Own())
 
 
 def test_single_rows_have_no_person() -> None:

@@ -191,6 +191,7 @@ from unacorda.query.noise.sensitivity import (
 from unacorda.query.plan import joins as splitting
 from unacorda.query.plan.codec import EVERY, encode, stated_rows
 from unacorda.query.plan.codec import rows_of as rows_stated
+from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query, scans_of
 from unacorda.query.plan.relation import How, PersonRows, Relation, SourceTable
@@ -288,6 +289,7 @@ __all__ = [
     "PeopleCount",
     "Person",
     "PersonRows",
+    "PersonValue",
     "PostgresAsking",
     "Proportion",
     "PublicGrid",

@@ -30,7 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeGuard, final
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -55,6 +55,7 @@ __all__ = [
     "any_",
     "count_",
     "first_",
+    "is_person_value",
     "last_",
     "max_",
     "mean_",
@@ -151,6 +152,7 @@ def _single(text: str, scope: TableSchema, argument: str) -> Expression:
     return first
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonExtreme(PersonValue):
     """The least or the greatest value; of a condition whether all rows or any row has it."""
@@ -187,6 +189,7 @@ class PersonExtreme(PersonValue):
         return f"{self.function}_({quoted(self.column)})"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonFirst(PersonValue):
     """The value at the first or the last time."""
@@ -222,6 +225,7 @@ class PersonFirst(PersonValue):
         return f"{self.function}_({quoted(self.column)}, by={quoted(self.by)})"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonCount(PersonValue):
     """The number of rows, or of those in which the column is present."""
@@ -259,6 +263,7 @@ _PART = 1 << 40
 _MOST = (1 << 93) - 1
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonSum(PersonValue):
     """The sum of numbers that are clamped first; whole numbers need no bounds.
@@ -312,6 +317,7 @@ class PersonSum(PersonValue):
         return f"sum_({_listed(quoted(self.column), self.lower, self.upper)})"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonMean(PersonValue):
     """The mean of numbers that are clamped first, rounded to a public grid."""
@@ -371,6 +377,11 @@ def _bounds(
 def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
     ends = [f"{float(end):g}" for end in (lower, upper) if end is not None]
     return ", ".join([column, *ends])
+
+
+def is_person_value(value: object) -> TypeGuard[PersonValue]:
+    """Whether it is a value of this module: another's SQL need not be of one person's rows."""
+    return type(value) in (PersonExtreme, PersonFirst, PersonCount, PersonSum, PersonMean)
 
 
 # ---- what a caller writes ----------------------------------------------------------------------

@@ -23,7 +23,12 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.quoting import identifier, twin
-from unacorda.query.plan.person_values import PersonColumn, PersonExtreme, PersonValue
+from unacorda.query.plan.person_values import (
+    PersonColumn,
+    PersonExtreme,
+    PersonValue,
+    is_person_value,
+)
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
@@ -410,9 +415,8 @@ class Relation:
         given = {**{label: PersonExtreme(function="min", column=label) for label in ids}, **values}
         expected = "a new name: the id of a person and other values have theirs"
         for label, value in values.items():
-            is_value = isinstance(value, PersonValue)
             hint = "unacorda.max_('value'), last_('value', by='day'), any_(...) or another value"
-            checks.demand(is_value, label, value, expected=hint)
+            checks.demand(is_person_value(value), label, value, expected=hint)
             checks.demand(twin([label, *ids]) is None, label, label, expected=expected)
         leaves: dict[str, tuple[ColumnReading, ...]] = {}
         columns: dict[str, PersonColumn] = {}
