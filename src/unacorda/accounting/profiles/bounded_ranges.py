@@ -25,10 +25,10 @@ from unacorda.privacy.rounding import float_above, float_below
 
 __all__ = ["MOST_AT_ONCE", "bounded_ranges", "one_coin"]
 
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 256
 """Mechanisms whose choices are optimized together; more are composed in blocks."""
-_CELLS = 1 << 14
-_MOST_CELLS = 1 << 10
+_CELLS = 1 << 13
+_LEAST_CELLS, _MOST_CELLS = 1 << 6, 1 << 9
 _REACH = 6.0
 """In ranges times the root of the count: losses beyond have a mass of e^-72, by Hoeffding."""
 _LARGEST = 600.0
@@ -51,41 +51,38 @@ def bounded_ranges(edge: Fraction, count: int) -> Curve | None:
     """
     if float_above(edge) * count > _LARGEST or not float_below(edge) > 1e-100:
         return None
-    cells = min(_CELLS // count, _MOST_CELLS)
-    above, below = float_above(edge / cells), float_below(edge / cells)
-    upper = _Recursion(step=above, width=cells + 1, count=count, side=1).values()
-    lower = _Recursion(step=below, width=cells, count=count, side=-1).values()
-    law = _law_above(above, upper)
+    cells = max(_LEAST_CELLS, min(_CELLS // count, _MOST_CELLS))
+    steps = float_above(edge / cells), float_below(edge / cells)
+    upper = _Recursion(step=steps[0], cells=cells, count=count, side=1).values()
+    lower = _Recursion(step=steps[1], cells=cells, count=count, side=-1).values()
+    law = _law_above(steps[0], upper)
 
     def evaluate(epsilon: Box) -> Box:
         least = (-epsilon.expm1()).at_least(0.0).lower
-        place = np.clip(epsilon.upper, 0.0, below * len(lower)) / below
-        known = np.append(lower, 0.0)[
-            np.minimum(np.ceil(place * (1 + _SLACK)), len(lower)).astype(int)
-        ]
+        known = _between(epsilon.upper, steps[1], lower, upper)
         return Box(np.maximum(known, least), np.maximum(law.evaluate(epsilon).upper, least))
 
-    return Curve(
-        evaluate=evaluate, infinity_above=law.infinity_above, attained=one_coin(edge, count)
-    )
+    pair = one_coin(edge, count)
+    return Curve(evaluate=evaluate, infinity_above=law.infinity_above, attained=pair)
 
 
 class _Recursion:
-    """The recursion on multiples of a step, for losses of a coin that are `width` steps apart.
+    """The recursion on multiples of a step, `cells` of which are the range.
 
-    From above (side 1) the coins whose loss lies between two nodes are replaced by one that has the
-    upper node and, one step farther, the lower one: width is one more than the range. From below
-    (side -1) only coins on nodes are tried.
+    From below (side -1) only coins are tried whose losses are nodes. From above (side 1) the value
+    of all coins between two nodes is bounded by those at both and by the curvature between them.
     """
 
-    def __init__(self, *, step: float, width: int, count: int, side: int) -> None:
-        self.step, self.width, self.count, self.side = step, width, count, side
-        edge = step * width
+    def __init__(self, *, step: float, cells: int, count: int, side: int) -> None:
+        self.step, self.cells, self.count, self.side = step, cells, count, side
+        edge = step * cells
         reach = count * edge**2 / 8 + _REACH * math.sqrt(count) * edge + 2 * edge
-        self.nodes = min(math.ceil(min(reach, count * edge) / step), count * width)
-        places = np.arange(1, width)
-        self.chances = np.expm1(-(width - places) * step) / np.expm1(-edge)
+        self.nodes = min(math.ceil(reach / step), count * cells)
+        left = step * np.arange(cells, -1, -1)  # edge - t
+        self.chances = np.expm1(-left) / math.expm1(-edge)
         self.shrunk = np.exp(-step * np.arange(self.nodes + 1))
+        self.fall = math.exp(-step)
+        self.bends = np.exp(step - left) * math.expm1(step) / (-4 * math.expm1(-edge))
 
     def values(self) -> Array:
         """Bounds at the nodes from 0 on."""
@@ -96,20 +93,47 @@ class _Recursion:
 
     def _next(self, values: Array) -> Array:
         # below 0 by symmetry: exchanging the hypotheses turns t into edge - t
-        width, count = self.width, len(values)
+        cells, size = self.cells, len(values)
         mirrored = self._rounded(1 - self.shrunk * (1 - values))
-        beyond = np.full(width, values[-1] if self.side > 0 else 0.0)
-        known = np.concatenate((mirrored[width:0:-1], values, beyond))
-        best = values.copy()  # a coin that tells nothing
-        for place, chance in enumerate(self.chances, start=1):
-            start = width - place
-            high = known[start : start + count]
-            low = known[start + width : start + width + count]
-            np.maximum(best, low + chance * (high - low), out=best)
+        beyond = np.full(cells, values[-1] if self.side > 0 else 0.0)
+        known = np.concatenate((mirrored[cells:0:-1], values, beyond))
+        best = values.copy()  # the coin of t = 0 tells nothing
+        before, gap = values, values - known[2 * cells :]
+        for place in range(1, cells + 1):
+            start = cells - place
+            low = known[start + cells : start + cells + size]
+            wide = known[start : start + size] - low
+            value = low + self.chances[place] * wide
+            if self.side > 0:
+                bend = self.bends[place] * np.maximum(wide - self.fall * gap, 0.0)
+                np.maximum(best, np.maximum(before, value) + bend, out=best)
+                before, gap = value, wide
+            else:
+                np.maximum(best, value, out=best)
         return best
 
     def _rounded(self, values: Array) -> Array:
         return np.clip(values * (1 + self.side * _SLACK), 0.0, 1.0)
+
+
+def _between(epsilons: Array, step: float, lower: Array, upper: Array) -> Array:
+    """Lower bounds between nodes: a convex function lies above its secants, made longer.
+
+    lower, upper: bounds at the nodes from 0 on; the function is convex in e^epsilon.
+    """
+    ends = len(lower) - 1
+    low, high = np.append(lower, [0.0, 0.0]), np.append(upper, [upper[-1]] * 2) * (1 + 4 * _SLACK)
+    place = np.clip(epsilons, 0.0, step * (ends + 1)) / step
+    node = np.minimum(np.floor(place), ends).astype(np.int64)
+    after, before = step * (place - node), step * (node + 1 - place)
+    left = np.expm1(after) / -math.expm1(-step)
+    right = -np.expm1(-before) / math.expm1(step)
+    one, two, three = low[node], low[node + 1], high[np.minimum(node + 2, ends + 2)]
+    by_left = one - left * np.maximum(high[np.maximum(node - 1, 0)] - one, 0.0)
+    by_right = two - right * (three - two)
+    found = np.maximum.reduce((np.where(node > 0, by_left, 0.0), by_right, two))
+    found -= 16 * _SLACK * high[node]
+    return np.where((epsilons >= 0) & (epsilons <= step * ends), np.maximum(found, 0.0), 0.0)
 
 
 def _law_above(step: float, values: Array) -> Curve:
