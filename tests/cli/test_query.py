@@ -120,7 +120,17 @@ def test_explain_needs_no_answer_and_spends_nothing(run: Run, visits: str, ledge
     found = json.loads(
         run("query", visits, *PERSON, *FACTS, "--epsilon", "1", "--explain", "--json", COUNTS).out
     )
-    assert set(found["aggregates"]) == {"n", "mean_age"}
+    assert set(found["aggregates"]) == {"n", "mean_age", "rows_kept"}
+
+
+def test_the_share_of_rows_kept_is_printed_unless_it_is_left_out(run: Run, visits: str) -> None:
+    asked = ("query", visits, *PERSON, *FACTS, "--epsilon", "1", COUNTS)
+    ran = run(*asked)
+    assert ran.code == 0
+    assert "Rows kept: " in ran.out
+    found = json.loads(run(*asked, "--json").out)
+    assert found["kept"]["limit"] == 2
+    assert "Rows kept" not in run(*asked, "--no-kept").out
 
 
 @pytest.mark.long

@@ -31,6 +31,7 @@ __all__ = [
     "DELTA",
     "EPSILON",
     "FILE",
+    "KEPT_SHARE",
     "KEYS_ONCE",
     "SEARCH_SHARE",
     "Decorator",
@@ -63,6 +64,9 @@ AUTO = "auto"
 
 SEARCH_SHARE = Fraction(1, 10)
 """How much of a request finds how many rows of a person to keep."""
+
+KEPT_SHARE = Fraction(1, 20)
+"""How much of a request estimates what share of the rows is kept."""
 
 KEYS_ONCE = "each column once, and in one option alone"
 """What the keys of groups must be."""

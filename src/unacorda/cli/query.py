@@ -135,6 +135,11 @@ def _level_weights(_name: str, text: str) -> GivenLevelWeights:
     "spends nothing. May be repeated.",
     multiple=True,
 )
+@params.flag(
+    "--no-kept",
+    "Leave out the estimate of the share of rows that --max-rows keeps, which costs a twentieth "
+    "of the budget.",
+)
 @params.option(
     "--level-weights",
     params.Read(_level_weights, "X,Y,...|overall"),
@@ -164,7 +169,7 @@ def query(
     as_json: bool,
     **asked: Any,
 ) -> int | None:
-    """The verb; its help is `HELP`. asked: keys and level weights, as in a question."""
+    """The verb; its help is `HELP`. asked: keys, level weights and no_kept, as in a question."""
     wanted = _standard_errors(errors)
     demand(explain or not detail, "--detail", detail, expected="--explain with it")
     if wanted is not None:
@@ -356,6 +361,8 @@ def _print_release(release: Release, account: PayingAccount | None) -> None:
         render.line(render.wrapped(escape(text)))
     if release.found is not None:
         render.line(render.wrapped(escape(f"{release.found.sentence}.")))
+    if release.kept is not None:
+        render.line(render.wrapped(escape(f"{release.kept.sentence}.")))
     left = left_of(release.remaining, release.budget)
     left = "" if account is None else f" Account {account.name!r}: {left}."
     render.line(escape(f"Spent {release.charge}.{left}"))

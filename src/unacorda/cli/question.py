@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from unacorda.checks import demand
-from unacorda.cli.params import KEYS_ONCE, SEARCH_SHARE, GivenKeys
+from unacorda.cli.params import KEPT_SHARE, KEYS_ONCE, SEARCH_SHARE, GivenKeys
 from unacorda.cli.tables import ALWAYS, DataTables, known_rows
 from unacorda.errors import BudgetExceeded, InvalidParameter, UnsafeExpression
 
@@ -36,7 +36,8 @@ class CommandQuestion:
     """What is asked of tables; nothing is opened before `session` is.
 
     data: the tables; sql: the SELECT; request: what the answer may cost; level_weights: of ROLLUP
-    and CUBE; assuming: a public file on which an explanation tries it out.
+    and CUBE; assuming: a public file on which an explanation tries it out. no_kept: whether the
+    share of rows that are kept is left out.
     """
 
     data: DataTables
@@ -47,6 +48,7 @@ class CommandQuestion:
     request: Guarantee
     level_weights: GivenLevelWeights = None
     assuming: str | None = None
+    no_kept: bool = False
 
     def session(self, **account: Any) -> Session:
         """A session over the tables; account: its budget, dataset, ledger and so on.
@@ -59,7 +61,8 @@ class CommandQuestion:
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
         query = self._query(session)
-        return session.explain(query, budget=self.request, assuming=self._assumed())
+        kept = self._kept(query)
+        return session.explain(query, budget=self.request, kept=kept, assuming=self._assumed())
 
     def suggest(self, session: Session, errors: Any, *, delta: Fraction) -> Guarantee:
         """The least budget of the session's kind that reaches these standard errors; free."""
@@ -75,8 +78,14 @@ class CommandQuestion:
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""
-        keys, weights = self._keys(session), self.level_weights
-        return session.sql(self.sql, budget=self.request, keys=keys, level_weights=weights)
+        asked: dict[str, Any] = {"keys": self._keys(session), "level_weights": self.level_weights}
+        kept = self._kept(self._query(session))
+        return session.sql(self.sql, budget=self.request, kept=kept, **asked)
+
+    def _kept(self, query: Query) -> Fraction | None:
+        """The part of the budget for the share of rows kept, where bounds on rows drop some."""
+        asks = not self.no_kept and query.drops_rows and query.bounded_by_rows
+        return KEPT_SHARE if asks else None
 
     @property
     def searches(self) -> bool:

@@ -46,6 +46,13 @@ from unacorda.query.plan.relation import Relation, SourceTable
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.simulation import Assume, assumed_of
+from unacorda.query.row_bounds import (
+    SuggestedBounds,
+    best_bound,
+    check_suggestible,
+    errors_by_bound,
+    rows_question,
+)
 from unacorda.query.schema.facts import Bounds, Key, check_keys
 from unacorda.query.schema.table import DeclaredFacts, TableSchema, scopes_of
 from unacorda.query.schema.units import Person, Row, Unit
@@ -329,6 +336,54 @@ class Session:
             for release, select in zip(answered, selects, strict=True)
         )
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
+
+    def suggest_bounds(
+        self,
+        query: Query | str,
+        *,
+        budget: Guarantee,
+        share: Number = "0.1",
+        keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
+    ) -> SuggestedBounds:
+        """Find the `max_rows` with the least expected error for a question, and pay for it.
+
+        Too large a bound adds noise, and too small a one drops rows. budget: for the question and
+        the search together. share: the part of it that is spent now, on a private histogram of
+        people by number of rows; which bound errs least is computed of that. Then
+        `session.evaluate(found.query, budget=found.budget)` asks the question with that bound for
+        what is left of the budget. `session.unit` stays as it is, and its own `max_rows` is not
+        used. keys, level_weights: for the GROUP BY of a SELECT, as `sql` takes them.
+
+        The expected error is that of a count of rows in each group, from noise and from dropped
+        rows, of which each group is taken to have an equal part; where keys are private, it is that
+        of all groups together. Raises as `evaluate` does, and InvalidParameter where no bound on
+        rows can drop any, or another one can.
+        """
+        check_single(query)
+        part = checks.exact("share", share)
+        checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
+        together, _, budget = read_request(
+            self._context, query, budget, assuming=None, keys=keys, level_weights=level_weights
+        )
+        (one,) = together.queries
+        check_suggestible(one)
+        rest = budget * (1 - part)
+        PricedBatch.of(together, rest, self._budget)  # refuses what could not be asked with it
+        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        (release,) = self._answered(QueryBatch.alone(rows_question(one)), budget * part)
+        assert release.kept is not None
+        histogram = release.kept.histogram
+        expected = errors_by_bound(one, rest, histogram)
+        best = best_bound(expected)
+        return SuggestedBounds(
+            query=one.with_max_rows(best),
+            budget=rest,
+            max_rows=best,
+            expected=expected,
+            kept=histogram.kept(best, unit=release.kept.unit),
+            spent=release.charge,
+        )
 
     def suggest_budget(
         self,

@@ -89,7 +89,8 @@ class KeptRows:
     """The share of a question's rows that a bound on the rows of a person keeps.
 
     share: an estimate; at_most: a 97.5% confidence limit, whatever the table; at_least: another,
-    where no person has more than `no_more` rows. limit: the bound; unit: what names a person.
+    where no person has more than `no_more` rows. limit: the bound; unit: what names a person;
+    histogram: what was released, of which all of these are made.
     """
 
     share: float
@@ -98,6 +99,7 @@ class KeptRows:
     no_more: int
     limit: int
     unit: str
+    histogram: RowHistogram
 
     @property
     def sentence(self) -> str:
@@ -201,6 +203,7 @@ class RowHistogram:
             no_more=no_more,
             limit=limit,
             unit=unit,
+            histogram=self,
         )
 
     def _at_most(self, limit: int) -> float:

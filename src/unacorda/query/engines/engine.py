@@ -326,7 +326,7 @@ class Admission:
     def check(self, query: Query, *, argument: str = "query") -> Query:
         """The question, if it was begun here, all sides of it; InvalidParameter otherwise."""
         first = query.rows.tables[0].name
-        if not self._owns(query.rows) or query.unit != self.unit.in_table(first):
+        if not self._owns(query.rows) or not query.unit.alike(self.unit.in_table(first)):
             raise InvalidParameter(
                 argument,
                 query.scope.table,

@@ -375,6 +375,25 @@ class Query:
         kept = RowsKept(weight=self._weight * value / (1 - value), aside=True)
         return self.asking({**self.asked, name: kept})
 
+    def with_max_rows(self, max_rows: int) -> Query:
+        """The same question with another bound on the rows of a person, such as a suggested one.
+
+        The noise is that for this bound. A session takes the question as its own.
+        """
+        if not isinstance(self.unit, Person):
+            expected = "a question about people: Person('id', max_rows=...)"
+            raise InvalidParameter("max_rows", max_rows, expected=expected)
+        limits = {**self.unit.limits, "max_rows": max_rows}
+        checked = Person(self.unit.id, **limits, neighbors=self.unit.neighbors).max_rows
+        bounded = dataclasses.replace(self, unit=self.unit.with_rows(checked or 1))
+        return bounded.asking(self.asked) if self.aggregates else bounded
+
+    def only(
+        self, *, groups: tuple[Group, ...] = (), keys: tuple[tuple[Key, ...], ...] = ((),)
+    ) -> Query:
+        """The same rows with these groups alone, and no aggregates yet."""
+        return Query(rows=self.rows, unit=self.unit, groups=groups, keys=keys)
+
     def asking(self, aggregates: Mapping[str, Aggregate]) -> Query:
         """The same rows and groups with other aggregates."""
         return dataclasses.replace(self, aggregates={}, asked={}).agg(**aggregates)
@@ -388,8 +407,13 @@ class Query:
 
     @property
     def drops_rows(self) -> bool:
-        """Whether contribution bounding can drop rows, by what is public."""
-        if not isinstance(self.limited, Person):
+        """Whether contribution bounding can drop rows of which something is counted.
+
+        By what is public. People are counted from all of their rows.
+        """
+        people = self.aggregates and all(isinstance(one, PeopleCount) for one in self.measures)
+        of_people = people and not self.rankings and not self.ladders
+        if not isinstance(self.limited, Person) or of_people:
             return False
         steps, most = steps_of(self.limited, cells=self.cells), self.rows.most_of_person
         numbers = [one for one in (steps.groups, steps.each, steps.rows) if one is not None]

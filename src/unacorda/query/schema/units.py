@@ -168,6 +168,10 @@ class Person:
         """The same unit with this number of rows, whatever it would search."""
         return self._but(max_rows=max_rows, search=None)
 
+    def alike(self, other: Unit) -> bool:
+        """Whether it is the same unit but for the number of rows, which is each question's own."""
+        return isinstance(other, Person) and self.with_rows(1) == other.with_rows(1)
+
     def with_groups(self, max_groups: int) -> Person:
         """The same unit in at most so many groups."""
         groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
@@ -263,6 +267,10 @@ class Row:
     def in_part(self) -> Row:
         """The unit of a part of the rows, which it may leave or join, also when replaced."""
         return Row()
+
+    def alike(self, other: Unit) -> bool:
+        """Whether it is the same unit."""
+        return self == other
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Row:
         """The unit as one table names it."""

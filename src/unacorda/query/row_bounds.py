@@ -1,0 +1,169 @@
+"""Bounds on the rows of a person, by the error that they are expected to bring a question.
+
+With a larger bound on rows more noise is added, and with a smaller one more rows are dropped. From
+a released histogram of people by number of rows both are known for every bound: the noise is that
+of a count of rows in each group, with the question's own budget, and of the rows dropped each group
+is taken to have an equal part. Which bound errs least is postprocessing: it costs nothing more.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from unacorda.checks import demand
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
+from unacorda.query.allocation import shares_of
+from unacorda.query.noise.additive import additive_noise
+from unacorda.query.noise.sensitivity import of_counts
+from unacorda.query.plan.query import Query
+from unacorda.query.schema.units import Person, Reach
+
+__all__ = [
+    "RowBound",
+    "SuggestedBounds",
+    "best_bound",
+    "check_suggestible",
+    "errors_by_bound",
+    "rows_question",
+]
+
+_MOST = 1_000_000  # rows of one person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowBound:
+    """What is expected of a bound on rows: standard deviation of noise and rows dropped, a group.
+
+    Of a count of rows, in the mean over groups.
+    """
+
+    max_rows: int
+    noise: float
+    dropped: float
+
+    @property
+    def error(self) -> float:
+        """The root of the mean squared error."""
+        return math.hypot(self.noise, self.dropped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedBounds:
+    """The bound on rows with the least expected error for a question and its budget.
+
+    query: the question with it, to be evaluated; budget: what is left for that of the budget that
+    was given; max_rows: the bound; expected: error by bound, rising; kept: the share of rows that
+    the bound keeps; spent: what the histogram cost.
+    """
+
+    query: Query
+    budget: Guarantee
+    max_rows: int
+    expected: tuple[RowBound, ...]
+    kept: KeptRows
+    spent: Guarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {
+            "max_rows": self.max_rows,
+            "budget": repr(self.budget),
+            "spent": repr(self.spent),
+            "kept": self.kept.to_dict(),
+            "expected": [
+                {"max_rows": one.max_rows, "noise": one.noise, "dropped": one.dropped}
+                for one in self.expected
+            ],
+        }
+
+    def __str__(self) -> str:
+        best = next(place for place, one in enumerate(self.expected) if self._is_best(one))
+        shown = self.expected[max(best - 3, 0) : best + 4]
+        cells = [
+            ("max_rows", "noise", "dropped", "error"),
+            *(
+                (f"{one.max_rows:,}", *(f"{x:,.0f}" for x in (one.noise, one.dropped, one.error)))
+                for one in shown
+            ),
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
+        lines[1:] = [
+            f"{line}{'  <- least' if self._is_best(one) else ''}"
+            for line, one in zip(lines[1:], shown, strict=True)
+        ]
+        note = "expected in a count of rows of each group, if rows are dropped from all alike"
+        return "\n".join([*lines, note, self.kept.sentence])
+
+    def _is_best(self, one: RowBound) -> bool:
+        return one.max_rows == self.max_rows
+
+
+def rows_question(query: Query) -> Query:
+    """The histogram of people by number of rows in a question, before bounding.
+
+    Where keys are found they are not yet known, and the rows are those of all keys.
+    """
+    groups = query.groups if query.private is None else ()
+    keys = query.keys if groups else ((),)
+    return query.only(groups=groups, keys=keys).agg(rows=RowsKept(aside=True))
+
+
+def errors_by_bound(
+    query: Query, budget: Guarantee, histogram: RowHistogram
+) -> tuple[RowBound, ...]:
+    """What is expected of every bound that drops rows, and of the least that drops none.
+
+    query: with aggregates; budget: all of it is the question's.
+    """
+    groups = 1 if query.private is not None else len(query.keys)
+    parts = [part for name, part in query.parts().items() if name not in query.aside]
+    part = sum(parts, Fraction(0)) / len(parts)
+    found = []
+    for rung in histogram.rungs:
+        if rung > _MOST:
+            break
+        unit = query.limited
+        assert isinstance(unit, Person)
+        most = query.rows.most
+        reach = Reach.of(unit.with_rows(rung), cells=query.cells, most=most)
+        noises = []
+        for share in shares_of(budget):
+            try:
+                noise = additive_noise(share * part, of_counts(reach), unit_log2=0, counts=True)
+            except (InvalidParameter, ArithmeticError, ValueError):
+                continue  # a share that no scale keeps
+            noises.append(noise.standard_deviation)
+        if not noises:
+            break
+        dropped = histogram.dropped(rung)
+        found.append(RowBound(max_rows=rung, noise=min(noises), dropped=dropped / groups))
+        if dropped == 0:
+            break
+    demand(found, "budget", budget, expected="a budget that some noise keeps")
+    return tuple(found)
+
+
+def best_bound(expected: Sequence[RowBound]) -> int:
+    """The bound with the least expected error, of equal ones the smallest."""
+    return min(expected, key=lambda one: (one.error, one.max_rows)).max_rows
+
+
+def check_suggestible(query: Query) -> None:
+    """Raise InvalidParameter where no bound on rows can be chosen."""
+    person = isinstance(query.unit, Person)
+    expected = "a question about people with several rows: Person('id', max_rows=...)"
+    demand(person and query.drops_rows, "query", query, expected=expected)
+    expected = (
+        "a question in which max_rows= alone bounds rows, without max_groups=, "
+        "max_rows_per_group=, joins of private tables and explode"
+    )
+    demand(query.bounded_by_rows, "query", query, expected=expected)
