@@ -488,3 +488,10 @@ def test_means_of_patients_values_lie_in_their_intervals() -> None:
             for name, values in exact.items():
                 held[name] += line[f"{name}_low"] <= values.mean() <= line[f"{name}_high"]
     assert min(held.values()) >= 177, held
+
+
+def test_no_budget_goes_to_the_share_of_rows_kept_where_all_are() -> None:
+    with opened() as session:
+        query = session.table("t").per_person(m=max_("x")).agg(a=unacorda.count())
+        assert not query.drops_rows
+        assert query.with_kept("0.05") is query

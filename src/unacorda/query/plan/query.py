@@ -48,7 +48,7 @@ from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.relation import Group, How, Matched, Relation
+from unacorda.query.plan.relation import Group, How, Relation
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
@@ -422,10 +422,8 @@ class Query:
     @property
     def _bounded_before(self) -> bool:
         """Whether rows of a person are bounded before steps that may make several of one."""
-        return isinstance(self.unit, Person) and any(
-            member.multiplying is not None or isinstance(member.source, Matched)
-            for member in self.rows.members
-        )
+        multiplying = any(member.multiplying is not None for member in self.rows.members)
+        return isinstance(self.unit, Person) and (multiplying or self.rows.sampled)
 
     @property
     def bounded_by_rows(self) -> bool:

@@ -176,7 +176,8 @@ def provenance(
 
 def kept_rows(query: Query) -> str:
     """Which rows an exact answer is of; nothing where none of a person's is left out."""
-    return "" if query.rows.most_of_person == 1 and not query.rows.sampled else " on the kept rows"
+    every = isinstance(query.unit, Person) and not query.drops_rows
+    return "" if every else " on the kept rows"
 
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
