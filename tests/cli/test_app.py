@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -133,38 +130,6 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     process.stderr.close()
     assert process.wait(timeout=60) == 141
     assert err == b""
-
-
-# What a job in the background starts has interrupts ignored.
-INTERRUPTIBLE = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("unacorda", run_name="__main__")
-"""
-
-
-@pytest.mark.long
-def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
-    fifo = tmp_path / "keys"
-    os.mkfifo(fifo)
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-c", INTERRUPTIBLE),
-            *("query", "x.csv", "--row", "--epsilon", "1"),
-            *("--keys", f"a=@{fifo}", "SELECT COUNT(*) AS n FROM x"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
-    with fifo.open("wb"):  # opens once the command waits for its keys
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == b""
-    assert b"Traceback" not in err
-    assert b"Interrupted" in err
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ import click
 
 from unacorda._version import __version__
 from unacorda.cli.errors import EXIT_CODES, ExitCode, reported, silence
+from unacorda.cli.interrupt import Invocation
 
 __all__ = ["app", "main"]
 
@@ -78,11 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # if it can
     given = list(sys.argv[1:] if arguments is None else arguments)
 
+    invocation = Invocation(arguments=given)
+
     def run() -> Any:
-        with app.make_context("unacorda", list(given), obj=given) as context:
+        with app.make_context("unacorda", list(given), obj=invocation) as context:
             return app.invoke(context)
 
-    code = reported(run)
+    with invocation.interruptible():
+        code = reported(run, invocation)
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from unacorda.cli.interrupt import Invocation
 from unacorda.cli.render import notice
 from unacorda.errors import (
     BudgetExceeded,
@@ -92,11 +93,13 @@ _HINTS = {
 }
 
 
-def reported(command: Callable[[], Any]) -> int:
+def reported(command: Callable[[], Any], invocation: Invocation | None = None) -> int:
     """Run the command line; whatever it raises becomes a message, and its exit code is returned.
 
-    Only warnings of this package are shown, as notes.
+    Only warnings of this package are shown, as notes. invocation: what was called, of which an
+    interrupt states what was charged.
     """
+    called = invocation or Invocation(arguments=())
     code: ExitCode
     try:
         with _warnings_in_words():
@@ -114,9 +117,12 @@ def reported(command: Callable[[], Any]) -> int:
         silence()
         code = ExitCode.PIPE
     except (KeyboardInterrupt, click.Abort):
-        notice("Interrupted. If the question had begun, what it costs stays spent.")
+        notice(escape(f"Interrupted. {called.charged()}"))
         code = ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the last door: a traceback may show data
+        if called.interrupted:  # an engine makes an error of its own of an interrupt
+            notice(escape(f"Interrupted. {called.charged()}"))
+            return int(ExitCode.INTERRUPTED)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
         code = next(codes, ExitCode.FAILED)
         notice(_message(error), kind="error")

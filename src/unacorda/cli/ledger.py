@@ -19,6 +19,7 @@ from unacorda.addresses import shown
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES, no_account
+from unacorda.cli.interrupt import Invocation
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
@@ -216,6 +217,9 @@ class PayingAccount:
             analyst = notes.get("analyst")
             expected = "one of --analyst, which is a note alone, and --sub-account, which is noted "
             demand(analyst is None, "--analyst", analyst, expected=f"{expected}too")
+        context = click.get_current_context(silent=True)
+        if context is not None and isinstance(context.find_root().obj, Invocation):
+            context.find_root().obj.account = ledger, name
         return cls(
             ledger=ledger,
             dataset=name,

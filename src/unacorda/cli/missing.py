@@ -69,7 +69,7 @@ class Missing:
     def _command(self, written: Sequence[str]) -> str:
         """The command as it was written, with what it lacks in front of its last text."""
         context = click.get_current_context()
-        given = [shlex.quote(one) for one in context.find_root().obj or ()]
+        given = [shlex.quote(one) for one in context.find_root().obj.arguments]
         last = [] if self.text is None else [shlex.quote(self.text)]
         rest = given[:-1] if last and given[-1:] == last else given
         if last and rest is given and last[0] in given:

@@ -15,15 +15,17 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import scipy
 
 from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
+from unacorda.extras import later
 from unacorda.privacy.rounding import float_above, float_below
 
 __all__ = ["MOST_AT_ONCE", "bounded_ranges", "one_coin"]
+
+scipy = later("scipy")
 
 MOST_AT_ONCE = 256
 """Mechanisms whose choices are optimized together; more are composed in blocks."""
