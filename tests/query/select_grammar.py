@@ -38,6 +38,7 @@ def _aggregates(draw: st.DrawFn) -> str:
                 "COUNT(DISTINCT person)",
                 "COUNT(DISTINCT CASE WHEN {} > 0 THEN id END)",
                 "IQR({})",
+                "MEDIAN_WITH_INTERVAL({})",
                 "VAR_SAMP({})",
                 "CORR({}, ratio)",
                 "STDDEV_POP({})",

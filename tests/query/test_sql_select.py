@@ -87,6 +87,18 @@ def test_a_whole_select_in_parts() -> None:
         ("STDDEV_POP(x) s", "s", unacorda.stdev("x", ddof=0)),
         ("CORR(x, y)", "corr_x_y", unacorda.correlation("x", "y")),
         ("IQR(x)", "iqr_x", unacorda.iqr("x")),
+        ("IQR_WITH_INTERVAL(x)", "iqr_x", unacorda.iqr("x", interval=0.5)),
+        ("median_with_interval(x)", "median_x", unacorda.median("x", interval=0.5)),
+        (
+            "QUANTILE_WITH_INTERVAL(x, 0.1)",
+            "quantile_x",
+            unacorda.quantile("x", 0.1, interval=0.5),
+        ),
+        (
+            "QUANTILE_WITH_INTERVAL(x, [0.1, 0.9])",
+            "quantiles_x",
+            unacorda.quantiles("x", [0.1, 0.9], interval=0.5),
+        ),
         ("QUANTILE(x, 0.1)", "quantile_x", unacorda.quantile("x", Fraction(1, 10))),
         ("QUANTILE_CONT(x, 0.25)", "quantile_x", unacorda.quantile("x", 0.25)),
         (

@@ -61,6 +61,9 @@ def plain(argument: str) -> str:
     return bare if argument == f'"{bare}"' and '"' not in bare else argument
 
 
+_INTERVAL, _HALF = "_WITH_INTERVAL", Fraction(1, 2)
+"""The end of the names of quantiles that spend half of their budget on intervals."""
+
 _Call = tuple[str, Callable[..., Aggregate]]
 _MEAN: _Call = ("avg", mean)
 _VARIANCE: _Call = ("variance", functools.partial(variance, ddof=1))
@@ -80,6 +83,7 @@ OF_ONE: dict[type[object] | str, _Call] = {
     exp.StddevPop: ("stddev_pop", functools.partial(stdev, ddof=0)),
     exp.CountIf: ("count_if", count_if),
     "IQR": ("iqr", iqr),
+    f"IQR{_INTERVAL}": ("iqr", functools.partial(iqr, interval=_HALF)),
 }
 """Of one expression, by how sqlglot holds them, or by their names where it does not know them."""
 
@@ -98,9 +102,10 @@ OFFERED = (
             *(f"{name.upper()}(x, y)" for name, _ in OF_TWO.values()),
         ]
     )
-    + ", MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN GROUP "
-    "(ORDER BY x), HISTOGRAM(x, [0, 10, 20]), HISTOGRAM_NUMERIC(x, 10) and APPROX_TOP_K(column, "
-    "10), each also with FILTER (WHERE condition)."
+    + ", MEDIAN(x), MEDIAN_WITH_INTERVAL(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), "
+    "QUANTILE_WITH_INTERVAL(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), "
+    "HISTOGRAM(x, [0, 10, 20]), HISTOGRAM_NUMERIC(x, 10) and APPROX_TOP_K(column, 10), each also "
+    "with FILTER (WHERE condition)."
 )
 """What a refusal says of them."""
 
@@ -167,6 +172,12 @@ class Aggregates:
                     return self.quantile(node, order[0].this, inner.this, test)
                 reason = "its quantile is not ordered by one ascending expression"
                 raise self.source.fault(reason, OFFERED, node)
+            case exp.Anonymous(expressions=[inner]) if node.name.upper() == f"MEDIAN{_INTERVAL}":
+                return self.quantile(node, inner, exp.Literal.number("0.5"), test, interval=_HALF)
+            case exp.Anonymous(expressions=[inner, q]) if (
+                node.name.upper() == f"QUANTILE{_INTERVAL}"
+            ):
+                return self.quantile(node, inner, q, test, interval=_HALF)
             case exp.Anonymous():
                 head: type[object] | str = node.name.upper()
                 parts = node.expressions
@@ -253,17 +264,25 @@ class Aggregates:
         return written(self.source.text, _case(test, self.source.read(node)), node)
 
     def quantile(
-        self, node: exp.Expression, inner: object, levels: object, test: Node | None
+        self,
+        node: exp.Expression,
+        inner: object,
+        levels: object,
+        test: Node | None,
+        *,
+        interval: Fraction = Fraction(0),
     ) -> Item:
-        """A quantile of an expression, or several in a list."""
+        """A quantile of an expression, or several in a list; interval: the share that buys one."""
         text = self.argument(inner, test)
         if not isinstance(levels, exp.Array):
             level = self.fraction(levels)
             name = "median" if level == Fraction(1, 2) else "quantile"
-            return self.item(node, (name, quantile), (text,), plain(text), level)
+            call = name, quantile
+            return self.item(node, call, (text,), plain(text), level, interval=interval)
         found = [self.fraction(level) for level in levels.expressions]
         try:
-            return self.item(node, ("quantiles", quantiles), (text,), plain(text), found)
+            call = "quantiles", quantiles
+            return self.item(node, call, (text,), plain(text), found, interval=interval)
         except InvalidParameter as error:
             hint = f"Write {error.expected}."
         raise self.source.fault("its list of quantiles is of no use", hint, levels)
