@@ -118,6 +118,32 @@ def _counts(part: unacorda.Session, count: int, *, budget: Guarantee) -> Any:
     return told["n"].to_numpy()
 
 
+def values_asked(unit: Unit) -> Callable[[Guarantee], Sample]:
+    """Counts and sums of values that are computed from all rows of a person."""
+
+    def of(budget: Guarantee) -> Sample:
+        seeds = itertools.count(1)
+
+        def sample(people: People, count: int) -> Any:
+            table, bits = _copies(people, count), SeededBits(next(seeds))
+            with unacorda.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+                values = session.table("t").per_person(
+                    copy=unacorda.min_("copy"), rows=unacorda.count_(), last=unacorda.max_("part")
+                )
+                groups = values.group_by("copy", keys=range(count))
+                query = groups.agg(
+                    n=unacorda.count(),
+                    s=unacorda.sum("rows", 0, len(IN_ALL)),
+                    f=unacorda.count_if("last = 'f'"),
+                )
+                told = session.evaluate(query, budget=budget).to_arrow()
+            return np.column_stack([told[name].to_numpy() for name in ("n", "s", "f")])
+
+        return sample
+
+    return of
+
+
 def described(budget: Guarantee) -> Sample:
     """Everything that a first look at a column of numbers tells."""
     seeds = itertools.count(1)
@@ -210,6 +236,16 @@ DOORS: Mapping[str, Door] = {
         sample=keys_found(REPLACEABLE, max_groups=1),
         pairs=[(_with_eve("a"), _with_eve("f")), (_with_eve("b"), _with_eve("a"))],
         **KEYS,
+    ),
+    "values of people": Door(
+        sample=values_asked(unacorda.Person("who", max_rows=2)),
+        pairs=[(_with_eve(*IN_ALL), CROWD), (_with_eve("f"), CROWD)],
+        **SPLIT,
+    ),
+    "values of people, replaced": Door(
+        sample=values_asked(REPLACEABLE),
+        pairs=[(_with_eve("a"), _with_eve(*IN_ALL))],
+        **SPLIT,
     ),
     "split": Door(
         sample=parts_asked(unacorda.Person("who", max_rows=1), max_parts=1),
