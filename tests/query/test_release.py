@@ -123,7 +123,7 @@ def test_printed_it_is_an_aligned_table_of_moderate_width() -> None:
     assert [note.partition(":")[0] for note in notes] == [
         "*",
         NOTHING,
-        "income",
+        "income is clamped to [0, 90000]",
         "mean_age, p50, p90",
         "p90",
     ]

@@ -20,7 +20,8 @@ from unacorda.cli.events import (
 )
 from unacorda.cli.events import KINDS as SPELLED_KINDS
 from unacorda.cli.formula import read_formula
-from unacorda.cli.render import TextTable, estimate, number, rounded
+from unacorda.cli.render import TextTable, rounded
+from unacorda.query.results.display import estimate, number
 
 __all__ = [
     "CLASSES",

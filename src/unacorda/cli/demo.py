@@ -17,6 +17,7 @@ from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
 from unacorda.cli.query import explained
 from unacorda.privacy.guarantees import left_of
+from unacorda.query.results.display import estimate
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -287,4 +288,4 @@ def _cell(answer: Answer, place: int) -> str:
     if low is None or high is None:
         return f"{value:z,.0f}"
     reach = max(value - low, high - value)  # the longer side, so that one number covers both
-    return render.estimate(value, value - reach, value + reach)
+    return estimate(value, value - reach, value + reach)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import decimal
 import json
-import math
 import os
 import sys
 import textwrap
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.expressions.quoting import NOTHING, escape
+from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
 __all__ = [
     "TextTable",
     "as_json",
-    "estimate",
     "heading",
     "line",
     "notice",
-    "number",
     "plain",
     "print_facts",
     "print_table",
@@ -118,66 +115,13 @@ def print_table(table: TextTable) -> None:
 
 def release_table(release: Release) -> TextTable:
     """A release as a table: group columns, what a line is of, each estimate with its margin."""
-    release = release.clamped()
-    labels = {
-        end: column for name in release.answers for end, column in release.labels(name).items()
-    }
-    columns = [[key[place] for key in release.keys] for place in range(len(release.groups))]
-    cells = [list(map(number, column)) for column in (*columns, *labels.values())]
-    for answer in release.answers.values():
-        lines = zip(
-            answer.values, answer.lower, answer.upper, answer.usable, answer.marks, strict=True
-        )
-        cells.append(
-            [
-                f"{estimate(value, low, high) if usable else NOTHING}{mark}"
-                for value, low, high, usable, mark in lines
-            ]
-        )
-    rows = (tuple(map(escape, row)) for row in zip(*cells, strict=True))
-    left = len(release.groups)
+    left, heads = len(release.groups), release.heads
     return TextTable(
-        heads=tuple(map(escape, (*release.groups, *labels, *release.answers))),
-        rows=tuple(rows),
+        heads=tuple(map(escape, heads)),
+        rows=tuple(map(tuple, release.cells())),
         left=left,
-        repeated=left + len(labels),
+        repeated=len(heads) - len(release.answers),
     )
-
-
-def estimate(value: float, lower: float | None, upper: float | None) -> str:
-    """An estimate with its interval, rounded to what the interval lets one know.
-
-    >>> estimate(23376.84, 20609.2, 26144.5), estimate(5.616, 0.58, 10.65), estimate(12.0, 5, 40)
-    ('23,377 ± 2,768', '5.6 ± 5.0', '12 (5 to 40)')
-    >>> estimate(229, 220.0, 238.0), estimate(-0.3, -12.4, 11.8)
-    ('229 ± 9', '0 ± 12')
-    """
-    if lower is None or upper is None:
-        return number(value)
-    below, above = value - lower, upper - value
-    margin = max(below, above)
-    whole = isinstance(value, int) or margin <= 0
-    digits = 0 if whole else min(max(0, 1 - math.floor(math.log10(margin))), 15)
-    if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
-        return f"{value:z,.{digits}f} ± {margin:,.{digits}f}"
-    return f"{value:z,.{digits}f} ({lower:z,.{digits}f} to {upper:z,.{digits}f})"
-
-
-def number(value: Any) -> str:
-    """A value of a cell in text; numbers with at least four digits that tell something."""
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).lower()
-        case float() if not math.isfinite(value):
-            return str(value)
-        case float() if value == round(value) or abs(value) >= 10_000:
-            return f"{value:z,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
-        case float():
-            return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
-        case _:
-            return str(value)
 
 
 def rounded(value: float, *, up: bool, digits: int = 10) -> str:

@@ -23,6 +23,7 @@ from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
+from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
@@ -221,30 +222,31 @@ class Release:
 
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
-        cells = [list(map(escape, self._heads)), *self._cells()]
+        cells = [list(map(escape, self.heads)), *self.cells(_SHOWN_ROWS)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
         return "\n".join([*lines, *self._notes])
 
     def shown_html(self) -> str:
         """The table alone, as HTML: values as `clamped` gives them."""
-        return table(self._heads, self._cells()) + "".join(map(paragraph, self._notes))
+        return table(self.heads, self.cells(_SHOWN_ROWS)) + "".join(map(paragraph, self._notes))
 
     def _repr_html_(self) -> str:
         return self.shown_html() + paragraph(self._spent)
 
     @property
-    def _heads(self) -> list[str]:
+    def heads(self) -> list[str]:
+        """The columns as they are shown: groups, what lines are of, answers."""
         lines = ((*self.labels(name), name) for name in self.answers)
         return [*self.groups, *itertools.chain.from_iterable(lines)]
 
-    def _cells(self) -> list[list[str]]:
-        """The first rows as they are shown."""
+    def cells(self, most: int | None = None) -> list[list[str]]:
+        """The rows as they are shown, in the digits that their intervals leave; at most so many."""
         columns = list(self._groups().values())
         for name, answer in self.answers.items():
             columns += [*self.labels(name).values(), _estimates(answer)]
-        rows = itertools.islice(zip(*columns, strict=True), _SHOWN_ROWS)
-        return [list(map(_shown, row)) for row in rows]
+        rows = itertools.islice(zip(*columns, strict=True), most)
+        return [[escape(number(cell)) for cell in row] for row in rows]
 
     @property
     def _notes(self) -> list[str]:
@@ -290,47 +292,15 @@ def _estimates(answer: Answer) -> list[str]:
     shown = answer.clamped()
     lines = zip(shown.values, shown.lower, shown.upper, strict=True)
     cells = [
-        f"{_shown(low)} to {_shown(high)}" if answer.is_range else _estimate(value, low, high)
+        f"{number(low)} to {number(high)}" if answer.is_range else estimate(value, low, high)
         for value, low, high in lines
     ]
     ends = zip(cells, shown.marks, shown.usable, strict=True)
     return [f"{cell if usable else NOTHING}{mark}" for cell, mark, usable in ends]
 
 
-def _estimate(value: float, low: float | None, high: float | None) -> str:
-    if high is not None and low is None:
-        return f"{_shown(value)} (at most {_shown(high)})"
-    if low is None or high is None:
-        return _shown(value)
-    below, above = value - low, high - value
-    if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
-        return f"{_shown(value)} ± {_shown(max(below, above))}"
-    shown = [_shown(one) for one in (value, low, high)]
-    if shown[1] == shown[2] and low < high:  # narrow: with the digits that tell its ends apart
-        digits = max(0, 1 - math.floor(math.log10(high - low)))
-        shown = [f"{one:,.{digits}f}" for one in (value, low, high)]
-    return f"{shown[0]} ({shown[1]} to {shown[2]})"
-
-
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _shown(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).lower()
-        case float() if not math.isfinite(value):
-            return str(value)
-        case float():
-            whole = value == round(value) and abs(value) < 1e15
-            return f"{value:,.0f}" if whole or abs(value) >= 10_000 else f"{value:.4g}"
-        case int():
-            return f"{value:,}"
-        case _:
-            return escape(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
