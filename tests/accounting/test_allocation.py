@@ -17,7 +17,6 @@ import pytest
 from scipy import integrate, special, stats
 from tests.tiers import mostly_slow
 
-from unacorda.accounting import derived
 from unacorda.accounting.accountant import (
     delta,
     delta_interval,
@@ -87,7 +86,7 @@ def two_steps(sigma: float, c: float, *, rise: bool) -> float:
 
 @pytest.mark.parametrize(
     "module",
-    [allocation_pairs, derived, divergences, pairs, profiles],
+    [allocation_pairs, divergences, pairs, profiles],
     ids=lambda module: module.__name__,
 )
 def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:

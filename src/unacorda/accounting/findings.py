@@ -15,7 +15,7 @@ import numpy as np
 
 from unacorda.accounting import prices
 from unacorda.accounting.amplification import events as rewritten
-from unacorda.accounting.derived import Intervals, derived_bounds
+from unacorda.accounting.amplification.pairs import delta_of_pairs, epsilon_of_pairs
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.engines import (
     Engine,
@@ -30,7 +30,7 @@ from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event, RandomAllocation, Shuffled
-from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, float_below
 
 __all__ = [
@@ -71,6 +71,8 @@ class Finding:
     source: str
 
 
+Intervals: TypeAlias = Callable[[Event, Neighbors, Measure, Fraction], Interval]
+"""Prices another event: its epsilon at a delta, or its delta at an epsilon."""
 Findings: TypeAlias = Iterator[Finding]
 """In the order in which engines are asked."""
 
@@ -177,10 +179,7 @@ class PriceQuestion:
             return
         if meet.added and isinstance(plain, RandomAllocation):
             return  # its moments are slow to find, and no better than its profile
-        for name, bound, source in derived_bounds(
-            plain, self.neighbors, self.intervals, self.measure, self.at
-        ):
-            yield from _asked(name, bound, source)
+        yield from self._by_pairs(plain)
         entire = dominating(known, self.neighbors)
         if entire != plain:
             meet = Meeting(entire, self.measure)
@@ -239,6 +238,25 @@ class PriceQuestion:
         if self.measure == "epsilon" and several and not isinstance(event, Shuffled):
             share = self.at / (2 * several)
         return rewritten.without_shuffling(event, delta=share)
+
+    def _by_pairs(self, plain: Event) -> Findings:
+        """Replacement as two steps, where allocated units leave and come."""
+        parts = list(leaves(plain))
+        allocated = any(isinstance(part, RandomAllocation) for part in parts)
+        if self.neighbors is not ReplaceOne or not allocated:
+            return
+        if not all(rules_of(part).one_unit for part in parts):
+            return
+
+        def step(at: Fraction) -> float:
+            return self.intervals(plain, AddRemove, self.measure, at).upper
+
+        def ask() -> Interval:
+            if self.measure == "epsilon":
+                return Interval(0.0, epsilon_of_pairs(step, delta=self.at))
+            return Interval(0.0, delta_of_pairs(step, epsilon=self.at))
+
+        yield from _asked("one unit leaves, another comes", ask, "Vadhan 2017, Lemma 2.2")
 
     def _guarantees(self, plain: Event) -> Findings:
         if not any(rules_of(part).sampled for part in leaves(plain)):
