@@ -277,11 +277,11 @@ class Aggregates:
         if not isinstance(levels, exp.Array):
             level = self.fraction(levels)
             name = "median" if level == Fraction(1, 2) else "quantile"
-            call = name, quantile
-            return self.item(node, call, (text,), plain(text), level, interval=interval)
+            one: _Call = (name, quantile)
+            return self.item(node, one, (text,), plain(text), level, interval=interval)
         found = [self.fraction(level) for level in levels.expressions]
         try:
-            call = "quantiles", quantiles
+            call: _Call = ("quantiles", quantiles)
             return self.item(node, call, (text,), plain(text), found, interval=interval)
         except InvalidParameter as error:
             hint = f"Write {error.expected}."
