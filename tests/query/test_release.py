@@ -126,6 +126,7 @@ def test_printed_it_is_an_aligned_table_of_moderate_width() -> None:
         "income is clamped to [0, 90000]",
         "mean_age, p50, p90",
         "p90",
+        "Answers are those on the kept rows (at most 1 per id)",
     ]
     assert len({len(line) for line in table}) == 1
     assert max(len(line) for line in lines) <= 120

@@ -64,7 +64,7 @@ def test_the_budget_is_that_of_both() -> None:
         assert found.to_dict()["max_rows"] == found.max_rows
         text = str(found)
         assert "<- least" in text
-        assert f"at most {found.max_rows:,} of each id count" in text
+        assert f"at most {found.max_rows:,} per id" in text
 
 
 def test_a_small_budget_has_a_small_bound() -> None:

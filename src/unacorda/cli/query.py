@@ -72,8 +72,8 @@ UNKEPT = (
     "question about these people adds to it, and nothing stops you."
 )
 _MARGINS = (
-    "A margin holds with 95% probability for each cell, and counts the noise alone: what clamping "
-    "to bounds and the limit on rows do comes on top."
+    "A margin holds with 95% probability for each cell, about the exact answer{about}, and counts "
+    "the noise alone{rest}."
 )
 
 StandardErrors = Fraction | dict[str, Fraction]
@@ -352,11 +352,18 @@ def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
     return question
 
 
+def _clamps(release: Release) -> bool:
+    """Whether values are clamped, by which answers may differ from those of the data."""
+    return any(one.clamped for one in release.query.aggregates.values())
+
+
 def _print_release(release: Release, account: PayingAccount | None) -> None:
     render.print_table(render.release_table(release))
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
-        render.line(render.wrapped(_MARGINS))
+        rest = ": what clamping to bounds does comes on top" if _clamps(release) else ""
+        margins = _MARGINS.format(about=release.about, rest=rest)
+        render.line(render.wrapped(escape(margins)))
     for text in (*release.legend, *release.readings):
         render.line(render.wrapped(escape(text)))
     if release.found is not None:

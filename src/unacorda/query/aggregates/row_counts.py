@@ -104,7 +104,7 @@ class KeptRows:
     @property
     def sentence(self) -> str:
         """All of it in words, rounded outward."""
-        bound = f"at most {self.limit:,} of each {self.unit} count"
+        bound = f"at most {self.limit:,} per {self.unit}"
         if self.at_most >= 1 and self.at_least <= 0:
             return f"Rows kept: the noise hides what share ({bound})"
         most = f"{math.ceil(1_000 * self.at_most) / 10:g}%"

@@ -411,9 +411,7 @@ class Query:
 
         By what is public. People are counted from all of their rows.
         """
-        people = self.aggregates and all(isinstance(one, PeopleCount) for one in self.measures)
-        of_people = people and not self.rankings and not self.ladders
-        if not isinstance(self.limited, Person) or of_people:
+        if not isinstance(self.limited, Person) or (self.aggregates and not self.samples_rows):
             return False
         steps, most = steps_of(self.limited, cells=self.cells), self.rows.most_of_person
         numbers = [one for one in (steps.groups, steps.each, steps.rows) if one is not None]
@@ -421,9 +419,9 @@ class Query:
 
     @property
     def _bounded_before(self) -> bool:
-        """Whether rows of a person are bounded before steps that may make several of one."""
-        multiplying = any(member.multiplying is not None for member in self.rows.members)
-        return isinstance(self.unit, Person) and (multiplying or self.rows.sampled)
+        """Whether rows of a person are bounded before a join or a step that multiplies them."""
+        multiplied = any(member.multiplying is not None for member in self.rows.members)
+        return isinstance(self.unit, Person) and (self.rows.sampled or multiplied)
 
     @property
     def bounded_by_rows(self) -> bool:
@@ -494,7 +492,8 @@ class Query:
     def samples_rows(self) -> bool:
         """Whether anything is read of the rows that a person's limits keep."""
         rowwise = any(not isinstance(measure, PeopleCount) for measure in self.measures)
-        return rowwise or bool(self.rankings or self.ladders)
+        ladders = any(not ladder.overall for ladder in self.ladders)
+        return rowwise or ladders or bool(self.rankings)
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:

@@ -554,7 +554,7 @@ def explanation_of(
             beside=_beside(query, forecasts[place]),
             bias=tried[place][1],
             levels=query.levels,
-            about=kept_rows(query) if isinstance(query.unit, Person) and query.samples_rows else "",
+            about=kept_rows(query),
             detail=detail,
         )
         for place, query in enumerate(together.queries)

@@ -25,7 +25,7 @@ from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
-from unacorda.query.results.words import FoundKeys
+from unacorda.query.results.words import FoundKeys, kept_rows
 from unacorda.query.schema.facts import Key
 
 __all__ = ["Batch", "Release"]
@@ -266,9 +266,18 @@ class Release:
         return [f"{mark}: {_LEGEND[mark]}" for mark, there in marks.items() if there]
 
     @property
+    def about(self) -> str:
+        """Which rows exact answers are of, where contribution bounds can drop some; else nothing.
+
+        Such as " on the kept rows (at most 20 per id)".
+        """
+        return kept_rows(self.query)
+
+    @property
     def _totals(self) -> list[str]:
         parts = (self.found, self.kept)
-        return [part.sentence for part in parts if part is not None]
+        about = [f"Answers are those{self.about}"] * bool(self.about)
+        return [*about, *(part.sentence for part in parts if part is not None)]
 
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]

@@ -175,9 +175,19 @@ def provenance(
 
 
 def kept_rows(query: Query) -> str:
-    """Which rows an exact answer is of; nothing where none of a person's is left out."""
-    every = isinstance(query.unit, Person) and not query.drops_rows
-    return "" if every else " on the kept rows"
+    """Which rows an exact answer is of; nothing where bounds can drop none that are read."""
+    unit = query.limited
+    if not query.drops_rows or not isinstance(unit, Person):
+        return ""
+    steps, person = steps_of(unit, cells=query.cells), ", ".join(unit.id)
+    if steps.groups is None and steps.each is None:
+        bound = f"at most {unit.all_rows if steps.rows is None else steps.rows:,} per {person}"
+    else:
+        groups = [] if steps.groups is None else [f"{_some(steps.groups, 'group')}"]
+        each = [] if steps.each is None else [f"{_some(steps.each, 'row')} in each group"]
+        rows = [] if steps.rows is None else [f"{_some(steps.rows, 'row')} in all"]
+        bound = f"at most {', '.join([*groups, *each, *rows])} per {person}"
+    return f" on the kept rows ({bound})"
 
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
