@@ -131,6 +131,17 @@ def test_a_select_asks_what_the_steps_ask(name: str) -> None:
         assert query.digest() in stated
 
 
+def test_an_id_that_is_an_expression_can_be_selected() -> None:
+    table = pa.table({"email": ["A", "a", "b", None], "x": [1.0, 2.0, 3.0, 4.0]})
+    person = unacorda.Person("lower(email)", max_rows=1)
+    with unacorda.Session({"t": table}, unit=person, budget=unacorda.PureDP(2000)) as session:
+        for who in ("LOWER(email) AS who", "person AS who"):
+            text = f"SELECT COUNT(*) AS n, COUNT(who) AS m FROM (SELECT {who}, MAX(x) AS x FROM t "
+            text += "GROUP BY lower(email)) WHERE who <> 'b' AND x = 2"
+            (line,) = session.evaluate(text, budget=unacorda.PureDP(900)).to_dicts()
+            assert (round(line["n"]), round(line["m"])) == (1, 1)
+
+
 def in_select(inside: str) -> str:
     return f"SELECT COUNT(*) AS n FROM ({inside})"
 

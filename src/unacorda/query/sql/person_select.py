@@ -10,6 +10,7 @@ the question about people.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -207,22 +208,31 @@ class _PersonReading:
             if isinstance(part, _AGGREGATES):
                 reason = f"its sub-select aggregates in another way, at {errors.fragment(part)!r}"
                 raise self.source.fault(reason, PERSON_SELECT, part)
+            if self.is_person(part) and len(self.ids) == 1:
+                return self.person(next(iter(self.ids)))
+            if None in self.ids.values() and not isinstance(part, exp.Column):
+                with contextlib.suppress(UnsafeExpression):
+                    mark = _mark(self.source.read(part))
+                    return self.person(mark) if mark in self.ids else None
             if not isinstance(part, exp.Column):
                 return None
-            if self.is_person(part) and len(self.ids) == 1:
-                return Name(next(iter(self.ids.values())) or "person")
             name = self.source.alone(part)
             if aliases is not None and name is not None and name.casefold() in aliases:
                 return aliases[name.casefold()]
-            column = self.ids.get(_mark(self.source.read(part)))
-            if column is None:
+            mark = _mark(self.source.read(part))
+            if mark not in self.ids:
                 shown_part = errors.fragment(part)
                 reason = f"{shown_part!r} is neither aggregated nor the person in a sub-select"
                 hint = f"Write MIN({shown_part}), MAX({shown_part}) or another aggregate of it."
                 raise self.source.fault(reason, hint, part)
-            return Name(column)
+            return self.person(mark)
 
         return Reader(text=self.source.text, qualifiers=known, special=special).read(whole)
+
+    def person(self, mark: str) -> Name:
+        """What names a person: a column, or the one value that an expression has in their rows."""
+        column = self.ids[mark]
+        return Name(self.label(min_(mark), "person") if column is None else column)
 
     def label(self, value: PersonValue, shown: str) -> str:
         """The column of people that a value is."""
