@@ -36,7 +36,7 @@ DELTA = 1e-5
 
 def tradeoff() -> Any:
     """Normal noise of multiplier 1, promised and audited by 4,000 runs; and a promise too good."""
-    rates = np.linspace(0, 1, 101)
+    rates = np.union1d(np.linspace(0, 1, 101), np.geomspace(1e-5, 0.01, 20))  # steep near 0
     curves = {}
     for name, noise in (("promised: multiplier 1", 1.0), ("refuted: multiplier 2", 2.0)):
         curve = accounting.tradeoff(events.Gaussian(noise_multiplier=noise))
@@ -74,13 +74,13 @@ def privacy_loss() -> Any:
     """Of a sampled mechanism the directions differ; right of epsilon is what delta pays for."""
     event = events.Gaussian(noise_multiplier=1).poisson_sampled(rate=0.05) * 200
     laws = {}
-    for direction, name in (("remove", "one left out"), ("add", "one put in")):
+    for direction, name in (("remove", "one unit removed"), ("add", "one unit added")):
         law = PrivacyLossDistribution.from_event(
             event, direction="remove" if direction == "remove" else "add", grid=1 << 9
         ).pmf
         seen = law.masses > 1e-4 * law.masses.max()
         laws[name] = law.losses[seen], law.masses[seen] / (law.losses[1] - law.losses[0])
-    return plots.privacy_loss(laws, epsilon=accounting.epsilon(event, delta=DELTA))
+    return plots.privacy_loss(laws, epsilon=accounting.epsilon(event, delta=DELTA), delta=DELTA)
 
 
 def amplification() -> Any:
@@ -118,12 +118,27 @@ def errors() -> Any:
     )
     unit = unacorda.Person("id", max_rows=1)
     with unacorda.Session({"visits": visits}, unit=unit, budget=PureDP(1), bits=BITS) as session:
-        query = session.table("visits").group_by("town", keys=towns).agg(n=unacorda.count())
-        rows = session.evaluate(query, budget=PureDP("0.3")).to_dicts()
-    values, low, high = ([row[name] for row in rows] for name in ("n", "n_low", "n_high"))
-    axes = plots.errors(towns, values, low, high)
-    axes.set_xlabel("visits, with 95 % intervals")
-    return axes
+        query = session.table("visits").group_by("town", keys=towns).agg(visits=unacorda.count())
+        return session.evaluate(query, budget=PureDP("0.3")).plot()
+
+
+def errors_over() -> Any:
+    """Visits of two wards in twelve months, counted at epsilon 1, with their intervals."""
+    drawn = np.random.default_rng(7)
+    months = [dt.date(2026, month, 1) for month in range(1, 13)]
+    visits = pd.DataFrame(
+        {
+            "id": range(9_000),
+            "month": [months[k] for k in (12 * drawn.random(9_000) ** 0.7).astype(int)],
+            "ward": np.where(drawn.random(9_000) < 0.3, "north", "south"),
+        }
+    )
+    unit = unacorda.Person("id", max_rows=1)
+    keys = {"month": months, "ward": ["north", "south"]}
+    with unacorda.Session({"visits": visits}, unit=unit, budget=PureDP(1), bits=BITS) as session:
+        query = session.table("visits").group_by("month", "ward", keys=keys)
+        counted = query.agg(visits=unacorda.count())
+        return session.evaluate(counted, budget=PureDP("0.05")).plot()
 
 
 def coverage() -> Any:
@@ -215,6 +230,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
         amplification,
         budget,
         errors,
+        errors_over,
         coverage,
         influence,
         roc,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 
 from unacorda import plots
 from unacorda.attacks import Attack
@@ -41,7 +42,7 @@ def test_tradeoff_curves_and_what_was_audited() -> None:
     axes = plots.tradeoff({"mu": (GRID, (1 - GRID) ** 2)}, audited=seen, confidence=0.95)
     assert (list(GRID), list((1 - GRID) ** 2)) in shown(axes)
     assert ([0.1, 0.3], [0.3, 0.2]) in shown(axes)
-    assert names(axes) == ["mu", "audited (0.95 confidence)", "ruled out by it"]
+    assert names(axes) == ["guessing", "mu", "audited (0.95 confidence)", "ruled out by it"]
     assert {(0.1, 0.3), (0.3, 0.3), (0.3, 0.2), (1.0, 0.2), (1.0, 1.0)} <= corners(axes)
     assert (0.1, 0.2) not in corners(axes)  # a step is not cut
 
@@ -57,15 +58,17 @@ def test_losses_with_the_epsilon_of_a_delta() -> None:
     axes = plots.privacy_loss({"remove": ([-1, 1], [0.3, 0.7])}, epsilon=0.8)
     assert ([-1.0, 1.0], [0.3, 0.7]) in shown(axes)
     assert ([0.8, 0.8], [0, 1]) in shown(axes)
-    assert names(axes) == ["remove", "epsilon = 0.8"]
+    assert names(axes) == ["remove", "epsilon 0.8"]
     assert axes.get_ylim()[0] == 0
+    at = plots.privacy_loss({"remove": ([-1, 1], [0.3, 0.7])}, epsilon=0.8, delta=1e-5)
+    assert names(at) == ["remove", "epsilon 0.8 at delta 1e-05"]
 
 
 def test_ratios_of_samples_and_the_line_where_they_are_free() -> None:
     axes = plots.amplification([0.1, 0.2], {"a": [1.1, 1.5], "b": [1, 1]})
     assert ([0.1, 0.2], [1.1, 1.5]) in shown(axes)
     assert ([0, 1], [1, 1]) in shown(axes)
-    assert names(axes) == ["its share, no more", "a", "b"]
+    assert names(axes) == ["in proportion to the rate", "a", "b"]
 
 
 def test_budgets_over_numbers_and_over_instants() -> None:
@@ -119,6 +122,56 @@ def test_errors_of_a_release() -> None:
     assert ([3.0, 5.0, 6.0], [0, 1, 2]) in shown(axes)
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "c"]
     assert names(axes) == ["known beforehand"]
+
+
+def test_errors_of_series_share_the_lines_of_their_groups() -> None:
+    given: Any = (["a", "a", "b"], [3e4, 5, 6], [2e4, 4.5, 5], [4e4, 5.5, 7])
+    axes = plots.errors(*given, series=["x", "y", "x"], bars=True)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert names(axes) == ["x", "y"]
+    first, second = axes.containers
+    assert [bar.get_width() for bar in first] == [3e4, 6.0]
+    places = [bar.get_y() + bar.get_height() / 2 for bar in (*first, *second)]
+    assert places[0] < 0 < places[2]
+    assert round(places[1] - places[0], 9) == 1
+    axes.figure.canvas.draw()
+    assert "40,000" in [text.get_text() for text in axes.get_xticklabels()]
+
+
+def test_errors_over_numbers_and_over_dates() -> None:
+    nan = float("nan")
+    axes = plots.errors_over([2, 1, 2], [3, 5, 6], [2, 4, nan], [4, 6, nan], series=["x", "x", "y"])
+    assert ([2, 1], [3.0, 5.0]) in shown(axes)
+    assert ([2], [6.0]) in shown(axes)
+    assert names(axes) == ["x", "y"]
+    bars = [segment.tolist() for found in axes.collections for segment in found.get_segments()]
+    assert bars == [[[2, 2], [2, 4]], [[1, 4], [1, 6]]]
+    days = [dt.date(2026, month, 1) for month in (1, 5, 9)]
+    dated = plots.errors_over(days, [1e4, 2e4, 3e4], [0, 0, 0], [4e4] * 3)
+    dated.figure.canvas.draw()
+    assert "40,000" in [text.get_text() for text in dated.get_yticklabels()]
+    assert any("Mar" in text.get_text() for text in dated.get_xticklabels())
+
+
+def test_new_axes_have_a_size_and_a_resolution(tmp_path: Path) -> None:
+    axes = plots.new_axes(size=(3, 2), dpi=40)
+    assert plots.coverage([10], {"a": [0.9]}, axes=axes) is axes
+    axes.figure.savefig(tmp_path / "a.png")
+    assert imread(tmp_path / "a.png").shape[:2] == (80, 120)
+    for given in ({"size": (0, 1)}, {"dpi": -1.0}):
+        with pytest.raises(InvalidParameter, match=f"^{next(iter(given))}="):
+            plots.new_axes(**given)
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"),
+    [("x", ["0.001", "0.1", "10", "1,000"]), ("y", ["0.001", "0.1", "10", "1,000"])],
+)
+def test_rates_on_log_axes_are_plain_numbers(axis: str, expected: list[str]) -> None:
+    axes = plots.roc({"a": ([0.001, 1.0], [0.001, 1.0])})
+    form = getattr(axes, f"{axis}axis").get_major_formatter()
+    assert [form(one, 0) for one in (0.001, 0.1, 10, 1000)] == expected
+    assert form(1e-6, 0) == "1e-6"
 
 
 @pytest.mark.long
@@ -180,11 +233,25 @@ def test_lines_without_names_are_refused(
         (lambda: plots.budget([1], {"rho": [0.1, 0.2]}, limit=1), "rho"),
         (lambda: plots.errors(["a"], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0]), "names"),
         (lambda: plots.errors(["a"], [1.0], [1.0], [1.0, 2.0]), "upper"),
+        (lambda: plots.errors(["a"], [1.0], [1.0], [2.0], series=[]), "series"),
+        (lambda: plots.errors_over([1, 2], [1.0], [1.0], [2.0]), "places"),
         (lambda: plots.coverage(["many"], {"a": [1.0]}), "a"),
         (lambda: plots.amplification([0.1], {"a": [[1.0]]}), "a"),
         (lambda: plots.roc({"attack": ([[0.0]], [[1.0]])}), "attack"),
     ],
-    ids=["tradeoff", "profile", "loss", "budget", "errors", "ends", "text", "ratios", "roc"],
+    ids=[
+        "tradeoff",
+        "profile",
+        "loss",
+        "budget",
+        "errors",
+        "ends",
+        "series",
+        "places",
+        "text",
+        "ratios",
+        "roc",
+    ],
 )
 def test_values_that_do_not_fit_are_named(draw: Any, name: str) -> None:
     with pytest.raises(InvalidParameter, match=name):

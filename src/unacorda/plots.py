@@ -1,8 +1,9 @@
 """Pictures: values in, axes out. Nothing is computed here, and nothing private is asked for.
 
 Every function draws on the axes it is given, or on new ones, and returns them; save the picture
-with ``axes.figure.savefig(path)``. New axes have colours that people with any kind of colour vision
-tell apart (Okabe and Ito 2008). Needs `pip install 'unacorda[plots]'`.
+with ``axes.figure.savefig(path)``. `new_axes` gives another size or resolution, and colors that
+people with any kind of color vision tell apart (Okabe and Ito 2008). Needs
+`pip install 'unacorda[plots]'`.
 docs/gallery.md shows them all.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 
@@ -26,7 +28,9 @@ __all__ = [
     "budget",
     "coverage",
     "errors",
+    "errors_over",
     "influence",
+    "new_axes",
     "privacy_loss",
     "profile",
     "roc",
@@ -62,7 +66,7 @@ def tradeoff(
     'false-alarm rate'
     """
     axes = _axes(axes, size=(5, 5))
-    axes.plot([0, 1], [1, 0], **_FAINT)
+    axes.plot([0, 1], [1, 0], label="guessing", **_FAINT)
     for name, (alpha, beta) in _named("curves", curves, 2):
         axes.plot(*_lines(name, alpha, beta), label=name, **_EDGE)
     if audited is not None:
@@ -103,12 +107,14 @@ def privacy_loss(
     laws: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     epsilon: float | None = None,
+    delta: float | None = None,
     axes: Any = None,
 ) -> Any:
     """Privacy loss distributions: by name the losses on a grid and the density at each.
 
-    The density is the mass over the step of the grid, so that distributions on several grids stand
-    beside each other. epsilon: a loss to mark; what lies to its right is paid for by delta.
+    The density is the mass over the step of the grid, so that distributions on several grids can
+    be compared. epsilon: a loss to mark; delta: which pays for what lies to its right, for the
+    legend.
 
     >>> privacy_loss({"coin": ([-1.0, 1.0], [0.27, 0.73])}).get_xlabel()
     'privacy loss'
@@ -120,15 +126,16 @@ def privacy_loss(
         axes.fill_between(x, 0, y, step="mid", color=line.get_color(), **_BAND)
     axes.axvline(0, **_FAINT)
     if epsilon is not None:
-        axes.axvline(epsilon, color="black", linestyle=":", label=f"epsilon = {epsilon:.4g}")
+        at = "" if delta is None else f" at delta {delta:g}"
+        axes.axvline(epsilon, color="black", linestyle=":", label=f"epsilon {epsilon:.4g}{at}")
     axes.set(xlabel="privacy loss", ylabel="density")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # with room for the legend
     axes.legend()
     return axes
 
 
 def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: Any = None) -> Any:
-    """When is subsampling free? By name what a sample costs, over its share of the whole's cost.
+    """By name, the epsilon of a sample over its share of the whole's, against the rate.
 
     rates: of sampling; ratios: epsilon of the sampled mechanism over rate times epsilon of the
     mechanism on everybody: 1 where a sample costs no more than its share.
@@ -137,7 +144,7 @@ def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: An
     'log'
     """
     axes = _axes(axes)
-    axes.axhline(1, label="its share, no more", **_FAINT)
+    axes.axhline(1, label="in proportion to the rate", **_FAINT)
     for (name, values), marker in zip(
         _named("ratios", ratios), itertools.cycle(_MARKERS), strict=False
     ):
@@ -147,6 +154,7 @@ def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: An
         xlabel="sampling rate",
         ylabel="epsilon / (rate × epsilon of the whole)",
     )
+    axes.xaxis.set_major_formatter(_plain)
     axes.legend()
     return axes
 
@@ -174,14 +182,7 @@ def budget(
         axes.step(times, sums, where="post", label=name)
     axes.axhline(limit, color="black", linestyle="--", label="budget")
     if len(times) and all(isinstance(time, dt.date) for time in times):
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        # With these two it finds an interval for every range, from seconds to centuries.
-        places = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(places)
-        axes.xaxis.set_major_formatter(
-            ConciseDateFormatter(places)  # type: ignore[no-untyped-call]
-        )
+        _date_axis(axes)
     axes.set(xlabel="time", ylabel="spent", ylim=(0, 1.08 * largest))
     axes.legend()
     return axes
@@ -193,32 +194,81 @@ def errors(
     lower: ArrayLike,
     upper: ArrayLike,
     *,
+    series: Sequence[str] | None = None,
+    bars: bool = False,
     possible: tuple[float, float] | None = None,
     axes: Any = None,
 ) -> Any:
     """Released values with their intervals, one line a name; NaN where there is none.
 
+    series: of each value, in a color of its own, where names repeat; bars: from 0, as suits counts;
     possible: the range that was known beforehand, shaded: an interval as wide says nothing.
 
     >>> errors(["a", "b"], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_yticks().tolist()
     [0, 1]
     """
-    x, low = _lines("lower", values, lower)
-    _, high = _lines("upper", values, upper)
-    if len(names) != x.size:
-        raise InvalidParameter("names", len(names), expected=f"{x.size} names, one a value")
-    axes = _axes(axes, size=(6, max(2.5, 1 + 0.25 * x.size)))
+    groups, x, low, high = _intervals(values, lower, upper, series, names=names)
+    lines = list(dict.fromkeys(names))
+    step = 0.8 / max(len(groups), 1)
+    height = 1 + max(0.25, 0.18 * len(groups)) * len(lines)
+    axes = _axes(axes, size=(6, min(max(2.5, height), 20)))
     if possible is not None:
         axes.axvspan(*possible, color="0.5", label="known beforehand", **_BAND)
+    places = np.array([lines.index(name) for name in names], dtype=np.float64)
+    for place, (name, own) in enumerate(groups.items()):
+        at = places[own] + (place - (len(groups) - 1) / 2) * step
+        if bars:
+            drawn = axes.barh(at, x[own], height=0.9 * step, alpha=0.6, label=name, zorder=2)
+            color = drawn.patches[0].get_facecolor()[:3]
+        else:
+            (drawn,) = axes.plot(x[own], at, "o", label=name)
+            color = drawn.get_color()
+        held = own & ~np.isnan(low) & ~np.isnan(high)
+        at = at[held[own]]
+        axes.hlines(at, low[held], high[held], color="black" if bars else color, zorder=3)
+        for ends in (low, high):
+            marks = {"color": "black" if bars else color, "markersize": min(8, 20 * step)}
+            axes.plot(ends[held], at, "|", zorder=3, **marks)
+    axes.set_yticks(np.arange(len(lines)), lines)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(_thousands)
+    axes.xaxis.set_major_locator(_few_ticks())
+    if series is not None or possible is not None:
         axes.legend()
-    places = np.arange(x.size)
-    (dots,) = axes.plot(x, places, "o")
-    held = ~np.isnan(low) & ~np.isnan(high)
-    axes.hlines(places[held], low[held], high[held], color=dots.get_color())
-    for ends in (low, high):
-        axes.plot(ends[held], places[held], "|", color=dots.get_color(), markersize=8)
-    axes.set_yticks(places, list(names))
-    axes.set_ylim(x.size - 0.5, -0.5)
+    return axes
+
+
+def errors_over(
+    places: Sequence[Any],
+    values: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    series: Sequence[str] | None = None,
+    axes: Any = None,
+) -> Any:
+    """Released values with their intervals at numbers or dates; NaN where there is none.
+
+    series: of each value, in a color of its own, where places repeat.
+
+    >>> errors_over([2024, 2025], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_ylim()[0] > 0
+    True
+    """
+    groups, y, low, high = _intervals(values, lower, upper, series, places=places)
+    axes = _axes(axes)
+    for (name, own), marker in zip(groups.items(), itertools.cycle(_MARKERS), strict=False):
+        at = [place for place, chosen in zip(places, own, strict=True) if chosen]
+        (line,) = axes.plot(at, y[own], marker=marker, markersize=4, linewidth=0.8, label=name)
+        held = ~np.isnan(low[own]) & ~np.isnan(high[own])
+        ends = [place for place, chosen in zip(at, held, strict=True) if chosen]
+        axes.vlines(ends, low[own][held], high[own][held], color=line.get_color())
+    if all(isinstance(place, dt.date) for place in places):
+        _date_axis(axes)
+    elif all(place == int(place) for place in places):
+        axes.xaxis.set_major_locator(_few_ticks(integer=True))
+    axes.yaxis.set_major_formatter(_thousands)
+    if series is not None:
+        axes.legend()
     return axes
 
 
@@ -244,6 +294,7 @@ def coverage(
     ):
         axes.plot(*_lines(name, sizes, values), marker=marker, label=name)
     axes.set(xscale="log", xlabel="people", ylabel="coverage")
+    axes.xaxis.set_major_formatter(_thousands)
     axes.legend()
     return axes
 
@@ -313,6 +364,8 @@ def roc(
         xlabel="false-positive rate",
         ylabel="true-positive rate",
     )
+    axes.xaxis.set_major_formatter(_plain)
+    axes.yaxis.set_major_formatter(_plain)
     axes.legend()
     return axes
 
@@ -337,6 +390,7 @@ def utility(
     ):
         axes.plot(*_lines(name, epsilons, values), marker=marker, markersize=4, label=name)
     axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="root mean squared error")
+    axes.xaxis.set_major_formatter(_plain)
     if least is not None:
         x, y = _lines("least", epsilons, least)
         axes.plot(x, y, color="black", label="no mechanism errs less")
@@ -347,21 +401,77 @@ def utility(
     return axes
 
 
-def _axes(axes: Any, *, size: tuple[float, float] = (6, 4)) -> Any:
-    """The axes given, or those of a new figure that is not a window."""
-    if axes is not None:
-        return axes
+def new_axes(*, size: tuple[float, float] = (6, 4), dpi: float = 150) -> Any:
+    """Makes the axes of a new figure, for the `axes=` of every function here.
+
+    size: width and height in inches; dpi: dots an inch, of a picture of dots such as PNG.
+
+    >>> new_axes(size=(8, 3), dpi=300).figure.get_size_inches().tolist()
+    [8.0, 3.0]
+    """
+    for side in size:
+        checks.positive(size=side)
+    checks.positive(dpi=dpi)
     require("matplotlib", extra="plots")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.set_prop_cycle(color=_COLOURS)
     axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
     axes.grid(alpha=0.3)
     return axes
+
+
+def _axes(axes: Any, *, size: tuple[float, float] = (6, 4)) -> Any:
+    """The axes given, or those of a new figure that is not a window."""
+    return new_axes(size=size) if axes is None else axes
+
+
+def _thousands(value: float, _place: int | None = None) -> str:
+    """A number on an axis, with separators: 12,000 and 0.25."""
+    text = f"{value:,.10g}"
+    return text.replace("-", "\N{MINUS SIGN}", 1) if text.startswith("-") else text
+
+
+def _plain(value: float, _place: int | None = None) -> str:
+    """A number on a logarithmic axis: 0.001, 10 and 10,000; powers of ten beyond."""
+    return f"{value:,.6g}" if 1e-4 <= value < 1e7 else f"{value:.0e}".replace("e-0", "e-")
+
+
+def _few_ticks(*, integer: bool = False) -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=7, steps=[1, 2, 5, 10], integer=integer)
+
+
+def _date_axis(axes: Any) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    # With these two it finds an interval for every range, from seconds to centuries.
+    places = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(places)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
+
+
+def _intervals(
+    values: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    series: Sequence[str] | None,
+    **keys: Sequence[Any],
+) -> tuple[dict[str, Any], Floats, Floats, Floats]:
+    """Which values each series has, and the values with both ends of their intervals."""
+    x, low = _lines("lower", values, lower)
+    _, high = _lines("upper", values, upper)
+    for name, given in (*keys.items(), ("series", series)):
+        if given is not None and len(given) != x.size:
+            raise InvalidParameter(name, len(given), expected=f"{x.size} of them, one a value")
+    owners = np.array([""] * x.size if series is None else list(map(str, series)))
+    return {str(name): owners == name for name in dict.fromkeys(owners.tolist())}, x, low, high
 
 
 def _named(argument: str, lines: Mapping[str, Any], together: int = 1) -> list[tuple[str, Any]]:

@@ -14,13 +14,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.image import imread
 from tests.cli.conftest import Run
 from tests.support.cases import in_subtests
 from tests.support.cli_seams import plot
 from tests.support.seams import open_ledger
 
 import unacorda
-from unacorda import accounting, events
+from unacorda import accounting, events, plots
 from unacorda.attacks import Attack, error_region
 
 EVENTS = "gaussian(noise_multiplier=2) * 4"
@@ -203,6 +204,25 @@ def test_a_mean_errs_more_than_no_mechanism_beats(run: Run, tmp_path: Path) -> N
     assert told["error"][-1] < 1.1 / math.sqrt(1_000)
 
 
+def test_a_picture_has_the_size_and_the_resolution_that_are_asked_for(
+    run: Run, tmp_path: Path, release: Path
+) -> None:
+    given = (str(release), "--column", "n", "--size", "3,2")
+    for dpi, shape in (([], (300, 450)), (["--dpi", "40"], (80, 120))):
+        drawn(run, tmp_path, "errors", *given, *dpi, ending="png")
+        assert imread(tmp_path / "curve.png").shape[:2] == shape
+
+
+def test_long_titles_are_broken_and_kept_whole() -> None:
+    axes = plots.new_axes(size=(4, 3))
+    text = " + ".join([EVENTS] * 6)
+    axes.set_title(text)
+    plot._wrap_title(axes)
+    lines = axes.get_title().split("\n")
+    assert max(map(len, lines)) <= 48
+    assert " ".join(lines) == text
+
+
 def test_every_kind_is_in_the_help(run: Run) -> None:
     text = run("plot", "--help").out
     assert all(f"  {kind} " in text for kind in plot.plot.commands)
@@ -240,6 +260,9 @@ def test_every_kind_is_in_the_help(run: Run) -> None:
         (["budget", "--ledger", "nowhere.db"], "--ledger"),
         (["errors", "nowhere.json"], "FILE"),
         (["roc", "nowhere.csv"], "FILE"),
+        (["profile", EVENTS, "--size", "8x5"], "--size"),
+        (["profile", EVENTS, "--size", "0,5"], "--size"),
+        (["profile", EVENTS, "--dpi", "10000"], "--dpi"),
         (["roc", "nowhere.csv", "--neighbors", "add-remove"], "--neighbors"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +35,9 @@ __all__ = ["Drawn", "plot", "spending"]
 
 _ENDINGS = (".svg", ".png", ".pdf")
 _POINTS = 25
+_NEAR_ZERO = tuple(10 ** (-k / 6) / _POINTS for k in range(1, 19))
+"""False-alarm rates down to 4e-5, where trade-off curves are steepest."""
+_LOW = tuple(2.0**-k / _POINTS for k in range(1, 4))
 _RATES = tuple(10 ** (-k / 3) for k in range(9, -1, -1))  # from 0.001 to 1
 _MOST_LINES = 100
 _GRID = 1 << 11
@@ -57,8 +61,8 @@ Examples:
   unacorda plot errors answer.json --column n --output answer.svg
   unacorda plot roc scores.csv --promised 4 --delta 1e-5 --output roc.svg
 
-Every kind takes --output FILE, which is written anew: .svg, .png or .pdf; and --json, which prints
-what was drawn. Needs `pip install 'unacorda[plots]'`.
+Every kind takes --output FILE, which is written anew: .svg, .png or .pdf; --size and --dpi of the
+picture; and --json, which prints what was drawn. Needs `pip install 'unacorda[plots]'`.
 
 {EXIT_CODES}"""
 
@@ -80,6 +84,21 @@ class Drawn:
     numbers: dict[str, Any]
 
 
+def _read_size(name: str, text: str) -> tuple[float, float]:
+    """Width and height in inches."""
+    try:
+        width, height = map(float, text.split(","))
+    except ValueError:
+        width = height = math.nan
+    fits = 1 <= width <= 50 and 1 <= height <= 50
+    demand(fits, name, text, expected="width and height from 1 to 50 inches, such as 8,5")
+    return width, height
+
+
+_SIZE = params.Read(_read_size, "W,H")
+_DPI = params.number(least=20, most=1200)
+
+
 def _delta(description: str) -> params.Decorator:
     return params.option("--delta", params.DELTA, description)
 
@@ -99,10 +118,19 @@ def _kind(
     )
     events = click.argument("events", metavar="EVENTS", help="What is drawn.")
     every = [*((events, params.neighbors) if of_events else ()), *options, target]
+    every.append(params.option("--size", _SIZE, "Width and height in inches, such as 8,5."))
+    every.append(params.option("--dpi", _DPI, "Dots an inch of a .png: 150 where left out."))
     every.append(params.flag("--json as_json", "Print what was drawn as JSON."))
 
     def decorate(draw: Callable[..., Drawn]) -> Any:
-        def command(*, output: Path, as_json: bool, **given: Any) -> None:
+        def command(
+            *,
+            output: Path,
+            size: tuple[float, float] | None,
+            dpi: Fraction | None,
+            as_json: bool,
+            **given: Any,
+        ) -> None:
             known = output.suffix.lower() in _ENDINGS
             expected = f"a name that ends with {', '.join(_ENDINGS)}"
             demand(known, "--output", str(output), expected=expected)
@@ -112,8 +140,12 @@ def _kind(
             require("matplotlib", extra="plots")
             with render.working("Drawing ...", quiet=as_json):
                 drawn = _of_events(draw, **given) if of_events else draw(**given)
+            figure = drawn.axes.figure
+            if size is not None:
+                figure.set_size_inches(size)
+            _wrap_title(drawn.axes)
             try:
-                drawn.axes.figure.savefig(output)
+                figure.savefig(output, dpi="figure" if dpi is None else float(dpi))
             except OSError as error:
                 expected = f"a file that can be written: {error.strerror or 'it cannot be written'}"
                 raise InvalidParameter("--output", str(output), expected=expected) from None
@@ -138,9 +170,15 @@ def _of_events(
     event: Event = read_event(events)
     check_neighbors(event, neighbors)
     drawn = draw(event, neighbors, **rest)
-    title = events if len(events) <= 60 else f"{events[:57]}..."
-    drawn.axes.set_title(title, fontsize=10)
+    drawn.axes.set_title(events, fontsize=10)
     return drawn
+
+
+def _wrap_title(axes: Any) -> None:
+    """Breaks a long title into lines that fit the width of the figure."""
+    width = max(20, int(12 * axes.figure.get_size_inches()[0]))
+    lines = textwrap.wrap(axes.get_title(), width, break_long_words=True)
+    axes.set_title("\n".join(lines), fontsize=10)
 
 
 @_kind(
@@ -170,7 +208,7 @@ def tradeoff(
         said = render.plain(float(confidence))
         raise InvalidParameter("--confidence", said, expected="--scores with it")
     curve = accounting.tradeoff(event, neighbors=relation)
-    rates = [k / _POINTS for k in range(_POINTS + 1)]
+    rates = sorted({*(k / (2 * _POINTS) for k in range(2 * _POINTS + 1)), *_NEAR_ZERO})
     if region is not None:  # and where the audit looked
         rates = sorted({*rates, *region.false_alarms.tolist()})
     ends = [curve.beta_interval(alpha=rate) for rate in rates]
@@ -199,7 +237,9 @@ def profile(event: Event, relation: Neighbors) -> Drawn:
 
     most = accounting.epsilon(event, delta=1e-10, neighbors=relation)
     _check_loss(most, delta=1e-10, expected="some loss, and a finite one")
-    epsilons = [most * k / _POINTS for k in range(_POINTS + 1)]
+    epsilons = sorted(
+        {*(most * k / _POINTS for k in range(_POINTS + 1)), *(most * k for k in _LOW)}
+    )
     ends = [accounting.delta_interval(event, epsilon=e, neighbors=relation) for e in epsilons]
     lower, upper = [end.lower for end in ends], [end.upper for end in ends]
     axes = plots.profile({"delta, certified from both sides": (epsilons, lower, upper)})
@@ -219,7 +259,10 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
 
     laws: dict[str, Any] = {}
     numbers: dict[str, Any] = {}
-    names: dict[Literal["remove", "add"], str] = {"remove": "one left out", "add": "one put in"}
+    names: dict[Literal["remove", "add"], str] = {
+        "remove": "one unit removed",
+        "add": "one unit added",
+    }
     for direction, name in names.items():
         law = PrivacyLossDistribution.from_event(
             event, direction=direction, neighbors=relation, grid=_GRID
@@ -236,12 +279,12 @@ def loss(event: Event, relation: Neighbors, *, delta: Fraction | None) -> Drawn:
             "infinity": max(0.0, float(law.infinity)),
         }
     if numbers["add"] == numbers["remove"]:
-        laws = {"in both directions": laws["one left out"]}
+        laws = {"in both directions": laws["one unit removed"]}
     epsilon = None
     if delta is not None:
         found = accounting.epsilon(event, delta=float(delta), neighbors=relation)
         epsilon = found if math.isfinite(found) else None
-    axes = plots.privacy_loss(laws, epsilon=epsilon)
+    axes = plots.privacy_loss(laws, epsilon=epsilon, delta=None if delta is None else float(delta))
     return Drawn(axes, {**numbers, "epsilon": epsilon})
 
 
@@ -319,7 +362,7 @@ def spending(book: Ledger, dataset: str, *, now: dt.datetime) -> Drawn:
     demand(shares, "--dataset", dataset, expected="an account with some budget")
     axes = plots.budget(times, shares, limit=1.0)
     axes.set_ylabel("share of the budget that is spent")
-    axes.set_title(dataset)
+    axes.set_title(f"budget of {dataset}")
     return Drawn(axes, {"time": [time.isoformat() for time in times], "spent": shares})
 
 
@@ -417,7 +460,8 @@ def roc(*, file: Path, promised: Fraction | None, delta: Fraction | None) -> Dra
         curve = TradeoffCurve.of_guarantee(ApproxDP(float(promised), float(delta or 0)))
         rates = np.geomspace(least, 1, 4 * _POINTS)
         most = [curve.true_positive_rate(fpr=float(rate)) for rate in rates]
-        limits = {f"the most that epsilon {float(promised):g} allows": (rates, most)}
+        name = f"the most that epsilon {float(promised):g}, delta {float(delta or 0):g} allows"
+        limits = {name: (rates, most)}
         numbers |= {"limit_at": rates.tolist(), "limit": most}
     name = f"scores: AUC {attack.auc:.3g}"
     axes = plots.roc({name: (alarms, hits)}, limits=limits, least=least)
@@ -450,5 +494,8 @@ def utility(*, dimension: int, people: int, delta: Fraction) -> Drawn:
         )
         least.append(found.mean)
     axes = plots.utility(epsilons, {"Gaussian noise": errors}, least=least)
-    axes.set_title(f"mean of {people:,} rows of {dimension:,}, delta {float(delta):g}", fontsize=10)
+    axes.set_title(
+        f"mean of {people:,} rows with {dimension:,} coordinates, delta {float(delta):g}",
+        fontsize=10,
+    )
     return Drawn(axes, {"epsilon": epsilons, "error": errors, "lower_bound": least})

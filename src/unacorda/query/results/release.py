@@ -167,6 +167,20 @@ class Release:
         table: pyarrow.Table = arrow.table(self._table())
         return table
 
+    def plot(self, name: str | None = None, *, axes: Any = None) -> Any:
+        """Draws one answer with its 95% intervals, by group; returns axes (extra `plots`).
+
+        name: of the answer, needed where there are several; axes: to draw on, such as those of
+        `unacorda.plots.new_axes(size=(8, 5), dpi=200)`. Values are those of `clamped`.
+        """
+        from unacorda.query.results.pictures import draw
+
+        expected = f"the name of one answer: {', '.join(self.answers)}"
+        chosen = next(iter(self.answers)) if name is None and len(self.answers) == 1 else name
+        checks.demand(chosen in self.answers, "name", name, expected=expected)
+        columns = {**self._groups(), **self.labels(str(chosen))}
+        return draw(str(chosen), self.answers[str(chosen)].clamped(), columns, axes=axes)
+
     def to_json(self) -> str:
         """The rows with everything that describes them, as JSON text.
 
