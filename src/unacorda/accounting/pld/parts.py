@@ -62,12 +62,13 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
     found: list[Part] = []
     mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
     others: list[Event] = []
-    for one, count in flatten([(event, 1)], neighbors=neighbors):
+    flat = flatten([(event, 1)], neighbors=neighbors)
+    for one, count in flat:
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
         asked = Asked(direction=direction, neighbors=neighbors, inside=_inside)
-        if copies := rules_of(one).together(one, count, asked):
+        if copies := rules_of(one).together(one, count, flat, asked):
             found += [Part(curve, None, times) for curve, times in copies.above]
             found.append(Part(None, copies.pair, count))
             continue

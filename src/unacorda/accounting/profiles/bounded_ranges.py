@@ -41,10 +41,10 @@ _COINS = np.linspace(0.5, 0.98, 25)
 
 
 @functools.lru_cache(maxsize=64)
-def bounded_ranges(edge: Fraction, count: int) -> Curve | None:
+def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> Curve | None:
     """The profile of `count` mechanisms of `edge`-bounded range; None where floats do not hold it.
 
-    count: from 2 to MOST_AT_ONCE.
+    count: from 2 to MOST_AT_ONCE; fine: False for a coarser lattice, where there are many kinds.
 
     Statement   d_k(x) = sup over t of p d_{k-1}(x - t) + (1 - p) d_{k-1}(x - t + edge), where
                 p = (1 - e^{t - edge}) / (1 - e^{-edge}), and d_0(x) = max(0, 1 - e^x).
@@ -53,7 +53,7 @@ def bounded_ranges(edge: Fraction, count: int) -> Curve | None:
     """
     if float_above(edge) * count > _LARGEST or not float_below(edge) > 1e-100:
         return None
-    cells = max(_LEAST_CELLS, min(_CELLS // count, _MOST_CELLS))
+    cells = max(_LEAST_CELLS, min(_CELLS // count, _MOST_CELLS) if fine else 0)
     steps = float_above(edge / cells), float_below(edge / cells)
     upper = _Recursion(step=steps[0], cells=cells, count=count, side=1).values()
     lower = _Recursion(step=steps[1], cells=cells, count=count, side=-1).values()

@@ -9,7 +9,7 @@ its `Rules` in the file of this package with the same name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
@@ -162,8 +162,13 @@ class Rules(Generic[_E]):
         """A composition that costs no less, and the profile of one pair; None if one does both."""
         return None
 
-    def together(self, event: _E, count: int, asked: Profile) -> Together | None:
-        """What is known of `count` copies; None where their own profiles compose without loss."""
+    def together(
+        self, event: _E, count: int, among: Sequence[tuple[Event, int]], asked: Profile
+    ) -> Together | None:
+        """What is known of `count` copies; None where their own profiles compose without loss.
+
+        among: all parts of the composition, these copies included.
+        """
         return None
 
     def below(self, event: _E, neighbors: Neighbors) -> Event | None:

@@ -120,7 +120,9 @@ class CompositionRules(Rules[Composition]):
         if square is not None:
             return curves.gaussian(square)
         if isinstance(event, Repeated):
-            several = rules_of(event.event).together(event.event, event.count, asked)
+            several = rules_of(event.event).together(
+                event.event, event.count, [(event.event, event.count)], asked
+            )
             if several is not None and [times for _, times in several.above] == [1]:
                 return several.above[0][0]
         return self.no_curve(event, asked)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -33,6 +34,8 @@ from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.relations import renyi_of, zcdp_of
 from unacorda.privacy.rounding import grid_up
 
+_FEW_RANGES = 8
+"""Beyond, lattices are coarser: what several ranges lose together is more."""
 _MOST_COINS = 1000
 """Beyond, the best coin hardly changes."""
 
@@ -212,18 +215,32 @@ class ExponentialRules(Rules[Exponential]):
         pair = curves.randomized_response(epsilon_of(event) / 2, 2)
         return replace(super().curve(event, asked), attained=pair)
 
-    def together(self, event: Exponential, count: int, asked: Profile) -> Together | None:
-        """By the optimal composition of the coins, in blocks."""
+    def together(
+        self,
+        event: Exponential,
+        count: int,
+        among: Sequence[tuple[Event, int]],
+        asked: Profile,
+    ) -> Together | None:
+        """By the optimal composition of the coins, in blocks; the pair is one coin for all."""
         edge = epsilon_of(event)
+        alike = [(epsilon_of(one), n) for one, n in among if isinstance(one, Exponential)]
         blocks, rest = divmod(count, MOST_AT_ONCE)
-        found = [(bounded_ranges(edge, MOST_AT_ONCE), blocks)] if blocks else []
-        if rest:
-            last = bounded_ranges(edge, rest) if rest > 1 else self.curve(event, asked)
-            found.append((last, 1))
-        known = tuple((curve, times) for curve, times in found if curve is not None)
-        if count == 1 or len(known) < len(found):
+        found = [(MOST_AT_ONCE, blocks)] * bool(blocks) + [(rest, 1)] * bool(rest)
+        fine = len(alike) <= _FEW_RANGES
+        curves = [
+            bounded_ranges(edge, size, fine=fine) if size > 1 else self.curve(event, asked)
+            for size, _ in found
+        ]
+        known = [curve for curve in curves if curve is not None]
+        if sum(n for _, n in alike) == 1 or len(known) < len(found):
             return None
-        return Together(known, one_coin(edge, min(count, _MOST_COINS)))
+        # the coin that suits as many of this range as deviate like all
+        several = round(sum(n * (one / edge) ** 2 for one, n in alike))
+        times = [n for _, n in found]
+        return Together(
+            tuple(zip(known, times, strict=True)), one_coin(edge, min(several, _MOST_COINS))
+        )
 
     def law(self, event: Exponential, *, reach: int, replaced: int) -> Law:
         return laws.of_bounded_range(epsilon_of(event) * steps(replaced))
