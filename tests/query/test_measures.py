@@ -177,6 +177,8 @@ def test_one_row_moves_every_integer_by_no_more_than_its_ends(name: str) -> None
 class EverySum(Measure):
     """A measure of somebody's own."""
 
+    reads = None
+
     def sql(self, unit: Any) -> str:
         return "sum(v0)"
 
@@ -186,6 +188,7 @@ class EveryValue(RowTerm):
 
     ends = (0, 1)
     sql = "v0"
+    reads = "true"
 
 
 def test_what_is_no_measure_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

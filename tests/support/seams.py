@@ -200,6 +200,7 @@ from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import SEVERAL, Verification, question_of, verify_record
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
+from unacorda.query.results.words import filtered_in_words
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
@@ -389,6 +390,7 @@ __all__ = [
     "execute",
     "execution",
     "export_account",
+    "filtered_in_words",
     "finding",
     "folded",
     "held",

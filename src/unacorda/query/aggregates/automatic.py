@@ -164,6 +164,7 @@ class Total(LadderSearch):
     """
 
     tag: ClassVar[str] = "total"
+    zeros_add_nothing: ClassVar[bool] = True
 
     column: str
     signs: tuple[int, ...]
@@ -206,6 +207,7 @@ class Total(LadderSearch):
                 rungs=self.rungs,
                 type="HUGEINT",
                 summed=True,
+                reads=f"{value} <> 0e0",
             )
             for sign in self.signs
         )
@@ -307,7 +309,11 @@ class FoundBounds(LadderSearch):
         """People by their greatest value, and by the opposite of their least."""
         (value,) = values
         numbers = (per_person("max", value, unit), f"-({per_person('min', value, unit)})")
-        return tuple(Thresholds(number=sql, rungs=self.rungs, type="DOUBLE") for sql in numbers)
+        present = f"{value} IS NOT NULL"
+        return tuple(
+            Thresholds(number=sql, rungs=self.rungs, type="DOUBLE", reads=present)
+            for sql in numbers
+        )
 
     def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
         """By cell the range: its ends as `lower` and `upper`, its middle as value."""

@@ -29,6 +29,7 @@ from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.aggregates.grid import GridCounts, Ranking
 from unacorda.query.aggregates.measures import Climbers, Measure, Thresholds
 from unacorda.query.expressions.language import Expression, Kind
+from unacorda.query.expressions.parse import filter_of
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
@@ -296,13 +297,15 @@ class Aggregate(ABC):
     stays where a class is renamed. overall: whether its one answer is about all groups together,
     and so the same in each line of a release. reads: the fields that name columns or expressions,
     each with the kind that they have to be of, None for any; those whose names are plural hold
-    several. optional: those that may be left out.
+    several. optional: those that may be left out. zeros_add_nothing: whether rows in which its
+    expression is 0 could go without changing it.
     """
 
     tag: ClassVar[str]
     overall: ClassVar[bool] = False
     reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
     optional: ClassVar[Collection[str]] = ()
+    zeros_add_nothing: ClassVar[bool] = False
     weight: Fraction = Fraction(1)
     expressions: tuple[Expression, ...] = ()
 
@@ -365,6 +368,12 @@ class Aggregate(ABC):
         """The one it is taken of, where there is one."""
         (found,) = self.expressions
         return found
+
+    @property
+    def filter(self) -> str | None:
+        """The condition of the rows that it is taken of, as with FILTER; None for any rows."""
+        conditions = {filter_of(one, zero=self.zeros_add_nothing) for one in self.expressions}
+        return conditions.pop() if len(conditions) == 1 else None
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """Exact integers over the bounded rows of a cell; values: its expressions' names."""

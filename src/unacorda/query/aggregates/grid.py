@@ -327,6 +327,11 @@ class Ranking:
     steps: int
     people: Literal["min", "max"] | None = None
 
+    @property
+    def reads(self) -> str | None:
+        """SQL of a condition: other rows could go without changing it."""
+        return f"({self.place}) IS NOT NULL"
+
     def sql(self, unit: Unit) -> str:
         """SELECT (cell, bin, n): rows or people by place, over `bounded`."""
         place, grouped = self.place, ""

@@ -196,6 +196,11 @@ class CountIf(Linear):
 
     condition: str
 
+    @property
+    def filter(self) -> str | None:
+        """Its condition."""
+        return f"({self.expression.text})"
+
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """The number of rows in which the condition holds."""
         return (TrueCount(values[0]),)
@@ -335,6 +340,7 @@ class Sum(OfClamped):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     tag: ClassVar[str] = "sum"
+    zeros_add_nothing: ClassVar[bool] = True
 
     def bound_to(self, scope: TableSchema) -> Aggregate:
         """The same, its column looked up and its bounds known; without any, a `Total`."""

@@ -145,6 +145,11 @@ class RowTerm(ABC):
     def sql(self) -> str:
         """SQL of it; total."""
 
+    @property
+    @abstractmethod
+    def reads(self) -> str:
+        """SQL of a condition without which it is 0 or NULL."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,12 @@ class Clamped(RowTerm):
         """SQL of it."""
         clamped = self.clamp.sql(self.value)
         return f"({clamped} - ({self.clamp.lower}))" if self.above else clamped
+
+    @property
+    def reads(self) -> str:
+        """That the number is present, and not 0 where that adds nothing."""
+        zero = not self.above and self.clamp.lower <= 0 <= self.clamp.upper
+        return f"{self.value} <> 0e0" if zero else _all_present([self.value])
 
 
 @final
@@ -190,6 +201,11 @@ class Times(RowTerm):
     def sql(self) -> str:
         """SQL of it."""
         return f"{self.first.sql} * {self.second.sql}"
+
+    @property
+    def reads(self) -> str:
+        """What both read."""
+        return f"{self.first.reads} AND {self.second.reads}"
 
 
 UNITS_LOG2 = 40
@@ -253,6 +269,11 @@ class Shortened(RowTerm):
         )
         return f"CAST(round(({inside[self.place]}) * ({factor})) AS BIGINT)"
 
+    @property
+    def reads(self) -> str:
+        """That its own number is present."""
+        return _all_present([self.values[self.place]])
+
 
 class Measure(ABC):
     """An exact integer over the bounded rows of a cell."""
@@ -265,6 +286,11 @@ class Measure(ABC):
     @abstractmethod
     def sql(self, unit: Unit) -> str:
         """SQL of it; NULL counts as 0."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> str | None:
+        """SQL of a condition: other rows could go without changing it. None: no row could."""
 
 
 @final
@@ -281,6 +307,11 @@ class PresentCount(Measure):
             return f"count({_present(self.values, '1')})"
         return f"count({''.join(self.values) or '*'})"
 
+    @property
+    def reads(self) -> str | None:
+        """That all values are present."""
+        return _all_present(self.values) if self.values else None
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -293,6 +324,11 @@ class TrueCount(Measure):
         """SQL of it."""
         del unit
         return f"count(CASE WHEN {self.value} THEN 1 END)"
+
+    @property
+    def reads(self) -> str | None:
+        """The condition itself."""
+        return self.value
 
 
 @final
@@ -307,6 +343,11 @@ class ValueCount(Measure):
         """SQL of it."""
         del unit
         return f"count(DISTINCT {self.value}{' + 0.0e0' if self.numeric else ''})"
+
+    @property
+    def reads(self) -> str | None:
+        """That the value is present."""
+        return _all_present([self.value])
 
 
 @final
@@ -326,6 +367,11 @@ class PeopleCount(Measure):
         ids = ", ".join(id_columns(unit))
         return f"count(DISTINCT {ids if len(unit.id) == 1 else f'({ids})'}){present}"
 
+    @property
+    def reads(self) -> str | None:
+        """That the value is present."""
+        return None if self.value is None else _all_present([self.value])
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -344,11 +390,20 @@ class SumOf(Measure):
         summed = self.term.sql
         return f"sum({_present(self.present, summed) if self.present else summed})"
 
+    @property
+    def reads(self) -> str | None:
+        """What the term reads, where all of `present` are."""
+        more = [_all_present(self.present)] if self.present else []
+        return " AND ".join([self.term.reads, *more])
+
+
+def _all_present(values: Sequence[str]) -> str:
+    return " AND ".join(f"{value} IS NOT NULL" for value in values)
+
 
 def _present(values: Sequence[str], result: str) -> str:
     """SQL of a result over rows in which all values are present, NULL elsewhere."""
-    every = " AND ".join(f"{value} IS NOT NULL" for value in values)
-    return f"CASE WHEN {every} THEN {result} END"
+    return f"CASE WHEN {_all_present(values)} THEN {result} END"
 
 
 _TERMS = (Clamped, Times, Shortened)
@@ -373,7 +428,8 @@ class Thresholds:
     number: SQL of a person's number over their bounded rows of a cell, NULL where they have none;
     rungs: public, rising, whole numbers where the number is HUGEINT; summed: whether the numbers
     are added up too, which they can be where they are whole and not negative; overall: whether
-    the number is of all their rows before bounding, in place of the bounded rows of each cell.
+    the number is of all their rows before bounding, in place of the bounded rows of each cell;
+    reads: as of a measure.
     """
 
     number: str
@@ -381,6 +437,7 @@ class Thresholds:
     type: Literal["HUGEINT", "DOUBLE"]
     summed: bool = False
     overall: bool = False
+    reads: str | None = None
 
     def sql(self, unit: Unit, rows: str = "bounded") -> str:
         """SELECT (cell, bin, n, s) over these rows: people by the number of rungs they pass."""

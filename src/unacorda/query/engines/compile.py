@@ -14,7 +14,7 @@ that takes, in time and memory, would tell whether they are there. What is kept 
 from their own rows and the salt, whatever others there are, and everything after it makes rows of
 these alone: what they have in the end is still a function of their own rows, which
 `compile_query` bounds again, so that sensitivities are as they were. Filters before that step run
-first; they multiply nothing.
+first, and so do those behind it that can (`pushdown`); they multiply nothing.
 
 **Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
 thousand times its memory, which would tell that this row is there. So a column of text keeps its
@@ -35,6 +35,7 @@ from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.quoting import identifier, literal
 from unacorda.query.plan.public_tables import join_key
+from unacorda.query.plan.pushdown import push_filters
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -49,7 +50,7 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Key
-from unacorda.query.schema.units import Person, Unit, id_columns
+from unacorda.query.schema.units import Person, Reach, Unit, id_columns
 
 __all__ = [
     "KeyCountSql",
@@ -504,7 +505,7 @@ def _overall(query: Query, context: SqlContext) -> str | None:
     """SELECT of what is counted over the rows before bounding; None where nothing is."""
     for ladder in query.ladders:
         if ladder.overall:
-            return ladder.sql(context.unit, f"({_rows(query, (), context)}) AS unbounded")
+            return ladder.sql(context.unit, f"({_rows_read(query, (), context)}) AS unbounded")
     return None
 
 
@@ -554,10 +555,11 @@ def _paired(query: Query, cell: Sequence[str], context: SqlContext) -> str | Non
     present += [None] * (query.private is not None)
     if not isinstance(unit, Person) or not present:
         return None
-    most, brought = query.reach.touched, query.rows.most_of_person
+    brought = query.rows.most_of_person
+    most = Reach.of(unit, cells=query.cells, most=brought).touched
     bound = most < query.cells and (brought is None or most < brought)
     return bound_pairs(
-        _rows(query, query.inputs, context),
+        _rows(query, query.inputs, context, query.filtered(people=True)),
         unit=unit,
         cell=cell,
         present=present,
@@ -573,7 +575,7 @@ def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
         return _rows(query, query.inputs, context)
     carried = _carried(query)
     bounded = bound_rows(
-        _rows(query, carried, context),
+        _rows_read(query, carried, context),
         unit=unit,
         cells=query.cells,
         cell=cell,
@@ -593,6 +595,26 @@ def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
     )
 
 
+def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
+    """The rows of which an aggregate reads anything: others are not among those that are kept."""
+    listed = _once([*values, *query.inputs])
+    reads = query.rows_read({sql: f"v{index}" for index, sql in enumerate(listed)}).values()
+    if not reads or None in reads:
+        return _rows(query, values, context)
+    conditions = sorted(frozenset().union(*(one for one in reads if one is not None)))
+    columns = [f"u{index}" for index in range(len(query.rows.identities))]
+    columns += ["cell", *_private_names(query), *(f"v{index}" for index in range(len(values)))]
+    rows = _rows(query, listed, context, query.filtered())
+    return (
+        f"SELECT {', '.join(columns)} FROM ({rows}) "
+        f"WHERE {' OR '.join(f'({one})' for one in conditions)}"
+    )
+
+
+def _once(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
 def _carried(query: Query) -> tuple[str, ...]:
     """SQL of what a row is bound with: fewer values are sooner put in order.
 
@@ -604,9 +626,16 @@ def _carried(query: Query) -> tuple[str, ...]:
     return tuple(map(identifier, sorted(names))) if 0 < len(names) < len(inputs) else inputs
 
 
-def _rows(query: Query, values: Sequence[str], context: SqlContext) -> str:
-    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values."""
-    text = relation(query.rows, query.names, context)
+def _rows(
+    query: Query, values: Sequence[str], context: SqlContext, rows: Relation | None = None
+) -> str:
+    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values.
+
+    rows: those of the query where they are left out.
+    """
+    rows = query.rows if rows is None else rows
+    rows = push_filters(rows) if isinstance(context.unit, Person) else rows
+    text = relation(rows, query.names, context)
     ids = [identity.sql for identity in query.rows.identities]
     parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]

@@ -51,7 +51,7 @@ from unacorda.query.expressions.values import (
     of_kind,
 )
 
-__all__ = ["parse", "remember"]
+__all__ = ["filter_of", "parse", "remember"]
 
 _RULES: dict[str, Rule] = {**NUMBERS, **DATES, **LOGIC}
 """By operation what it means: of the node and the values of its operands."""
@@ -77,6 +77,21 @@ def remember(text: str, node: Node) -> None:
     _trees[text] = node
     if len(_trees) > _MOST_TREES:
         del _trees[next(iter(_trees))]
+
+
+def filter_of(expression: Expression, *, zero: bool = False) -> str | None:
+    """The condition without which an expression is NULL, where it is a CASE as FILTER makes one.
+
+    zero: or 0.
+    """
+    node, found = _tree_of(expression.text, argument="expression"), list[str]()
+    while isinstance(node, Operation) and node.name == "CASE" and len(node.operands) == 3:
+        condition_, value, other = node.operands
+        if other != Literal(None) and not (zero and other == Literal(0)):
+            break
+        found.append(text_of(condition_))
+        node = value
+    return " AND ".join(f"({one})" for one in found) if found else None
 
 
 def parse(

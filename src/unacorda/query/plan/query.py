@@ -48,7 +48,8 @@ from unacorda.query.plan.groups import grouped
 from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.relation import Group, How, Relation
+from unacorda.query.plan.pushdown import bounds_rows
+from unacorda.query.plan.relation import Group, How, Relation, RowFilter
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
@@ -364,7 +365,7 @@ class Query:
         """
         value = checks.exact("kept", share)
         checks.demand(0 < value < 1, "kept", share, expected="a share of the budget, such as 0.05")
-        if not self.drops_rows:
+        if not (self.drops_rows and self.samples_rows):
             return self
         self._check_kept("kept", share)
         name = "rows_kept"
@@ -415,13 +416,7 @@ class Query:
             return False
         steps, most = steps_of(self.limited, cells=self.cells), self.rows.most_of_person
         numbers = [one for one in (steps.groups, steps.each, steps.rows) if one is not None]
-        return self._bounded_before or any(most is None or most > number for number in numbers)
-
-    @property
-    def _bounded_before(self) -> bool:
-        """Whether rows of a person are bounded before a join or a step that multiplies them."""
-        multiplied = any(member.multiplying is not None for member in self.rows.members)
-        return isinstance(self.unit, Person) and (self.rows.sampled or multiplied)
+        return bounds_rows(self.rows) or any(most is None or most > number for number in numbers)
 
     @property
     def bounded_by_rows(self) -> bool:
@@ -430,7 +425,7 @@ class Query:
             return True
         steps = steps_of(self.limited, cells=self.cells)
         in_groups = steps.groups is not None or (steps.each is not None and self.cells > 1)
-        return not (in_groups or self._bounded_before)
+        return not (in_groups or bounds_rows(self.rows))
 
     def _check_kept(self, argument: str, value: object) -> None:
         """Raise InvalidParameter where the share of rows kept is no function of rows by person."""
@@ -482,6 +477,58 @@ class Query:
     def measures(self) -> tuple[Measure, ...]:
         """SQL of the exact sums and counts over the bounded rows, each once."""
         return _once(reads.measures for reads in self.reads.values())
+
+    def rows_read(self, names: Mapping[str, str]) -> dict[str, frozenset[str] | None]:
+        """By aggregate, SQL of conditions; of rows that fulfil none of them it reads nothing.
+
+        names: of each aggregated expression its column. None: every row is read. Counts of people
+        are not among them, which are not of the rows that limits keep.
+        """
+        found: dict[str, frozenset[str] | None] = {}
+        for name, aggregate in self.aggregates.items():
+            values = [names[x.sql] for x in aggregate.expressions]
+            measures = [m for m in aggregate.measures(values) if not isinstance(m, PeopleCount)]
+            reads = {one.reads for one in measures}
+            reads |= {one.reads for one in aggregate.rankings(values)}
+            ladders = aggregate.ladders(values, self.unit)
+            reads |= {one.reads for one in ladders if not one.overall}
+            if reads:
+                found[name] = None if None in reads else frozenset(filter(None, reads))
+        return found
+
+    @property
+    def filters(self) -> dict[str, str | None]:
+        """The condition of each aggregate of rows, as with FILTER; None where it has none."""
+        reading = self.rows_read({sql: sql for sql in self.inputs})
+        return {name: self.aggregates[name].filter for name in reading}
+
+    def filtered(self, *, people: bool = False) -> Relation:
+        """The rows with the condition that all aggregates of rows have; people: those of people.
+
+        Without it where rows are not bounded on the way, or columns would be read in another way.
+        """
+        of_rows = self.filters
+        names = self.aggregates.keys() - of_rows.keys() if people else of_rows.keys()
+        asked = [self.aggregates[name] for name in names]
+        (one,) = filters if len(filters := {one.filter for one in asked}) == 1 else (None,)
+        if one is None or not bounds_rows(self.rows) or (people and self.private is not None):
+            return self.rows
+        filtered, read = self.rows.where(one), frozenset[str]()
+        for expression in (x for a in asked for x in a.expressions):
+            read |= expression.columns
+        last = filtered.steps[-1]
+        assert isinstance(last, RowFilter)
+        return filtered if last.expression.columns <= read else self.rows
+
+    @property
+    def filtered_late(self) -> tuple[str, ...]:
+        """Aggregates whose conditions are met only after limits have taken rows away.
+
+        A condition that all have is met before that: rows that no aggregate reads are not kept.
+        """
+        filters = self.filters
+        common = len(set(filters.values())) == 1
+        return tuple(name for name, one in filters.items() if one is not None and not common)
 
     @property
     def counts_people(self) -> bool:
@@ -840,14 +887,25 @@ class Scan:
         return f"{member} {name}"
 
 
+def _shared_filters(query: Query) -> frozenset[str | None]:
+    """The conditions of which a row that is kept meets one; nothing where any row may be kept."""
+    filters = frozenset(query.filters.values()) if isinstance(query.unit, Person) else frozenset()
+    return frozenset() if None in filters else filters
+
+
 def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
     """The fewest scans that answer all questions, in the order of their first ones.
 
     Those are scanned together of which all but the aggregates is the same, and no keys are found.
+    Where all aggregates of a question have conditions, these stand before the bounding of rows, so
+    that they have to be the same, too.
     """
-    together: list[tuple[Query, list[int]]] = []
+    together: list[tuple[tuple[Query, frozenset[str | None]], list[int]]] = []
     for place, query in enumerate(queries):
-        bare = dataclasses.replace(query, aggregates={}, asked={}, level_weights=None)
+        bare = (
+            dataclasses.replace(query, aggregates={}, asked={}, level_weights=None),
+            _shared_filters(query),
+        )
         alike = (members for one, members in together if query.private is None and one == bare)
         members = next(alike, None)
         if members is None:

@@ -23,7 +23,12 @@ from unacorda.query.expressions.markup import paragraph, preformatted, table
 from unacorda.query.expressions.quoting import escape
 from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
-from unacorda.query.results.words import FoundKeys, kept_rows, rows_in_words
+from unacorda.query.results.words import (
+    FoundKeys,
+    filtered_in_words,
+    kept_rows,
+    rows_in_words,
+)
 from unacorda.query.schema.units import Person
 
 __all__ = ["Explanation", "Explanations", "explanation_of"]
@@ -226,6 +231,7 @@ class Explanation:
     which rows errors are about, where contribution bounds can drop some.
     bias: what the limits on a person's rows did to a public table, where one was given.
     detail: whether printing it shows the rows, the noise and what other budgets would buy.
+    filtered: which answers are too low as their conditions are met after bounding.
     """
 
     rows: tuple[str, ...]
@@ -241,6 +247,7 @@ class Explanation:
     levels: tuple[str, ...] = ()
     about: str = ""
     detail: bool = False
+    filtered: tuple[str, ...] = ()
 
     @property
     def affordable(self) -> bool:
@@ -321,7 +328,13 @@ class Explanation:
     def remarks(self) -> list[str]:
         """What stands below the table of errors, for people."""
         found = [] if self.keys is None else [self.keys.sentence]
-        return [*_remarks(self), *found, *self.outlook.cuts, *self.price]
+        return [
+            *_remarks(self),
+            *map(escape, self.filtered),
+            *found,
+            *self.outlook.cuts,
+            *self.price,
+        ]
 
     @property
     def steps(self) -> list[str]:
@@ -556,6 +569,7 @@ def explanation_of(
             levels=query.levels,
             about=kept_rows(query),
             detail=detail,
+            filtered=filtered_in_words(query),
         )
         for place, query in enumerate(together.queries)
     ]

@@ -25,7 +25,7 @@ from unacorda.query.plan.idioms import RELEASE, unknown_attribute
 from unacorda.query.plan.query import BatchPosition, Query, place_of
 from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
-from unacorda.query.results.words import FoundKeys, kept_rows
+from unacorda.query.results.words import FoundKeys, filtered_in_words, kept_rows
 from unacorda.query.schema.facts import Key
 
 __all__ = ["Batch", "Release"]
@@ -267,6 +267,7 @@ class Release:
         """What stands below the table, a legend of its marks included."""
         more = len(self) - _SHOWN_ROWS
         lines = [f"... and {more:,} more rows"] if more > 0 else []
+        lines += map(escape, filtered_in_words(self.query))
         return [*lines, *self.legend, *map(escape, self.readings), *self._totals]
 
     @property

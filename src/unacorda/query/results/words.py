@@ -10,10 +10,13 @@ from typing import Any, Self
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
+from unacorda.query.aggregates.automatic import Total
 from unacorda.query.aggregates.base import Forecast
+from unacorda.query.aggregates.linear import Linear, Sum
 from unacorda.query.allocation import Allocation
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
+from unacorda.query.plan.pushdown import bounds_rows, late_filters, push_filters
 from unacorda.query.plan.query import BatchPosition, Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -30,7 +33,15 @@ from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = ["FoundKeys", "forecasts_of", "kept_rows", "provenance", "readings_of", "rows_in_words"]
+__all__ = [
+    "FoundKeys",
+    "filtered_in_words",
+    "forecasts_of",
+    "kept_rows",
+    "provenance",
+    "readings_of",
+    "rows_in_words",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +203,8 @@ def kept_rows(query: Query) -> str:
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
     """What happens to the rows, in order."""
-    lines = _lines_of(query.rows, query.names, query.limited)
+    pushed = push_filters(query.rows) if isinstance(query.unit, Person) else query.rows
+    lines = _lines_of(pushed, query.names, query.limited)
     if query.public_groups:
         names = ", ".join(group.label for group in query.public_groups)
         count = _some(len(query.keys), "public key")
@@ -208,6 +220,30 @@ def rows_in_words(query: Query) -> tuple[str, ...]:
                 lines += limits_in_words(unit, cells=query.cells)
             if query.counts_people:
                 lines.append(_counted_once(query, unit))
+    return (*lines, *filtered_in_words(query))
+
+
+def filtered_in_words(query: Query) -> tuple[str, ...]:
+    """Which answers are too low, as their conditions are met by the rows that are left alone."""
+    unit = query.limited
+    if not isinstance(unit, Person) or not (query.drops_rows or bounds_rows(query.rows)):
+        return ()
+    ids = ", ".join(unit.id)
+    lines = []
+    behind = late_filters(push_filters(query.filtered(people=not query.samples_rows)))
+    for step, numbers in behind:
+        most = " and ".join(f"{number:,}" for number in numbers or [unit.all_rows])
+        lines.append(
+            f"{step.expression.text}: filtered after at most {most} rows per {ids} were kept: the "
+            "counts are too low; filter columns that are there before, or raise max_rows"
+        )
+    kept = f"after at most {_some(unit.all_rows, 'row')} per {ids} were kept"
+    for name in query.filtered_late:
+        aggregate = query.aggregates[name]
+        if isinstance(aggregate, Sum | Total):
+            lines.append(f"{name}: filtered {kept}: the sum is of too few rows; use WHERE")
+        elif isinstance(aggregate, Linear) and aggregate.counts:
+            lines.append(f"{name}: filtered {kept}: the count is too low; use WHERE")
     return tuple(lines)
 
 
@@ -217,11 +253,7 @@ def _counted_once(query: Query, unit: Person) -> str:
     text = f"count each person ({ids}) once"
     if query.groups:
         text += " in each group"
-    left = any(
-        member.multiplying is not None or isinstance(member.source, Matched)
-        for member in query.rows.members
-    )
-    text += ", from all of their rows" + " that are left" * left
+    text += ", from all of their rows" + " that are left" * bounds_rows(query.rows)
     if query.groups and most < query.cells:
         text += f", in at most {_some(most, 'group')}, chosen at random"
     return text
@@ -246,6 +278,8 @@ def _lines_of(rows: Relation, names: Iterable[str], unit: Unit) -> list[str]:
         before.append(f"put the rows of {left} and of {right} together{_most(rows, (), unit)}")
     steps = []
     for number, step in enumerate(rows.steps, start=1):
+        if isinstance(step, Derive) and not step.label:  # a column under another name
+            continue
         if number - 1 == rows.multiplying and isinstance(unit, Person):
             person, most = ", ".join(rows.scope.ids), _some(unit.all_rows, "row")
             steps.append(
