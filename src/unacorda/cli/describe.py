@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,10 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 {EXIT_CODES}"""
 
 
+def _columns(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(next(csv.reader([text], skipinitialspace=True), ()))
+
+
 @click.command(help=HELP, short_help="Take a first look at a table of people.")
 @data()
 @params.unit(
@@ -57,6 +62,12 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 )
 @params.price(buys=" Common values of text are then found too.")
 @params.facts
+@params.option(
+    "--only",
+    params.Read(_columns, "X,Y,..."),
+    "The columns to look at. Otherwise all but those that are named as ids or row numbers.",
+)
+@params.option("--skip", params.Read(_columns, "X,Y,..."), "Columns to leave out.")
 @account()
 @params.option(
     "--html",
@@ -76,12 +87,16 @@ def describe(
     price: Mapping[str, str],
     facts: Mapping[str, Fact],
     account: PayingAccount | None,
+    only: Sequence[str] | None,
+    skip: Sequence[str] | None,
     html: Path | None,
     output: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> int | None:
     """The verb; its help is `HELP`."""
+    from unacorda.query.describe import choose_columns
+
     missing = Missing()
     if data is not None:
         whose = data.whose(whose)
@@ -96,13 +111,18 @@ def describe(
     if output is not None:
         check_target(output, "record", overwrite=overwrite)
     options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
+    chosen = {"only": only or (), "skip": skip or ()}
+    if only or skip:  # a column that there is not is refused before anything is paid
+        supposed = options | {"unit": getattr(unit, "searched", unit)}
+        with data.session(budget=request, **supposed) as free:
+            choose_columns(free.table(data.name), free.unit, **chosen)
     if account is None:
-        found = _looked(data, request, budget=request, **options)
+        found = _looked(data, request, chosen, budget=request, **options)
         render.notice(UNKEPT.format(asked="look"))
     else:
         account.is_new()
         with opened(account.ledger, must_exist=False) as book:
-            found = _looked(data, request, **account.terms(book), **options)
+            found = _looked(data, request, chosen, **account.terms(book), **options)
     kept = html is not None and stored(found, html)
     recorded = output is None or stored(found, output)
     if as_json:
@@ -112,9 +132,11 @@ def describe(
     return None if recorded and (kept or html is None) else ExitCode.FAILED
 
 
-def _looked(data: DataTables, request: Guarantee, **session: Any) -> Description:
+def _looked(
+    data: DataTables, request: Guarantee, chosen: Mapping[str, Sequence[str]], **session: Any
+) -> Description:
     """The look, and before it the search for the rows of a person where no one made it yet."""
     known_rows(data, request, **session)  # refuses what is more than is left
     with render.progress("Looking") as advance, data.session(**session) as free:
         left = request * (1 - params.SEARCH_SHARE) if free.searches else request
-        return free.describe(data.name, budget=left, progress=advance)
+        return free.describe(data.name, budget=left, progress=advance, **chosen)

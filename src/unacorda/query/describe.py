@@ -11,6 +11,7 @@ questions are chosen by the answers to earlier ones; the charges add up (adaptiv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -43,13 +44,20 @@ from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Unit
 
-__all__ = ["Progress", "describe"]
+__all__ = ["Progress", "choose_columns", "describe"]
 
 Progress = Callable[[int, int], None]
 """Called with (questions asked, questions in all): both functions of released numbers."""
 
+_IDS = re.compile(
+    r"(.*[_. -])?(id|uuid|guid)|index|row(_?id|_?names?|_?n(o|um|umber))?|unnamed.*|",
+    re.IGNORECASE,
+)
+"""Names of columns that number rows or name people and things, of which no look is taken."""
 QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
 CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
+_WHOLE = 0.95  # and of those with a number one that is whole, or 0 or 1
+_INTERVALS = Fraction(1, 4)  # of the share of quantiles
 _VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
 _CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
 _READ: Mapping[Read, Kind] = {
@@ -98,8 +106,9 @@ class _Asks(Protocol):
 class _Column:
     """A column as it is asked about.
 
-    place: in the table; whole: whether its type holds whole numbers alone; limits: its bounds,
-    declared or found, and until they are found the widest that there can be.
+    place: in the table; whole: whether it holds whole numbers alone, by its type or a vote; binary:
+    by a vote, 0 and 1 alone; limits: its bounds, declared or found, and until they are found the
+    widest that there can be.
     """
 
     name: str
@@ -107,6 +116,7 @@ class _Column:
     source: Literal["declared", "type", "vote"]
     fact: Fact | None = None
     whole: bool = False
+    binary: bool = False
     kind: Kind | None = None  # None: to be voted on
     limits: tuple[float, float] | None = None
 
@@ -122,7 +132,24 @@ class _Column:
 
     @property
     def searched(self) -> bool:
-        return self.limits is not None and not isinstance(self.fact, Bounds)
+        return self.limits is not None and not (self.binary or isinstance(self.fact, Bounds))
+
+    @property
+    def votes(self) -> dict[str, str]:
+        """What people vote on, by name: the kind of an undeclared column, and of numbers more."""
+        if self.kind is not None and (self.whole or not isinstance(self.fact, Bounds)):
+            return {}
+        number = self.quoted if self.kind else f"TRY_CAST({self.quoted} AS DOUBLE)"
+        asked = {
+            "number": number,
+            "whole": f"CASE WHEN {number} = FLOOR({number}) THEN 1 END",
+            "binary": f"CASE WHEN {number} IN (0, 1) THEN 1 END",
+        }
+        if self.kind is None:
+            asked["present"] = self.quoted
+            for kind, sql in _CANDIDATES.items():
+                asked[kind] = f"TRY_CAST({self.quoted} AS {sql})"
+        return asked
 
     @property
     def sql(self) -> str:
@@ -143,17 +170,55 @@ _Picture = tuple[tuple[Bar, ...], EstimateWithInterval | None]
 
 
 def describe(
-    session: _Asks, table: str, *, budget: Guarantee, progress: Progress | None = None
+    session: _Asks,
+    table: str,
+    *,
+    budget: Guarantee,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Description:
-    """Look at a table within a budget; raises as `Session.evaluate` does."""
+    """Look at a table within a budget; raises as `Session.evaluate` does.
+
+    only: the columns to look at, all where it is empty but ids and row numbers, which are left out
+    by their names unless facts are declared of them; skip: columns to leave out as well.
+    """
     start = session.table(table)
-    person = getattr(session.unit, "id", ())  # the column that names a person is not described
-    names = [name for name in start.scope.leaves if name not in person]
-    demand(names, "table", table, expected="a table with more columns than the person's")
+    names, left_out = choose_columns(start, session.unit, only=only, skip=skip)
     columns = [_column(name, place, start.scope) for place, name in enumerate(names)]
-    look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
+    look = _Look(
+        session=session,
+        start=start,
+        budget=budget,
+        progress=progress,
+        columns=columns,
+        left_out=left_out,
+    )
     look.check()
     return look.whole()
+
+
+def choose_columns(
+    start: Query, unit: Unit, *, only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> tuple[list[str], tuple[str, ...]]:
+    """The columns to look at, and those left out for their names; by public facts alone.
+
+    only, skip: as of `describe`. Raises InvalidParameter.
+    """
+    scope = start.scope
+    given: dict[str, list[str]] = {}
+    for argument, names in (("only", only), ("skip", skip)):
+        demand(not isinstance(names, str), argument, names, expected="a list of columns")
+        given[argument] = [scope.resolve(name, argument=argument) for name in names]
+    person = getattr(unit, "id", ())  # the column that names a person is not described
+    every = [name for name in scope.leaves if name not in person]
+    usual = [name for name in every if name in scope.facts or not _IDS.fullmatch(name)]
+    chosen = [name for name in every if name in (given["only"] or usual)]
+    names = [name for name in chosen if name not in given["skip"]]
+    expected = "a table with more columns than the person's, other ids and those left out"
+    demand(names, "table", scope.table, expected=expected)
+    rest = [] if given["only"] else [one for one in every if one not in [*usual, *given["skip"]]]
+    return names, tuple(rest)
 
 
 def _column(name: str, place: int, scope: TableSchema) -> _Column:
@@ -177,6 +242,7 @@ class _Look:
     budget: Guarantee
     progress: Progress | None
     columns: list[_Column]
+    left_out: tuple[str, ...] = ()
     rest: Fraction = Fraction(1)
     releases: dict[str, Release] = field(default_factory=dict)
 
@@ -198,7 +264,7 @@ class _Look:
 
     def _supposed(self) -> Iterator[tuple[Query, Fraction]]:
         """The questions that there can be, each with its part of the budget."""
-        if any(column.kind is None for column in self.columns):
+        if any(column.votes for column in self.columns):
             yield self._votes(), _VOTES
         columns = [one if one.kind else one.of_kind("number") for one in self.columns]
         if any(column.searched for column in columns):
@@ -210,7 +276,7 @@ class _Look:
 
     def whole(self) -> Description:
         """Votes, ranges, numbers, pictures."""
-        if any(column.kind is None for column in self.columns):
+        if any(column.votes for column in self.columns):
             self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
         # From here on it is known what there will be: what nothing needs goes to the others.
         pictured = [column.place for column in self.columns if self._is_pictured(column)]
@@ -233,6 +299,7 @@ class _Look:
             unit=str(self.session.unit),
             people=_estimates(numbers["people"])[0],
             rows=_estimates(numbers["rows"])[0],
+            left_out=self.left_out,
             columns=tuple(
                 self._look(column, numbers, *pictures.get(column.place, ((), None)))
                 for column in self.columns
@@ -269,25 +336,33 @@ class _Look:
         return release
 
     def _votes(self) -> Query:
-        """How many people have values of each kind, in the undeclared columns of text."""
-        asked: dict[str, Aggregate] = {}
-        for column in self.columns:
-            if column.kind is None:
-                asked[f"present{column.place}"] = count_people(column.quoted)
-                for kind, sql in _CANDIDATES.items():
-                    text = f"TRY_CAST({column.quoted} AS {sql})"
-                    asked[f"{kind}{column.place}"] = count_people(text)
+        """How many people have values of each kind, and of numbers whole ones, and 0 or 1."""
+        asked: dict[str, Aggregate] = {
+            f"{name}{column.place}": count_people(sql)
+            for column in self.columns
+            for name, sql in column.votes.items()
+        }
         return self.start.agg(**asked)
 
     def _vote(self, budget: Guarantee) -> None:
-        """Decide by people what the undeclared columns of text hold."""
+        """Decide by people what undeclared columns of text hold, and which numbers are whole."""
         answers = self._ask("types", self._votes(), budget).answers
         for n, column in enumerate(self.columns):
+            votes = {name: answers[f"{name}{n}"].values[0] for name in column.votes}
+            if not votes:
+                continue
+            decided = column
             if column.kind is None:
-                enough = max(CONVERTS * answers[f"present{n}"].values[0], 1)
+                enough = max(CONVERTS * votes["present"], 1)
                 # Numbers first: 0 and 1 convert to booleans too.
-                winners = [k for k in _CANDIDATES if answers[f"{k}{n}"].values[0] >= enough]
-                self.columns[n] = column.of_kind(winners[0] if winners else "text")
+                winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
+                decided = column.of_kind(winners[0] if winners else "text")
+            if decided.kind == "number":
+                enough = max(_WHOLE * votes["number"], 1)
+                decided = replace(decided, whole=votes["whole"] >= enough)
+                if column.kind is None and votes["binary"] >= enough:
+                    decided = replace(decided, binary=True, whole=True, limits=(0, 1))
+            self.columns[n] = decided
 
     def _searches(self, columns: Sequence[_Column]) -> Query:
         """The searches for ranges that are not declared."""
@@ -311,9 +386,18 @@ class _Look:
             n, sql = column.place, column.sql
             if column.kind != "other":
                 asked[f"present{n}"] = count_people(sql)
+                if not self._is_pictured(column):
+                    asked[f"missing{n}"] = count_people(f"CASE WHEN {sql} IS NULL THEN 1 END")
             if column.limits is not None:
                 asked[f"mean{n}"] = mean(sql, *column.limits, weight=2)
-                asked[f"q{n}"] = quantiles(sql, QUANTILES, *column.limits, weight=4)
+                asked[f"q{n}"] = quantiles(
+                    sql,
+                    QUANTILES,
+                    *column.limits,
+                    resolution=1 if column.whole else None,
+                    interval=_INTERVALS,
+                    weight=4,
+                )
         return self.start.agg(**asked)
 
     def _is_pictured(self, column: _Column) -> bool:
@@ -374,25 +458,32 @@ class _Look:
             source=column.source,
             present=None if kind == "other" else _estimates(answers[f"present{n}"])[0],
             bars=bars,
-            missing=missing,
+            missing=_estimates(answers[f"missing{n}"])[0] if f"missing{n}" in answers else missing,
             note=notes.get(kind, ""),
         )
         if column.limits is None:
             return look
         low, high = column.limits
         date = kind == "date"
-        drawn = {}
+        width = 0.0 if column.whole else high - low
+        drawn, intervals = {}, {}
         for q in QUANTILES:
             percent = f"{float(100 * q):g}"
-            value = answers[f"q{n}_{percent}"].values[0]
-            drawn[f"{percent}%"] = shown(value, date=date, width=high - low)
+            (one,) = _estimates(answers[f"q{n}_{percent}"])
+            drawn[f"{percent}%"] = shown(one.value, date=date, width=width)
+            ends = [end for end in (one.low, one.high) if end is not None]
+            if len(ends) == 2 and ends[1] - ends[0] <= (high - low) / 2:  # else of no use
+                intervals[f"{percent}%"] = " to ".join(
+                    shown(end, date=date, width=width) for end in ends
+                )
         return replace(
             look,
             range=(shown(low, date=date), shown(high, date=date)),
             limits=(low, high),
-            found=column.searched,
+            found=not isinstance(column.fact, Bounds),
             mean=None if date else _estimates(answers[f"mean{n}"])[0],
             quantiles=drawn,
+            intervals=intervals,
         )
 
 

@@ -432,19 +432,27 @@ class Session:
         return Bounds(*release.answers["range"].intervals[0])
 
     def describe(
-        self, table: str, *, budget: Guarantee, progress: Progress | None = None
+        self,
+        table: str,
+        *,
+        budget: Guarantee,
+        only: Sequence[str] = (),
+        skip: Sequence[str] = (),
+        progress: Progress | None = None,
     ) -> Description:
         """Take a first look at a table: ranges, means, quantiles and pictures of its columns.
 
         What undeclared columns of text hold is put to a private vote, undeclared ranges are found
         privately; all of it together costs at most the budget. Printing it gives a page of text,
-        `to_html()` one with pictures. progress: called with the questions done, and of how many.
+        `to_html()` one with pictures. only, skip: columns to look at, and to leave out; columns
+        that are named as ids or row numbers are left out unless `only` names them. progress: called
+        with the questions done, and of how many.
         Raises as `evaluate` does, before the first question where the budget is more than is left.
         """
         from unacorda.query.describe import describe
 
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
-        return describe(self, table, budget=budget, progress=progress)
+        return describe(self, table, budget=budget, only=only, skip=skip, progress=progress)
 
     def fit(
         self,

@@ -93,6 +93,7 @@ _WIDEST_BAR = 30
 
 _WIDTH, _HEIGHT, _LINE = 560, 160, 22  # of pictures, and of a line of a bar chart
 _NAMES = 180  # pixels for the names of bars
+_LEFT = 64  # and for the numbers of an axis
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dde4;
   --paper: #ffffff; --bar: #3b6fb6; --whisker: #1c2430; }
@@ -109,7 +110,12 @@ svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 .bar { fill: var(--bar); } .whisker, .axis { stroke: var(--whisker); stroke-width: 1; }
 .axis { stroke: var(--line); }
 """
+_ABOUT = (
+    "Counts are of people, each once; means and quantiles are of the rows that are kept.",
+    "Numbers have 95% intervals, which count the noise alone.",
+)
 _READING = (
+    f"{_ABOUT[0]} "
     "Every number has noise, so that no reader can tell whether any one person is in the table. A "
     "margin (±, or the thin line on a bar) holds with 95% probability and counts the noise alone: "
     "what clamping to a range and the limit on a person's rows do comes on top. Counts may come "
@@ -141,7 +147,7 @@ class ColumnLook:
     kind: as what it was read; source: how that was known: declared, from the type of the column,
     or by a private vote. present: people who have a value. range: declared or found bounds (of
     dates as text); limits: the same as numbers; found: whether they were found privately. mean;
-    quantiles: by share.
+    quantiles: by share; intervals: of them 95% intervals, but for those wider than half the range.
     bars: people by value, in bins of the range or by the values there are; missing: people with a
     row without a value, None where it is not known. note: for a reader.
     """
@@ -155,6 +161,7 @@ class ColumnLook:
     found: bool = False
     mean: EstimateWithInterval | None = None
     quantiles: dict[str, str] = dataclasses.field(default_factory=dict)
+    intervals: dict[str, str] = dataclasses.field(default_factory=dict)
     bars: tuple[Bar, ...] = ()
     missing: EstimateWithInterval | None = None
     note: str = ""
@@ -164,7 +171,8 @@ class ColumnLook:
 class Description:
     """A first look at a table. Everything in it may be published.
 
-    people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
+    people, rows: of the whole table, after bounding. columns: in the table's order. left_out: those
+    that were left out for their names, as ids or row numbers. unit: what is
     protected. request: what was allowed; spent: what was charged; remaining: what the account
     holds afterwards of its budget. reproducible: the noise came from a seed and protects no one.
     releases: every answer that it is made of, by what was asked. searches: by table the answers by
@@ -177,6 +185,7 @@ class Description:
     people: EstimateWithInterval
     rows: EstimateWithInterval
     columns: tuple[ColumnLook, ...]
+    left_out: tuple[str, ...] = ()
     request: Guarantee
     spent: Guarantee
     remaining: Guarantee
@@ -262,6 +271,11 @@ class Description:
             f"{_rounded(self.rows)} rows (protects {self.unit})"
         )
         parts = [head, f"spent {self.costs}; {left_of(self.remaining, self.budget)}"]
+        parts += _ABOUT
+        if self.left_out:
+            parts.append(
+                f"left out, named as ids or row numbers: {', '.join(map(escape, self.left_out))}"
+            )
         for column in self.columns:
             parts += ["", *_lines_of_column(column)]
         return "\n".join(parts)
@@ -271,14 +285,14 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     """One column, line by line."""
     facts = _facts(column)
     if column.quantiles:
-        facts["quantiles"] = "  ".join(f"{q} {value}" for q, value in column.quantiles.items())
+        facts |= _quantiles(column, "{} quantile")
     if column.bars and column.range is not None:
         facts["people by value"] = _sparks([bar.count.value for bar in column.bars])
     lines = [f"  {name:19}  {value}" for name, value in facts.items()]
     if column.bars and column.range is None:
         lines += _bars(column.bars)
     if column.missing is not None:
-        lines.append(f"  missing              {_rounded(column.missing)}")
+        lines.append(f"  missing              {_possible(column.missing)}")
     note = [f"  {column.note}"] if column.note else []
     return [f"{escape(column.name)}: {column.kind}, {_SOURCES[column.source]}", *lines, *note]
 
@@ -294,6 +308,21 @@ def _facts(column: ColumnLook) -> dict[str, str]:
     if column.mean is not None:
         facts["mean"] = _mean_of(column.mean, column.limits)
     return facts
+
+
+def _quantiles(column: ColumnLook, name: str) -> dict[str, str]:
+    """Quantiles with their intervals, by names that hold the share."""
+    return {
+        name.format(share): f"{value} ({column.intervals.get(share, 'no usable interval')})"
+        for share, value in column.quantiles.items()
+    }
+
+
+def _possible(count: EstimateWithInterval) -> str:
+    """A count, and an interval of it, that are at least 0."""
+    ends = (None if end is None else max(end, 0.0) for end in (count.low, count.high))
+    low, high = ends
+    return _rounded(EstimateWithInterval(value=max(count.value, 0.0), low=low, high=high))
 
 
 def _mean_of(mean: EstimateWithInterval, ends: tuple[float, float] | None) -> str:
@@ -312,7 +341,8 @@ def _rounded(estimate: EstimateWithInterval) -> str:
         return f"{estimate.value:,.4g}"
     below, above = estimate.value - estimate.low, estimate.high - estimate.value
     margin = max(below, above)
-    digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else 3
+    least = 3 if margin <= 0 else min(max(3, 1 - math.floor(math.log10(margin))), 15)
+    digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else least
     value, low, high, around = (
         f"{x:,.{digits}f}" for x in (estimate.value, estimate.low, estimate.high, margin)
     )
@@ -349,8 +379,8 @@ def _section(column: ColumnLook) -> str:
     facts = list(_facts(column).items())
     if column.missing is not None:  # next to the people who have a value, where these are known
         place = 0 if column.present is None else 1
-        facts.insert(place, ("people with a missing value", _rounded(column.missing)))
-    facts += [(f"{share} quantile", value) for share, value in column.quantiles.items()]
+        facts.insert(place, ("people with a missing value", _possible(column.missing)))
+    facts += _quantiles(column, "{} quantile").items()
     picture = _picture(column) if column.bars else ""
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
@@ -365,10 +395,11 @@ def _picture(column: ColumnLook) -> str:
     counts = [bar.count for bar in column.bars]
     top = max([1.0, *(one.value for one in counts), *(one.high or 0.0 for one in counts)])
     room = _HEIGHT if upright else _WIDTH - _NAMES - 90
-    step = _WIDTH / len(counts) if upright else _LINE
-    parts = []
+    step = (_WIDTH - _LEFT) / len(counts) if upright else _LINE
+    parts = _people_axis(top) if upright else []
     for place, bar in enumerate(column.bars):
-        start, middle = place * step, (place + 0.5) * step
+        begin = _LEFT if upright else 0
+        start, middle = begin + place * step, begin + (place + 0.5) * step
         shown = html.escape(_rounded(bar.count))
         tip = f"<title>{html.escape(bar.label)}: {shown}</title></rect>"
         size, *ends = (
@@ -397,18 +428,36 @@ def _picture(column: ColumnLook) -> str:
             parts.append(_line("whisker", *across, *down))
     height = _LINE * len(counts) + 4
     if column.range is not None:
-        first, last = map(html.escape, column.range)
-        height = _HEIGHT + 22
-        parts += [
-            _line("axis", 0, _WIDTH, _HEIGHT, _HEIGHT),
-            _text(0, _HEIGHT + 16, first),
-            _text(_WIDTH, _HEIGHT + 16, last, end=True),
-        ]
+        height = _HEIGHT + 40
+        parts += _value_axis(column)
     title = html.escape(f"{column.name}: people by value", quote=True)
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
+        f'<svg viewBox="0 -20 {_WIDTH} {height + 20}" width="{_WIDTH}" role="img" '
         f'aria-label="{title}">{"".join(parts)}</svg>'
     )
+
+
+def _people_axis(top: float) -> list[str]:
+    """Ticks of the number of people: none, half of the highest, the highest."""
+    parts = [_text(_LEFT - 6, -8, "people", end=True)]
+    for share in (0.0, 0.5, 1.0):
+        y = _HEIGHT * (1 - share)
+        parts.append(_line("axis", _LEFT - 4, _WIDTH, y, y))
+        parts.append(_text(_LEFT - 6, y + 4, f"{share * top:,.3g}", end=True))
+    return parts
+
+
+def _value_axis(column: ColumnLook) -> list[str]:
+    """The ends and the middle of the range, and the name of the column."""
+    assert column.range is not None
+    first, last = map(html.escape, column.range)
+    middle = (_LEFT + _WIDTH) / 2
+    parts = [_text(_LEFT, _HEIGHT + 16, first), _text(_WIDTH, _HEIGHT + 16, last, end=True)]
+    if column.limits is not None:
+        low, high = column.limits
+        half = shown((low + high) / 2, date=column.kind == "date", width=high - low)
+        parts.append(_text(middle, _HEIGHT + 16, html.escape(half)))
+    return [*parts, _text(middle, _HEIGHT + 34, html.escape(column.name))]
 
 
 def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
