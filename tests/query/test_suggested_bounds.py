@@ -133,6 +133,39 @@ def test_what_cannot_be_suggested_is_refused_before_anything_is_spent() -> None:
         assert session.spent == unacorda.PureDP(0)
 
 
+@pytest.mark.statistical
+def test_a_session_gives_each_question_its_bound(tmp_path: Any) -> None:
+    """With secure noise, as a ledger on disk demands; fails by chance far below 1e-6."""
+    ledger = f"sqlite:///{tmp_path / 'budget.db'}"
+    found = unacorda.auto(budget=unacorda.PureDP(2), objective="error")
+    unit = unacorda.Person("id", max_rows=found)
+    limits = []
+    for opening in range(2):  # the second reads what the first has paid for
+        with opened(unit=unit, ledger=ledger, dataset="d", bits=None) as session:
+            assert session.spent == unacorda.PureDP(2 + 31 * opening)
+            usual = session.unit.limits["max_rows"]
+            dropped = np.maximum(SIZES - usual, 0).sum() / SIZES.sum()
+            assert dropped < 0.03
+            query = question(session)
+            budgets = [unacorda.PureDP(1), unacorda.PureDP(10)]
+            releases = [session.evaluate(query, budget=budget) for budget in budgets]
+            text = "SELECT town, COUNT(*) AS n FROM t GROUP BY town"
+            keys = ["a", "b", "c"]
+            releases.append(session.sql(text, keys=keys, budget=budgets[1]))
+            limits.append([release.query.unit.limits["max_rows"] for release in releases])
+            own = session.evaluate(query.with_max_rows(3), budget=budgets[1])
+            assert own.query.unit.limits == {"max_rows": 3}
+            assert f"at most {limits[-1][0]:,} per id" in str(
+                session.explain(query, budget=budgets[0])
+            )
+            assert unacorda.Release.verify(releases[0].to_json()).holds
+    assert limits[0] == limits[1]
+    small, large, sql = limits[0]
+    assert small < large == sql
+    with pytest.raises(InvalidParameter, match="objective"):
+        unacorda.auto(budget=unacorda.PureDP(1), objective="best")  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_laboratory_values_err_at_most_half_more_than_with_the_best_bound() -> None:

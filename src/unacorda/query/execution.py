@@ -19,9 +19,10 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
@@ -32,9 +33,9 @@ from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import RowsPerPerson
-from unacorda.query.aggregates.base import Answer, Exact
+from unacorda.query.aggregates.base import Aggregate, Answer, Exact
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
-from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
+from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept, row_rungs
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.engine import (
     Admission,
@@ -60,6 +61,7 @@ from unacorda.query.plan.query import (
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import Assume, assumed_of, check_assumption
 from unacorda.query.results.words import FoundKeys, forecasts_of, provenance, readings_of
+from unacorda.query.row_bounds import best_bound, errors_by_bound
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.postprocess import Select
@@ -67,6 +69,8 @@ from unacorda.query.sql.select import build_query, parse_select
 
 __all__ = [
     "ExecutionContext",
+    "FoundRows",
+    "bounded",
     "check_engine",
     "execute",
     "find_rows",
@@ -80,7 +84,8 @@ __all__ = [
 class ExecutionContext:
     """What a session answers with. admission: of its questions; notes: who asks, and what for.
 
-    budget: of the account that pays, under the name `dataset` in the ledger.
+    budget: of the account that pays, under the name `dataset` in the ledger. histograms: by table,
+    of people by number of rows, by which each question gets its bound on them.
     """
 
     admission: Admission
@@ -89,6 +94,7 @@ class ExecutionContext:
     budget: Guarantee
     bits: RandomBits
     notes: Mapping[str, str | None]
+    histograms: Mapping[str, RowHistogram] = field(default_factory=dict)
 
     def with_purpose(self, purpose: str) -> ExecutionContext:
         """The same with a purpose of its own, after the one there is."""
@@ -165,8 +171,9 @@ def execute(
             ledger.commit(reservation)
         answered = _answers(priced, asked, counted, context.bits)
     if search is not None:
-        rows = _most_rows(answers for _, answers in answered.values())
-        ledger.commit(reservation, found=json.dumps({_ROWS: rows}))
+        answers_of_all = (answers for _, answers in answered.values())
+        found = _found(answers_of_all, most=priced.together.queries[0].reach.rows)
+        ledger.commit(reservation, found=json.dumps(found))
     remaining = ledger.remaining(context.dataset)
     several = not priced.together.single
     releases = []
@@ -251,19 +258,21 @@ def check_engine(engine: Engine) -> None:
 _WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.2
 _ROWS = "rows"
+_PEOPLE = "people"
+_KEPT = 0.99  # of the rows, by the bound of what is no question of its own
 
 
 def find_rows(
     context: ExecutionContext, wanted: Person, begun: Mapping[str, Query]
-) -> tuple[Person, dict[str, Release]]:
+) -> tuple[FoundRows, dict[str, Release]]:
     """How many rows of a person to keep, found privately and paid for once per account.
 
     The search is one question about all tables of a session. Its answer stands in the entry of the
     ledger that commits its charge; who asks the same again, in whatever process, reads it there.
     Where another session is searching already, this one waits a while for its result.
 
-    begun: a question about each table, of the unit of the search. Gives the unit with that number,
-    and by table the answers, if found just now.
+    begun: a question about each table, of the unit of the search. Gives what was found, and by
+    table the answers, if found just now.
     """
     ledger, dataset = context.ledger, context.dataset
     assert wanted.search is not None
@@ -273,7 +282,7 @@ def find_rows(
     while True:
         searched = ledger.searched(dataset, digest)
         if searched.found is not None:
-            return _known(wanted, searched), {}
+            return _known(wanted, begun, searched), {}
         if _running(searched) and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
             continue
@@ -283,8 +292,18 @@ def find_rows(
             releases = execute(context, priced, search=search)
         except SearchBegun:
             continue
-        found = _most_rows(release.answers for release in releases)
-        return wanted.found(found), dict(zip(begun, releases, strict=True))
+        answers = [release.answers for release in releases]
+        rows, histograms = (
+            _found(answers, most=together.queries[0].reach.rows)[_ROWS],
+            [one[_ROWS].of for one in answers],
+        )
+        by_table = {
+            name: one
+            for name, one in zip(begun, histograms, strict=True)
+            if isinstance(one, RowHistogram)
+        }
+        found = FoundRows(unit=wanted.found(rows), histograms=by_table)
+        return found, dict(zip(begun, releases, strict=True))
 
 
 def known_rows(
@@ -292,33 +311,82 @@ def known_rows(
 ) -> Person | None:
     """The unit where the account knows the number already, else None; free, and reads no data."""
     searched = ledger.searched(dataset, _search(wanted, begun).digest())
-    return None if searched.found is None else _known(wanted, searched)
+    return None if searched.found is None else _known(wanted, begun, searched).unit
 
 
-def _most_rows(answered: Iterable[Mapping[str, Answer]]) -> int:
-    """What a search finds: the most of its tables."""
-    return max(int(answers[_ROWS].values[0]) for answers in answered)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRows:
+    """What a search for `max_rows` found: the unit with the number, and histograms by table.
+
+    Histograms are of people by number of rows, where each question gets the bound that errs least.
+    """
+
+    unit: Person
+    histograms: Mapping[str, RowHistogram]
+
+
+def _found(answered: Iterable[Mapping[str, Answer]], *, most: int) -> dict[str, Any]:
+    """What a search finds, in plain values: the most of its tables, and their histograms."""
+    rows, people = [], []
+    for answers in answered:
+        answer = answers[_ROWS]
+        if isinstance(answer.of, RowHistogram):
+            rows.append(answer.of.limit_that_keeps(_KEPT, most=most))
+            people.append([answer.of.deviation, answer.of.laplace, *answer.of.counts])
+        else:
+            rows.append(int(answer.values[0]))
+    return {_ROWS: max(rows), **({_PEOPLE: people} if people else {})}
+
+
+def bounded(query: Query, budget: Guarantee, histograms: Mapping[str, RowHistogram]) -> Query:
+    """The question with the bound on rows that errs least for its budget.
+
+    As it is where its bound was given, where no bound on rows can drop any, or where another can.
+    """
+    histogram = histograms.get(query.rows.tables[0].name)
+    searched = isinstance(query.unit, Person) and query.unit.search is not None
+    fits = searched and query.drops_rows and query.bounded_by_rows
+    if histogram is None or not fits:
+        return query
+    assert isinstance(query.unit, Person)
+    assert query.unit.search is not None
+    most = query.unit.search.most
+    expected = errors_by_bound(query, budget, histogram)
+    return query.with_max_rows(best_bound([one for one in expected if one.max_rows <= most]))
 
 
 def _search(wanted: Person, begun: Mapping[str, Query]) -> QueryBatch:
     """The search, of all tables: another number for its end, or other tables, are another one."""
     most = wanted.searched.max_rows
     assert most is not None
-    queries = tuple(query.agg(**{_ROWS: RowsPerPerson(most=most)}) for query in begun.values())
+    sought: Aggregate = RowsPerPerson(most=most)
+    if wanted.search is not None and wanted.search.objective == "error":
+        sought = RowsKept()
+    queries = tuple(query.agg(**{_ROWS: sought}) for query in begun.values())
     if len(queries) == 1:
         return QueryBatch.alone(queries[0])
     weights = (Fraction(1),) * len(queries)
     return QueryBatch(names=tuple(begun), queries=queries, weights=weights)
 
 
-def _known(wanted: Person, searched: Searched) -> Person:
-    """The unit with the number that the account knows, and what was paid for it."""
+def _known(wanted: Person, begun: Mapping[str, Query], searched: Searched) -> FoundRows:
+    """What the account knows, and what was paid for it."""
     assert wanted.search is not None
     assert searched.paid is not None
-    rows = json.loads(searched.found or "{}").get(_ROWS)
+    found = json.loads(searched.found or "{}")
+    rows, people = found.get(_ROWS), found.get(_PEOPLE, [])
     if type(rows) is not int or not 1 <= rows <= wanted.search.most:
         raise LedgerMismatch(f"The number of rows that the account knows, {rows!r}, is none.")
-    return wanted.found(rows, paid=searched.paid)
+    rungs = row_rungs(wanted.searched.max_rows)
+    histograms = {}
+    for name, one in zip(begun, people, strict=False):
+        if len(one) != len(rungs) + 3:
+            raise LedgerMismatch("The histogram of rows that the account knows is none.")
+        deviation, laplace, *counts = one
+        histograms[name] = RowHistogram(
+            rungs=rungs, counts=tuple(counts), deviation=deviation, laplace=laplace
+        )
+    return FoundRows(unit=wanted.found(rows, paid=searched.paid), histograms=histograms)
 
 
 def _running(searched: Searched) -> bool:
@@ -368,6 +436,10 @@ def read_request(
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
     if assuming is not None:
         check_assumption(assuming, *together.queries)
+    if context.histograms:
+        shares = zip(together.queries, together.parts.values(), strict=True)
+        chosen = (bounded(one, budget * Fraction(part), context.histograms) for one, part in shares)
+        together = dataclasses.replace(together, queries=tuple(chosen))
     if kept is not None:
         expected = "it without errors=, which share out the whole budget"
         demand(errors is None, "kept", kept, expected=expected)

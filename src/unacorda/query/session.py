@@ -28,12 +28,13 @@ from unacorda.ledger.ledger import Ledger, SubAccount, open_ledger
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
+from unacorda.query.aggregates.row_counts import RowHistogram
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.compile import SqlContext, relation
 from unacorda.query.engines.duckdb import read_public_table
 from unacorda.query.engines.engine import Admission, Engine, check_timeout, open_engine
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
-from unacorda.query.execution import ExecutionContext, execute, find_rows, read_request
+from unacorda.query.execution import ExecutionContext, bounded, execute, find_rows, read_request
 from unacorda.query.expressions.markup import facts
 from unacorda.query.expressions.quoting import encodable, folded, twin
 from unacorda.query.noise.key_selection import GivenKeys
@@ -135,6 +136,7 @@ class Session:
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
         self._above: tuple[Session, ...] = ()  # those it came from
+        self._histograms: Mapping[str, RowHistogram] = {}  # of people by rows, by table
         self._bits = source_of(bits)
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(
@@ -163,7 +165,8 @@ class Session:
                 self.unit = unit.searched
                 begun = {name: self.table(name) for name in self.tables}
                 searching = self._context.with_purpose("rows of a person")
-                self.unit, self.searches = find_rows(searching, unit, begun)
+                found, self.searches = find_rows(searching, unit, begun)
+                self.unit, self._histograms = found.unit, found.histograms
         except BaseException:
             self._engine.close()
             raise
@@ -500,6 +503,7 @@ class Session:
         arrange what is released. See docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
+        query = bounded(query, budget, self._histograms)
         query = query if kept is None else query.with_kept(kept)
         (release,) = self._answered(QueryBatch.alone(query), budget)
         return arranged(release, select)
@@ -634,6 +638,7 @@ class Session:
             budget=self._budget,
             bits=self._bits,
             notes=self._notes,
+            histograms=self._histograms,
         )
 
     def _child(self, ledger: Ledger | SubAccount, budget: Guarantee, **changes: Any) -> Self:

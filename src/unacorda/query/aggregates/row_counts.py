@@ -187,6 +187,12 @@ class RowHistogram:
         """An estimate of the number of rows."""
         return float(self.people() @ self._typical())
 
+    def limit_that_keeps(self, share: float, *, most: int) -> int:
+        """The least rung, of those up to `most`, that is estimated to keep this share of rows."""
+        rows, rungs = self.rows(), [rung for rung in self.rungs if rung <= most]
+        enough = (rung for rung in rungs if self.dropped(rung) <= (1 - share) * rows)
+        return next(enough, rungs[-1])
+
     def kept(self, limit: int, *, unit: str) -> KeptRows:
         """The share of rows that a limit keeps, with its confidence limits."""
         rows = self.rows()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -35,13 +35,14 @@ _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_
 class Auto:
     """That a session finds `max_rows` privately when it is opened, for this much of its budget.
 
-    most: the largest number that can be found.
+    most: the largest number that can be found. objective: what is found, as `auto` has it.
     """
 
     tag: ClassVar[str] = "auto"
 
     budget: Guarantee
     most: int
+    objective: Literal["people", "error"] = "people"
 
     def __post_init__(self) -> None:
         is_guarantee = isinstance(self.budget, Guarantee)
@@ -49,21 +50,29 @@ class Auto:
         checks.demand(is_guarantee, "budget", self.budget, expected=expected)
         few = checks.positive_integer(most=self.most) <= _MOST_ROWS
         checks.demand(few, "most", self.most, expected=f"at most {_MOST_ROWS:,}")
+        known = self.objective in ("people", "error")
+        checks.demand(known, "objective", self.objective, expected="'people' or 'error'")
 
 
-def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
+def auto(
+    *, budget: Guarantee, most: int = 1_000, objective: Literal["people", "error"] = "people"
+) -> Auto:
     """Let a session find how many rows of a person to keep: `Person("id", max_rows=auto(...))`.
 
     budget: what the search may cost, of the session's. most: a public end of the search. What is
     found is public: `session.unit.max_rows`. The ledger keeps it: an account pays once for a search
     of the same tables with the same end, whatever the budget, and later sessions read what was
     found. All of a person's rows in a table are counted, whatever other limits there are.
+    objective: "people" finds the first number that only few people pass. "error" finds how many
+    people have how many rows, and each question gets the bound with which its own budget is
+    expected to err least, as `Session.suggest_bounds` computes it, unless `Query.with_max_rows`
+    gives one; `session.unit.max_rows` then drops about one row in a hundred.
 
     >>> from unacorda.privacy.guarantees import PureDP
     >>> auto(budget=PureDP(0.1)).most
     1000
     """
-    return Auto(budget=budget, most=most)
+    return Auto(budget=budget, most=most, objective=objective)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
