@@ -78,6 +78,16 @@ TRANSFORMERS = [
     inference.PCA(budget=BUDGET, feature_bounds=(-10, 10)),
 ]
 
+BARE = [
+    inference.LinearRegression(budget=BUDGET),
+    inference.LogisticRegression(budget=BUDGET),
+    inference.PoissonRegression(budget=BUDGET),
+    inference.QuantileRegression(budget=BUDGET),
+    inference.RobustScaler(budget=BUDGET),
+    inference.PCA(budget=BUDGET),
+]
+"""They find bounds."""
+
 ALWAYS = {
     "check_dtype_object": "an element that is no number is missing, and raises nothing: an error "
     "would reveal it",
@@ -128,7 +138,9 @@ def exceptions(estimator: Any) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([*ESTIMATORS, *WRAPPERS, *TRANSFORMERS], expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS, *BARE], expected_failed_checks=exceptions
+)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     name = check.func.__name__  # type: ignore[attr-defined]

@@ -394,8 +394,9 @@ def errors(*, file: Path, column: str | None) -> Drawn:
     }
     names = [name or chosen for name in names]
     axes = plots.errors(names, *numbers.values())
-    axes.set_xlabel(f"{chosen}, with the intervals of the release")
-    axes.set_ylabel(", ".join(labels))
+    axes.set(xlabel=chosen, ylabel=", ".join(labels))
+    by = f" by {', '.join(labels)}" if labels else ""
+    axes.set_title(f"{chosen}{by}, with 95% intervals")
     known = {
         end: [None if math.isnan(one) else one for one in line] for end, line in numbers.items()
     }

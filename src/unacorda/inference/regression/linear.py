@@ -106,6 +106,8 @@ class LinearRegression(_SquaresRegression):
         Errors of the intercept, then the coefficients.
     cannot_
         The reason for infinite intervals, in words; empty where they are finite.
+    feature_bounds_, target_bounds_, found_bounds_
+        Given or found, and which were found: places of features, and "target".
     diagnostics_
         "rows", the share "beyond" the radius (who weigh less), the share "cut", the "signal" of the
         second moment over its noise, the "last step" over the length that its error explains.
