@@ -36,21 +36,33 @@ import unacorda
 from unacorda import all_, any_, count_, first_, last_, max_, mean_, min_, sum_
 from unacorda.errors import InvalidParameter
 
-_drawn = random.Random(3)
 _NUMBERS = (0.5, -0.0, None, math.nan, math.inf, -math.inf, 1e308, -7.25, 3.0, 0.1, 5e-324, 99.9)
 _WHOLES = (1, 2, None, 3, -(2**62), 2**53 + 1, 0, 9, 2**62)
 _TEXTS = ("a", "B", None, "", "é", "e\u0301", "10", "9")
-ROWS = 400
-TABLE = pa.table(
-    {
-        "who": pa.array([_drawn.choice([None, *range(60)]) for _ in range(ROWS)], pa.int64()),
-        "at": pa.array([_drawn.choice([None, *range(5)]) for _ in range(ROWS)], pa.int32()),
-        "x": pa.array([_drawn.choice(_NUMBERS) for _ in range(ROWS)], pa.float64()),
-        "whole": pa.array([_drawn.choice(_WHOLES) for _ in range(ROWS)], pa.int64()),
-        "text": [_drawn.choice(_TEXTS) for _ in range(ROWS)],
-        "yes": [_drawn.choice([True, False, None]) for _ in range(ROWS)],
-    }
-)
+
+
+def table_of(seed: int, *, rows: int = 400, people: int = 60) -> pa.Table:
+    """Values of every kind, half of the numbers hostile ones."""
+    drawn = random.Random(seed)
+
+    def number() -> float | None:
+        return drawn.choice([*_NUMBERS, *(drawn.gauss(20, 40) for _ in _NUMBERS)])
+
+    return pa.table(
+        {
+            "who": pa.array(
+                [drawn.choice([None, *range(people)]) for _ in range(rows)], pa.int64()
+            ),
+            "at": pa.array([drawn.choice([None, *range(5)]) for _ in range(rows)], pa.int32()),
+            "x": pa.array([number() for _ in range(rows)], pa.float64()),
+            "whole": pa.array([drawn.choice(_WHOLES) for _ in range(rows)], pa.int64()),
+            "text": [drawn.choice(_TEXTS) for _ in range(rows)],
+            "yes": [drawn.choice([True, False, None]) for _ in range(rows)],
+        }
+    )
+
+
+TABLE = table_of(3)
 FACTS = {"text": unacorda.Text()}
 VALUES = {
     "n": count_(),
@@ -191,8 +203,10 @@ def by_person(table: pa.Table, kept: Callable[[Any], bool] = lambda _: True) -> 
 def test_every_value_is_what_its_rows_make_it() -> None:
     with opened() as session:
         query = session.table("t").per_person(**VALUES)
-    wanted = {who: (float(who), *expected(rows)) for who, rows in by_person(TABLE).items()}
-    assert of(query) == wanted
+    for seed, people in ((3, 60), (4, 400), (5, 3), (6, 1)):
+        table = table_of(seed, people=people)
+        wanted = {who: (float(who), *expected(rows)) for who, rows in by_person(table).items()}
+        assert of(query, table) == wanted
 
 
 def test_conditions_before_are_about_rows_and_those_after_about_people() -> None:
