@@ -6,7 +6,7 @@ rows, the order of rows and the number of threads change no bit of it (docs/proo
 
 **Sums and means are of integers.** Every row's number is clamped to public bounds and put on a
 public grid before it is summed, as in `measures.Clamp`: an integer of at most 2^53 in size. The sum
-of any number of rows below 2^63 is then below 2^116, and what is made of it below 2^118: 128 bits
+of any number of rows below 2^63 is then below 2^116, and what is made of it below 2^119: 128 bits
 hold it, and so do decimals of 38 digits.
 
 - A sum is clamped to 2^93 units in size, which fewer than 2^40 rows cannot pass, and becomes the
@@ -33,11 +33,9 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeGuard, final
 
 from unacorda import checks
-from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.aggregates.base import bounds_of, expression_of, given_bounds
+from unacorda.query.aggregates.base import bounds_of, expression_of
 from unacorda.query.aggregates.measures import Clamp
-from unacorda.query.expressions.columns import ColumnExpression, Written, written
 from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.quoting import double, identifier
 from unacorda.query.expressions.ranges import Size
@@ -51,16 +49,7 @@ __all__ = [
     "PersonMean",
     "PersonSum",
     "PersonValue",
-    "all_",
-    "any_",
-    "count_",
-    "first_",
     "is_person_value",
-    "last_",
-    "max_",
-    "mean_",
-    "min_",
-    "sum_",
 ]
 
 
@@ -382,112 +371,3 @@ def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
 def is_person_value(value: object) -> TypeGuard[PersonValue]:
     """Whether it is a value of this module: another's SQL need not be of one person's rows."""
     return type(value) in (PersonExtreme, PersonFirst, PersonCount, PersonSum, PersonMean)
-
-
-# ---- what a caller writes ----------------------------------------------------------------------
-
-
-def _text(argument: str, value: object, expected: str = "a column or an expression") -> str:
-    value = written(value) if isinstance(value, ColumnExpression) else value
-    if not isinstance(value, str) or not value:
-        raise InvalidParameter(argument, value, expected=f"{expected}, as text")
-    return value
-
-
-def max_(column: Written) -> PersonExtreme:
-    """Take the greatest value of each person's rows: `per_person(highest=max_("value"))`.
-
-    Of numbers, texts (by code point), dates, instants or truth values.
-
-    >>> print(max_("value"))
-    max_('value')
-    """
-    return PersonExtreme(function="max", column=_text("column", column))
-
-
-def min_(column: Written) -> PersonExtreme:
-    """Take the least value of each person's rows; see `max_`.
-
-    >>> print(min_("value"))
-    min_('value')
-    """
-    return PersonExtreme(function="min", column=_text("column", column))
-
-
-def any_(condition: Written) -> PersonExtreme:
-    """Take whether a condition holds in any of a person's rows; NULL where it never is known.
-
-    >>> print(any_("test = 'smoke'"))
-    any_("test = 'smoke'")
-    """
-    return PersonExtreme(function="any", column=_text("condition", condition, "a condition"))
-
-
-def all_(condition: Written) -> PersonExtreme:
-    """Take whether a condition holds in all of a person's rows in which it is known.
-
-    >>> print(all_("value < 60"))
-    all_('value < 60')
-    """
-    return PersonExtreme(function="all", column=_text("condition", condition, "a condition"))
-
-
-def first_(column: Written, *, by: Written) -> PersonFirst:
-    """Take the value of the first of a person's rows, in the order of another column.
-
-    Rows in which one of the two is missing are passed over. Of several rows at the first time the
-    least value is taken.
-
-    >>> print(first_("value", by="days"))
-    first_('value', by='days')
-    """
-    names = {"column": _text("column", column), "by": _text("by", by)}
-    return PersonFirst(function="first", **names)
-
-
-def last_(column: Written, *, by: Written) -> PersonFirst:
-    """Take the value of the last of a person's rows, in the order of another column.
-
-    Rows in which one of the two is missing are passed over. Of several rows at the last time the
-    greatest value is taken.
-
-    >>> print(last_("value", by="days"))
-    last_('value', by='days')
-    """
-    names = {"column": _text("column", column), "by": _text("by", by)}
-    return PersonFirst(function="last", **names)
-
-
-def count_(column: Written | None = None) -> PersonCount:
-    """Count each person's rows, or those in which a column is present.
-
-    >>> print(count_(), count_("value"))
-    count_() count_('value')
-    """
-    return PersonCount(column=None if column is None else _text("column", column))
-
-
-def sum_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonSum:
-    """Sum each person's numbers, every row clamped first to public bounds.
-
-    lower, upper: of one row. They may be left out where they are declared of the column, or follow
-    from the expression, and for whole numbers.
-
-    >>> print(sum_("dose", 0, 50))
-    sum_('dose', 0, 50)
-    """
-    low, high = given_bounds(lower, upper)
-    return PersonSum(column=_text("column", column), lower=low, upper=high)
-
-
-def mean_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonMean:
-    """Take the mean of each person's numbers, every row clamped first to public bounds.
-
-    lower, upper: of one row. They may be left out where they are declared of the column, or follow
-    from the expression.
-
-    >>> print(mean_("value", 0, 300))
-    mean_('value', 0, 300)
-    """
-    low, high = given_bounds(lower, upper)
-    return PersonMean(column=_text("column", column), lower=low, upper=high)

@@ -20,8 +20,7 @@ from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 from unacorda.query.expressions import errors
 from unacorda.query.expressions.language import Literal, Name, Node, Operation, text_of
 from unacorda.query.expressions.reader import Reader, bare, given
-from unacorda.query.plan.person_values import (
-    PersonValue,
+from unacorda.query.plan.per_person import (
     all_,
     any_,
     count_,
@@ -32,6 +31,7 @@ from unacorda.query.plan.person_values import (
     min_,
     sum_,
 )
+from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.sql.aggregates import plain
 from unacorda.query.sql.source import (
     Offered,
