@@ -47,6 +47,7 @@ AGGREGATES: Mapping[str, Callable[[], Aggregate]] = {
     "histogram": lambda: unacorda.histogram("x", bins=4),
     "top": lambda: unacorda.top("word", 1),
     "vector_sum": lambda: unacorda.vector_sum(["x", "y"], norm=10),
+    "rows_kept": unacorda.rows_kept,
 }
 BUDGETS = [ApproxDP(1, "1e-9"), unacorda.ZCDP(1, delta="1e-9")]
 

@@ -303,7 +303,7 @@ def unit_of(
     demand(limited, "--max-rows", None, expected=expected)
     if given.get("max_rows") == AUTO:
         assert request is not None
-        given["max_rows"] = auto(budget=request * SEARCH_SHARE)
+        given["max_rows"] = auto(budget=request * SEARCH_SHARE, objective="error")
     return Person(persons, **given)
 
 

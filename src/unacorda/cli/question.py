@@ -104,7 +104,20 @@ class CommandQuestion:
         Raises as `known_rows`.
         """
         unit = known_rows(self.data, self.request, unit=self.unit, columns=self.facts, **account)
-        return None if unit is None else replace(self, unit=unit)
+        return None if unit is None else self._with_bound(self.request, **account)
+
+    def _with_bound(self, request: Guarantee, **account: Any) -> CommandQuestion:
+        """The question with the bound on rows that errs least for a request.
+
+        The search is read in the account, or paid for. Its tables are called as their files, as
+        those of every question about them are.
+        """
+        free = replace(self.unsearched, request=request)
+        with self.data.session(unit=self.unit, columns=self.facts, **account) as session:
+            usual: Any = session.unit
+            with free.session(**account) as named:
+                best = session.best_limits(self._query(named), budget=request)
+        return replace(free, unit=usual.with_rows(best or usual.max_rows))
 
     def found(self, **account: Any) -> CommandQuestion:
         """The question with the rows of a person that the account knows, or that it pays for now.
@@ -119,9 +132,7 @@ class CommandQuestion:
         free = self.unsearched
         with free.session(**account) as session:
             free.explain(session)
-        with self.data.session(unit=self.unit, columns=self.facts, **account) as session:
-            unit: Any = session.unit
-            return replace(free, unit=unit.with_rows(unit.max_rows))
+        return self._with_bound(free.request, **account)
 
     def rehearse(self, *, budget: Guarantee | None, account: str) -> None:
         """Raise what the question would raise before it reads data, in an account of its own.

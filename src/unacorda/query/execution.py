@@ -352,7 +352,7 @@ def bounded(query: Query, budget: Guarantee, histograms: Mapping[str, RowHistogr
     assert query.unit.search is not None
     most = query.unit.search.most
     expected = errors_by_bound(query, budget, histogram)
-    return query.with_max_rows(best_bound([one for one in expected if one.max_rows <= most]))
+    return query.with_max_rows(best_bound(expected, most=most))
 
 
 def _search(wanted: Person, begun: Mapping[str, Query]) -> QueryBatch:

@@ -152,9 +152,10 @@ def errors_by_bound(
     return tuple(found)
 
 
-def best_bound(expected: Sequence[RowBound]) -> int:
-    """The bound with the least expected error, of equal ones the smallest."""
-    return min(expected, key=lambda one: (one.error, one.max_rows)).max_rows
+def best_bound(expected: Sequence[RowBound], *, most: int = _MOST) -> int:
+    """The bound with the least expected error, of equal ones the smallest; at most this number."""
+    allowed = [one for one in expected if one.max_rows <= most]
+    return min(allowed, key=lambda one: (one.error, one.max_rows)).max_rows
 
 
 def check_suggestible(query: Query) -> None:

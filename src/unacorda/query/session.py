@@ -340,6 +340,16 @@ class Session:
         )
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
 
+    def best_limits(self, query: Query, *, budget: Guarantee) -> int | None:
+        """The `max_rows` that a question of another session would get here, if it has one table.
+
+        None where the session has found no histogram of people by rows, or no bound can drop rows.
+        """
+        found, search = tuple(self._histograms.values()), getattr(self.unit, "search", None)
+        if search is None or len(found) != 1 or not (query.drops_rows and query.bounded_by_rows):
+            return None
+        return best_bound(errors_by_bound(query, budget, found[0]), most=search.most)
+
     def suggest_bounds(
         self,
         query: Query | str,
