@@ -125,3 +125,44 @@ def test_a_star_means_that_the_interval_is_wider_than_the_value(
     assert dataclasses.replace(answer, is_range=True).marks == ["", ""]
     unknown = dataclasses.replace(answer, lower=[None, 1.0])
     assert unknown.marks == ["", ""]
+
+
+RANKED = {
+    "p": unacorda.median("x", 0, 100),
+    "q": unacorda.quantiles("x", [0.1, 0.9], 0, 100),
+    "r": unacorda.iqr("x", 0, 100),
+    "hi": unacorda.max("x", 0, 100),
+    "lo": unacorda.min("x", 0, 100),
+}
+"""Answers whose noise is known in ranks alone."""
+
+
+@pytest.mark.parametrize("column", [None, "x"])
+def test_a_rank_of_fewer_rows_than_its_error_is_no_usable_answer(column: str | None) -> None:
+    with opened(FRAME, unit=unacorda.Person("id", max_rows=2), budget=PureDP(200)) as session:
+        query = session.table("t").agg(n=unacorda.count(column), **RANKED)
+        little = session.evaluate(query, budget=PureDP("0.01"))
+        enough = session.evaluate(query, budget=PureDP(100))
+        without = session.evaluate(session.table("t").agg(**RANKED), budget=PureDP("0.01"))
+    ranked = [name for name in little.answers if name != "n"]
+    assert len(ranked) == 6
+    for name in ranked:
+        answer = little.answers[name]
+        assert not any(answer.usable)
+        assert (answer.lower[0], answer.upper[0]) == answer.limits
+        assert enough.answers[name].lower == [None]
+        assert without.answers[name].lower == [None]
+    assert str(little).splitlines()[1].count(NOTHING) == 6
+    assert NOTHING not in str(enough)
+
+
+def test_each_group_is_judged_by_its_own_count() -> None:
+    with opened(FRAME, budget=PureDP(10)) as session:
+        query = session.table("t").group_by("s", keys=["a", "none"])
+        query = query.agg(n=unacorda.count(), other=unacorda.count("y"), p=RANKED["p"])
+        release = session.evaluate(query, budget=PureDP(3))
+        other = session.table("t").agg(n=unacorda.count("y"), p=RANKED["p"])
+        unknown = session.evaluate(other, budget=PureDP("0.001"))
+    assert release.answers["p"].usable == [True, False]
+    assert release.answers["p"].lower == [None, 0]
+    assert unknown.answers["p"].lower == [None], "rows with y may be fewer than those with x"

@@ -33,8 +33,9 @@ from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.automatic import RowsPerPerson
-from unacorda.query.aggregates.base import Aggregate, Answer, Exact
+from unacorda.query.aggregates.base import Aggregate, Answer, Exact, Forecast
 from unacorda.query.aggregates.hierarchy import GivenLevelWeights
+from unacorda.query.aggregates.linear import Count
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept, row_rungs
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.engine import (
@@ -185,6 +186,7 @@ def execute(
         answers = {name: one for name, one in answers.items() if name not in query.aside}
         place = BatchPosition(together=priced.together, number=number) if several else None
         forecasts = forecasts_of(query, allocation)
+        answers = _with_open_ranges(query, forecasts, answers)
         releases.append(
             Release(
                 query=query,
@@ -208,6 +210,27 @@ def execute(
             )
         )
     return tuple(releases)
+
+
+def _with_open_ranges(
+    query: Query, forecasts: Mapping[str, Forecast], answers: Mapping[str, Answer]
+) -> dict[str, Answer]:
+    """The answers; a rank of so few rows that noise leaves it open has its whole range.
+
+    How few rows there are at most is known where the same question counts them.
+    """
+    found = dict(answers)
+    counts = {n: a for n, a in query.aggregates.items() if isinstance(a, Count) and n in found}
+    for name, forecast in forecasts.items():
+        least, column = forecast.least_rows, getattr(query.aggregates[name], "column", None)
+        ends = [found[n].upper for n, count in counts.items() if count.column in (None, column)]
+        if least is None or not ends:
+            continue
+        cells = zip(*ends, strict=True)
+        opened = [any(end is not None and end <= least for end in cell) for cell in cells]
+        for part in query.aggregates[name].parts:
+            found[f"{name}{part}"] = found[f"{name}{part}"].opened(opened)
+    return found
 
 
 def _kept(query: Query, answers: Mapping[str, Answer]) -> KeptRows | None:

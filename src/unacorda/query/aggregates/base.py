@@ -152,6 +152,15 @@ class Answer:
         plain = "  " if any(marked) else ""  # of the same width, so that columns stay aligned
         return [f" {IMPRECISE}" if one else plain for one in marked]
 
+    def opened(self, lines: Sequence[bool]) -> Answer:
+        """The same; the interval of each of these lines is all that is possible."""
+        low, high = self.limits
+        lower, upper = (
+            [limit if opened else end for opened, end in zip(lines, ends, strict=True)]
+            for limit, ends in ((low, self.lower), (high, self.upper))
+        )
+        return dataclasses.replace(self, lower=lower, upper=upper)
+
     def clamped(self) -> Answer:
         """The same within `limits`: every value lies in its interval, and both in the limits.
 
@@ -199,8 +208,9 @@ class Forecast:
     with 95% probability; people_error: how many people at most pass a found level, likewise.
     assumed_rows: the rows that the reader assumed, where an error rests on
     it. levels: of an answer with margins the largest standard error at each level, in their order.
-    reading: what a release states of an answer that has no interval, or one about something else
-    than the exact answer. notes: what else a reader should know.
+    least_rows: with no more rows in a cell the answer is not known to depend on them, with 95%
+    probability. reading: what a release states of an answer that has no interval, or one about
+    something else than the exact answer. notes: what else a reader should know.
     """
 
     noise: str
@@ -212,6 +222,7 @@ class Forecast:
     people_error: int | None = None
     assumed_rows: int | None = None
     levels: tuple[float, ...] = ()
+    least_rows: float | None = None
     reading: str = ""
     notes: tuple[str, ...] = ()
 

@@ -97,6 +97,7 @@ class Extreme(GridAggregate, Single):
             f"at the value that {beyond:,} people {names[1]}",
             sensitivity=of_totals(reach).reason,
             people_error=2 * beyond - 1,
+            least_rows=beyond,
             reading=f"no interval; of a group of more than {beyond:,} people at most "
             f"{2 * beyond - 1:,} {names[1]} it with 95% probability, of others it tells nothing",
             notes=(
