@@ -139,7 +139,9 @@ def test_texts_that_are_copied_end_after_as_many_characters(engine: str) -> None
     with opened_on(engine, {"t": notes}, unit=LOOSE, public={"public": PUBLIC}) as session:
         for most, kept in ((1, "18000, 10001"), (2, "10000")):
             parts = session.table("t").explode("note", most=most, into="part")
-            query = parts.where(f"length(note) IN ({kept})").agg(n=unacorda.count())
+            # A condition on the part is met behind the step, by the text that was carried along.
+            condition = f"length(note) IN ({kept}) AND part IS NOT NULL"
+            query = parts.where(condition).agg(n=unacorda.count())
             assert counted(session, query)["sums"] == {0: (most + 1 if most > 1 else 2,)}
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.query.exact_answers import exact
-from tests.support.seams import Aggregate, Person, Query, Session, filtered_in_words
+from tests.support.seams import Aggregate, Person, Query, Session, filtered_in_words, rows_question
 
 import unacorda
 
@@ -268,3 +268,12 @@ def test_a_condition_that_stays_behind_a_join_is_named() -> None:
             assert f"{condition}: filtered after at most 2" in text, text
             release = session.evaluate(query.agg(n=unacorda.count()), budget=budget)
             assert f"{condition}: filtered after at most 2" in str(release)
+
+
+def test_a_bound_is_suggested_for_the_rows_that_fulfil_a_common_condition() -> None:
+    with opened(1, {"max_rows": 2}) as session:
+        table = session.table("visits")
+        filtered = rows_question(table.agg(n=unacorda.count_if("x > 1"))).rows
+        assert str(filtered) == str(table.where("x > 1").rows)
+        mixed = table.agg(n=unacorda.count(), large=unacorda.count_if("x > 1"))
+        assert rows_question(mixed).rows == table.rows

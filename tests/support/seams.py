@@ -201,6 +201,7 @@ from unacorda.query.results.record import SEVERAL, Verification, question_of, ve
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.results.words import filtered_in_words
+from unacorda.query.row_bounds import rows_question
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
@@ -440,6 +441,7 @@ __all__ = [
     "row_rungs",
     "rows_of",
     "rows_of_part",
+    "rows_question",
     "rows_stated",
     "salt_from",
     "salted_hash",

@@ -10,6 +10,7 @@ is taken to have an equal part. Which bound errs least is postprocessing: it cos
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,7 +115,10 @@ def rows_question(query: Query) -> Query:
     """
     groups = query.groups if query.private is None else ()
     keys = query.keys if groups else ((),)
-    return query.only(groups=groups, keys=keys).agg(rows=RowsKept(aside=True))
+    found = query.only(groups=groups, keys=keys)
+    if query.aggregates and query.private is None:  # rows that none of these reads are not bounded
+        found = dataclasses.replace(found, rows=query.filtered())
+    return found.agg(rows=RowsKept(aside=True))
 
 
 def errors_by_bound(

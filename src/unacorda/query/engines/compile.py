@@ -35,7 +35,7 @@ from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
 from unacorda.query.expressions.quoting import identifier, literal
 from unacorda.query.plan.public_tables import join_key
-from unacorda.query.plan.pushdown import push_filters
+from unacorda.query.plan.pushdown import bounds_rows, push_filters
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import (
     Derive,
@@ -559,7 +559,7 @@ def _paired(query: Query, cell: Sequence[str], context: SqlContext) -> str | Non
     most = Reach.of(unit, cells=query.cells, most=brought).touched
     bound = most < query.cells and (brought is None or most < brought)
     return bound_pairs(
-        _rows(query, query.inputs, context, query.filtered(people=True)),
+        _rows(query, query.inputs, context, _filtered(query, people=True)),
         unit=unit,
         cell=cell,
         present=present,
@@ -604,11 +604,16 @@ def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
     conditions = sorted(frozenset().union(*(one for one in reads if one is not None)))
     columns = [f"u{index}" for index in range(len(query.rows.identities))]
     columns += ["cell", *_private_names(query), *(f"v{index}" for index in range(len(values)))]
-    rows = _rows(query, listed, context, query.filtered())
+    rows = _rows(query, listed, context, _filtered(query))
     return (
         f"SELECT {', '.join(columns)} FROM ({rows}) "
         f"WHERE {' OR '.join(f'({one})' for one in conditions)}"
     )
+
+
+def _filtered(query: Query, *, people: bool = False) -> Relation:
+    """The rows, behind them a common condition where it may have to go before some step."""
+    return query.filtered(people=people) if bounds_rows(query.rows) else query.rows
 
 
 def _once(values: Iterable[str]) -> list[str]:

@@ -505,13 +505,13 @@ class Query:
     def filtered(self, *, people: bool = False) -> Relation:
         """The rows with the condition that all aggregates of rows have; people: those of people.
 
-        Without it where rows are not bounded on the way, or columns would be read in another way.
+        Without it where columns would be read in another way.
         """
         of_rows = self.filters
         names = self.aggregates.keys() - of_rows.keys() if people else of_rows.keys()
         asked = [self.aggregates[name] for name in names]
         (one,) = filters if len(filters := {one.filter for one in asked}) == 1 else (None,)
-        if one is None or not bounds_rows(self.rows) or (people and self.private is not None):
+        if one is None or (people and self.private is not None):
             return self.rows
         filtered, read = self.rows.where(one), frozenset[str]()
         for expression in (x for a in asked for x in a.expressions):

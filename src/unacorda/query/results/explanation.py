@@ -231,7 +231,8 @@ class Explanation:
     which rows errors are about, where contribution bounds can drop some.
     bias: what the limits on a person's rows did to a public table, where one was given.
     detail: whether printing it shows the rows, the noise and what other budgets would buy.
-    filtered: which answers are too low as their conditions are met after bounding.
+    filtered: which answers are too low as their conditions are met after bounding. of_people: the
+    aggregates that count people, which is about all of their rows.
     """
 
     rows: tuple[str, ...]
@@ -248,6 +249,7 @@ class Explanation:
     about: str = ""
     detail: bool = False
     filtered: tuple[str, ...] = ()
+    of_people: frozenset[str] = frozenset()
 
     @property
     def affordable(self) -> bool:
@@ -357,7 +359,7 @@ class Explanation:
         for name, forecast in self.forecasts.items():
             share = f"{100 * self.parts[name]:.3g}% of {whole}"
             known = [f"sensitivity: {forecast.sensitivity}", f"noise: {forecast.noise}"]
-            known += _errors(forecast, self.about)
+            known += _errors(forecast, "" if name in self.of_people else self.about)
             known += [self.beside[name]] if name in self.beside else []
             lines += ["", f"{name} ({share})", *(f"  {x}" for x in (*known, *forecast.notes))]
         return lines if self.bias is None else [*lines, "", *self.bias.words]
@@ -570,6 +572,7 @@ def explanation_of(
             about=kept_rows(query),
             detail=detail,
             filtered=filtered_in_words(query),
+            of_people=frozenset(query.aggregates.keys() - query.filters.keys()),
         )
         for place, query in enumerate(together.queries)
     ]
