@@ -30,6 +30,17 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+def screen_lines(text: str) -> int:
+    """How many lines of a terminal of 80 columns a text takes."""
+    return sum(max(1, -(-len(line) // 80)) for line in text.splitlines())
+
+
+def check_screen(ran: Ran) -> Ran:
+    """Check that what a command of these tests writes to stderr fits one screen of 24 lines."""
+    assert screen_lines(ran.err) <= 24, ran.err
+    return ran
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `unacorda` in this process."""
@@ -38,7 +49,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         capsys.readouterr()
         code = main(arguments)
         written = capsys.readouterr()
-        return Ran(code=code, out=written.out, err=written.err)
+        return check_screen(Ran(code=code, out=written.out, err=written.err))
 
     return runs
 
@@ -56,7 +67,7 @@ def spawn() -> Run:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
             timeout=120,
         )
-        return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+        return check_screen(Ran(code=done.returncode, out=done.stdout, err=done.stderr))
 
     return spawns
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -128,3 +129,26 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
 )
 def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
     assert max(map(len, run(*verb, "--help").out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "SELECT NIX(age) AS n FROM visits"),  # all functions are listed
+        ("query", f"SELECT {', '.join(f'AVG(a{n}) AS a{n}' for n in range(400))} FROM visits"),
+        ("query", f"SELECT AVG({'x' * 3000}) AS n FROM visits"),
+        ("query", WIDE),
+        ("fit", f"age ~ {' + '.join(f'C(c{n})' for n in range(400))}"),
+        ("describe",),
+    ],
+)
+def test_the_longest_messages_fit_one_screen(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    path = tmp_path / "visits.csv"
+    columns = [*(f"{letter}{n}" for letter in "ac" for n in range(400)), "age", "county", "day"]
+    path.write_text(",".join([*columns, "person"]) + "\n")
+    verb, *rest = arguments
+    ran = run(verb, str(path), *rest)  # which checks it
+    assert ran.code == 2
+    assert ran.err.startswith("error: ")

@@ -17,6 +17,8 @@ __all__ = ["Missing"]
 
 _T = TypeVar("_T")
 _WIDTH = 76
+_LINES = 12  # a longer command is not written again, so that a message fits one screen
+_MOST = 12
 _NAMED = {
     "--unit": ("--unit with --max-rows, or --row", "--unit COLUMN --max-rows N"),
     "--max-rows": ("--max-rows", "--max-rows N"),
@@ -60,10 +62,13 @@ class Missing:
         if first.drawing and not others:  # it shows the place in the SELECT
             return first
         named, written = zip(*map(self._named, self.faults), strict=True)
-        whole = InvalidParameter("options", None, expected="; ".join(named))
+        more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
+        whole = InvalidParameter("options", None, expected="; ".join([*named[:_MOST], *more]))
         if not others:
             whole = first.about(first.argument, first.value)
-        whole.drawing = f"\nWrite:\n{self._command(written)}"
+        command = self._command(written)
+        if sum(1 + len(line) // _WIDTH for line in command.splitlines()) <= _LINES:
+            whole.drawing = f"\nWrite:\n{command}"
         return whole
 
     def _command(self, written: Sequence[str]) -> str:

@@ -224,6 +224,7 @@ class Description:
             "people": dataclasses.asdict(self.people),
             "rows": dataclasses.asdict(self.rows),
             "columns": [dataclasses.asdict(column) for column in self.columns],
+            "left_out": list(self.left_out),
         }
 
     def to_json(self) -> str:
