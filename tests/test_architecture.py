@@ -32,7 +32,7 @@ CIRCLES = (
 
 DOUBLES = """
 Account Atoms Curve DiscreteGaussian DiscreteLaplace Explanation Exponential Finding
-Gaussian Histogram Intervals Laplace Law MatrixMechanism Mean Quantile
+Gaussian Histogram Laplace Law MatrixMechanism Mean Quantile
 RandomizedResponse Ratio Row Split Staircase Sum Sums Total TruncatedLaplace Variance
 _Part
 """

@@ -17,7 +17,7 @@ import click
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.cli.formula import Formula, Term, read_formula
+from unacorda.cli.formula import Formula, FormulaTerm, read_formula
 from unacorda.cli.ledger import PayingAccount, account, opened
 from unacorda.cli.missing import Missing
 from unacorda.cli.query import UNKEPT
@@ -218,7 +218,7 @@ class _Regression:
         features = [text for term in terms for _, text in self._features(start, term)]
         return {"features": features, "target": target}
 
-    def _features(self, start: Query, term: Term) -> Iterator[tuple[str, str]]:
+    def _features(self, start: Query, term: FormulaTerm) -> Iterator[tuple[str, str]]:
         found = term.features(partial(self._typed, start), partial(self._levels, start))
         for label, expression in found:
             yield label, expression if term.column else self._converted(start, expression)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier, literal
 
-__all__ = ["Formula", "Term", "read_formula"]
+__all__ = ["Formula", "FormulaTerm", "read_formula"]
 
 _FORM = 'TARGET ~ TERM + TERM, such as "value ~ age + C(sex)"'
 _TERMS = (
@@ -28,7 +28,7 @@ Levels = Sequence[str | int | bool | dt.date]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class FormulaTerm:
     """A term: an expression, or a column alone, or a column of categories."""
 
     text: str
@@ -65,8 +65,8 @@ class Term:
 class Formula:
     """A target and the terms that explain it."""
 
-    target: Term
-    terms: tuple[Term, ...]
+    target: FormulaTerm
+    terms: tuple[FormulaTerm, ...]
 
 
 def read_formula(text: str) -> Formula:
@@ -80,7 +80,7 @@ def read_formula(text: str) -> Formula:
         _refuse(text, 0, len(text), _FORM)
     left, right = sides
     target = _term(text, *left)
-    found: list[Term] = []
+    found: list[FormulaTerm] = []
     if target.categories:
         _refuse(text, *left, "a number, or a condition such as I(value > 40), left of ~")
     for place in _split(text, "+", *right):
@@ -115,14 +115,14 @@ def _split(text: str, sign: str, start: int, end: int) -> Iterator[tuple[int, in
     yield begin, end
 
 
-def _term(text: str, start: int, end: int) -> Term:
+def _term(text: str, start: int, end: int) -> FormulaTerm:
     part = text[start:end].strip()
     if part == "1":
-        return Term(text=part)
+        return FormulaTerm(text=part)
     if part in ("0", "-1"):
         _refuse(text, start, end, "the intercept left in: every model here has one")
     if _COLUMN.fullmatch(part) and not part[0].isdigit():
-        return Term(text=part, column=_bare(part))
+        return FormulaTerm(text=part, column=_bare(part))
     call = _CALL.fullmatch(part)
     if call is None or not _balanced(call[2]):
         _refuse(text, start, end, _TERMS)
@@ -131,8 +131,8 @@ def _term(text: str, start: int, end: int) -> Term:
         column = inside.strip()
         if not _COLUMN.fullmatch(column):
             _refuse(text, start, end, "the name of a column in C(...)")
-        return Term(text=part, column=_bare(column), categories=True)
-    return Term(text=part, expression=inside.strip() if name == "I" else part)
+        return FormulaTerm(text=part, column=_bare(column), categories=True)
+    return FormulaTerm(text=part, expression=inside.strip() if name == "I" else part)
 
 
 def _balanced(inside: str) -> bool:

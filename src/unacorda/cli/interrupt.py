@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,13 +16,14 @@ __all__ = ["Invocation"]
 
 @dataclass(slots=True)
 class Invocation:
-    """A command as it was called, and the account that pays, once that is known.
+    """A command as it was called.
 
-    arguments: as written; account: the address of its ledger and its name there.
+    arguments: as written; charges: what the account that pays was charged since a time, in words;
+    None before it is known.
     """
 
     arguments: Sequence[str]
-    account: tuple[str, str] | None = None
+    charges: Callable[[datetime], str] | None = None
     interrupted: bool = False
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -47,32 +48,9 @@ class Invocation:
 
     def charged(self) -> str:
         """What was charged since the command began, in words."""
-        if self.account is None:
+        if self.charges is None:
             return "No ledger was charged."
-        ledger, name = self.account
         try:
-            return self._charged(ledger, name)
+            return self.charges(self.began)
         except Exception:  # noqa: BLE001  # whatever it is, the interrupt is what is reported
-            return f"What account {name!r} was charged stands in unacorda ledger show."
-
-    def _charged(self, ledger: str, name: str) -> str:
-        from unacorda.cli.ledger import accounts, opened
-        from unacorda.privacy.guarantees import guarantee_from_json
-
-        nothing = f"Nothing was charged to account {name!r}."
-        if name not in accounts(ledger):
-            return nothing
-        with opened(ledger, must_exist=True) as book:
-            entries = book.entries(name)
-        voided = {entry.reservation for entry in entries if entry.state == "voided"}
-        charges = [
-            guarantee_from_json(entry.charge)
-            for entry in entries
-            if entry.state == "reserved"
-            and entry.reservation not in voided
-            and datetime.fromisoformat(entry.time) >= self.began
-        ]
-        if not charges:
-            return nothing
-        first, *others = charges
-        return f"Account {name!r} was charged {sum(others, start=first)}, which stays spent."
+            return "What the account was charged stands in unacorda ledger show."

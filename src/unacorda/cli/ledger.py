@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,10 +218,7 @@ class PayingAccount:
             analyst = notes.get("analyst")
             expected = "one of --analyst, which is a note alone, and --sub-account, which is noted "
             demand(analyst is None, "--analyst", analyst, expected=f"{expected}too")
-        context = click.get_current_context(silent=True)
-        if context is not None and isinstance(context.find_root().obj, Invocation):
-            context.find_root().obj.account = ledger, name
-        return cls(
+        found = cls(
             ledger=ledger,
             dataset=name,
             budget=budget_of("--budget", budget) if isinstance(budget, str) else budget,
@@ -228,6 +226,31 @@ class PayingAccount:
             limit=budget_of("--limit", limit) if isinstance(limit, str) else limit,
             notes=notes,
         )
+        context = click.get_current_context(silent=True)
+        if context is not None and isinstance(context.find_root().obj, Invocation):
+            context.find_root().obj.charges = found.charges_since
+        return found
+
+    def charges_since(self, began: datetime) -> str:
+        """What the account was charged since then, in words."""
+        nothing = f"Nothing was charged to account {self.dataset!r}."
+        if self.dataset not in accounts(self.ledger):
+            return nothing
+        with opened(self.ledger, must_exist=True) as book:
+            entries = book.entries(self.dataset)
+        voided = {entry.reservation for entry in entries if entry.state == "voided"}
+        charges = [
+            guarantee_from_json(entry.charge)
+            for entry in entries
+            if entry.state == "reserved"
+            and entry.reservation not in voided
+            and datetime.fromisoformat(entry.time) >= began
+        ]
+        if not charges:
+            return nothing
+        first, *others = charges
+        whole = sum(others, start=first)
+        return f"Account {self.dataset!r} was charged {whole}, which stays spent."
 
     @property
     def name(self) -> str:
