@@ -322,3 +322,18 @@ def test_intervals_hold_for_laboratory_values_as_they_are_stated() -> None:
                 sizes.max() <= found.no_more and exact < found.at_least,
             )
     assert max(missed) <= 24
+
+
+def test_a_first_look_shows_how_many_people_have_how_many_rows() -> None:
+    with opened() as session:
+        look = session.describe("t", budget=LOUD)
+        assert look.rows_each is not None
+        people = {bar.label: round(bar.count.value) for bar in look.rows_each.bars}
+        assert people == {"1": 60, "2": 30, "3 to 4": 0, "5 to 8": 30, "9 to 18": 60}
+        assert "people by number of rows:" in str(look)
+        assert "people by number of rows" in look.to_html()
+        assert "rows of a person" in look.releases
+        assert session.spent == LOUD
+        assert unacorda.Release.verify(look.to_json()).holds
+    with opened(unit=unacorda.Row()) as session:
+        assert session.describe("t", budget=LOUD).rows_each is None

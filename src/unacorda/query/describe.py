@@ -37,9 +37,11 @@ from unacorda.query.results.description import (
     Description,
     EstimateWithInterval,
     Kind,
+    RowsEach,
     shown,
 )
 from unacorda.query.results.release import Release
+from unacorda.query.row_bounds import rows_question
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Unit
@@ -59,6 +61,7 @@ CONVERTS = 0.8  # so large a part of the people with a value must have one that 
 _WHOLE = 0.95  # and of those with a number one that is whole, or 0 or 1
 _INTERVALS = Fraction(1, 4)  # of the share of quantiles
 _VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
+_ROWS = Fraction(1, 20)  # of all, for the rows of a person, where there may be several
 _CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
 _READ: Mapping[Read, Kind] = {
     Read.NUMBER: "number",
@@ -264,18 +267,26 @@ class _Look:
 
     def _supposed(self) -> Iterator[tuple[Query, Fraction]]:
         """The questions that there can be, each with its part of the budget."""
+        rest = 1 - _ROWS * self._counts_rows
+        if self._counts_rows:
+            yield rows_question(self.start), _ROWS
         if any(column.votes for column in self.columns):
-            yield self._votes(), _VOTES
+            yield self._votes(), _VOTES * rest
         columns = [one if one.kind else one.of_kind("number") for one in self.columns]
         if any(column.searched for column in columns):
-            yield self._searches(columns), _RANGES
-        yield self._numbers(columns), _NUMBERS
+            yield self._searches(columns), _RANGES * rest
+        yield self._numbers(columns), _NUMBERS * rest
         pictured = [one for one in columns if self._is_pictured(one)]
         for column in pictured:
-            yield self._bars(column)[0], _PICTURES / len(pictured)
+            yield self._bars(column)[0], _PICTURES * rest / len(pictured)
 
     def whole(self) -> Description:
-        """Votes, ranges, numbers, pictures."""
+        """Rows of a person, votes, ranges, numbers, pictures."""
+        rows_each = None
+        if self._counts_rows:
+            share = self._share(_ROWS, later=1 - _ROWS)
+            kept = self._ask("rows of a person", rows_question(self.start), share).kept
+            rows_each = None if kept is None else RowsEach.of(kept)
         if any(column.votes for column in self.columns):
             self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
         # From here on it is known what there will be: what nothing needs goes to the others.
@@ -300,6 +311,7 @@ class _Look:
             people=_estimates(numbers["people"])[0],
             rows=_estimates(numbers["rows"])[0],
             left_out=self.left_out,
+            rows_each=rows_each,
             columns=tuple(
                 self._look(column, numbers, *pictures.get(column.place, ((), None)))
                 for column in self.columns
@@ -321,7 +333,12 @@ class _Look:
 
     @property
     def _questions(self) -> int:
-        return 2 + len(self.columns)
+        return 2 + self._counts_rows + len(self.columns)
+
+    @property
+    def _counts_rows(self) -> bool:
+        """Whether people may have several rows, of which a bound on rows alone drops some."""
+        return self.start.drops_rows and self.start.bounded_by_rows
 
     @property
     def _finds_text(self) -> bool:

@@ -187,6 +187,24 @@ class RowHistogram:
         """An estimate of the number of rows."""
         return float(self.people() @ self._typical())
 
+    def doubled(self) -> list[tuple[int, int, float, float]]:
+        """Wider bins, each of about twice as many rows: the ends, the people and half an interval.
+
+        As far as people are estimated to be.
+        """
+        last = int(np.flatnonzero(self.people()).max(initial=0))
+        found, start = [], 0
+        for rung in [1, *self._doubling(1)]:
+            end = self.rungs.index(rung) + 1
+            if start > last:
+                break
+            half = _sum_quantile(float(1 - CONFIDENCE), laplace=self.laplace) * self.deviation
+            low = self.rungs[start - 1] + 1 if start else 1
+            people = math.fsum(self.counts[start:end])
+            found.append((low, rung, people, half * math.sqrt(end - start)))
+            start = end
+        return found
+
     def limit_that_keeps(self, share: float, *, most: int) -> int:
         """The least rung, of those up to `most`, that is estimated to keep this share of rows."""
         rows, rungs = self.rows(), [rung for rung in self.rungs if rung <= most]

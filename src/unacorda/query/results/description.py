@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee, left_of
+from unacorda.query.aggregates.row_counts import KeptRows
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
@@ -132,6 +133,9 @@ class EstimateWithInterval:
     high: float | None = None
 
 
+_ROWS_EACH = "people by number of rows"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """One bar of a picture: what it is of, and how many people have such a value."""
@@ -167,12 +171,31 @@ class ColumnLook:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsEach:
+    """How many people have how many rows, before bounding. kept: what the bound keeps of them."""
+
+    bars: tuple[Bar, ...]
+    kept: str
+
+    @staticmethod
+    def of(kept: KeptRows) -> RowsEach:
+        """As a released histogram has it."""
+        bars = []
+        for low, high, people, half in kept.histogram.doubled():
+            count = EstimateWithInterval(value=people, low=people - half, high=people + half)
+            label = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+            bars.append(Bar(label=label, count=count))
+        return RowsEach(bars=tuple(bars), kept=kept.sentence)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Description:
     """A first look at a table. Everything in it may be published.
 
     people, rows: of the whole table, after bounding. columns: in the table's order. left_out: those
-    that were left out for their names, as ids or row numbers. unit: what is
+    that were left out for their names, as ids or row numbers. rows_each: people by their number of
+    rows, where a bound drops some. unit: what is
     protected. request: what was allowed; spent: what was charged; remaining: what the account
     holds afterwards of its budget. reproducible: the noise came from a seed and protects no one.
     releases: every answer that it is made of, by what was asked. searches: by table the answers by
@@ -186,6 +209,7 @@ class Description:
     rows: EstimateWithInterval
     columns: tuple[ColumnLook, ...]
     left_out: tuple[str, ...] = ()
+    rows_each: RowsEach | None = None
     request: Guarantee
     spent: Guarantee
     remaining: Guarantee
@@ -223,6 +247,7 @@ class Description:
             "before": None if self.before is None else repr(self.before),
             "people": dataclasses.asdict(self.people),
             "rows": dataclasses.asdict(self.rows),
+            "rows_each": None if self.rows_each is None else dataclasses.asdict(self.rows_each),
             "columns": [dataclasses.asdict(column) for column in self.columns],
             "left_out": list(self.left_out),
         }
@@ -257,6 +282,7 @@ class Description:
             f"<title>{title}</title><style>{_STYLE}</style></head><body>"
             f"<h1>{title}</h1>{warning}{_table(facts)}"
             f'<p class="soft">{html.escape(_READING)}</p>'
+            f"{_rows_section(self.rows_each)}"
             f"{''.join(map(_section, self.columns))}</body></html>\n"
         )
 
@@ -277,6 +303,9 @@ class Description:
             parts.append(
                 f"left out, named as ids or row numbers: {', '.join(map(escape, self.left_out))}"
             )
+        if self.rows_each is not None:
+            parts += ["", f"{_ROWS_EACH}:", *_bars(self.rows_each.bars)]
+            parts.append(f"  {escape(self.rows_each.kept)}")
         for column in self.columns:
             parts += ["", *_lines_of_column(column)]
         return "\n".join(parts)
@@ -374,6 +403,14 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
         for name, value in facts
     )
     return f"<table>{lines}</table>"
+
+
+def _rows_section(rows: RowsEach | None) -> str:
+    if rows is None:
+        return ""
+    facts = [(bar.label, _rounded(bar.count)) for bar in rows.bars]
+    kept = f'<p class="soft">{html.escape(rows.kept)}</p>'
+    return f"<section><h2>{_ROWS_EACH}</h2>{_table(facts)}{kept}</section>"
 
 
 def _section(column: ColumnLook) -> str:
