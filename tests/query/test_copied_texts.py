@@ -102,7 +102,10 @@ def test_what_is_split_is_whole_and_what_is_carried_is_cut() -> None:
             (session.table("t").join(session.table("more"), columns=[], max_rows=2), 2, 10_000),
             (session.table("t").join(session.table("more"), columns=[], max_rows=1), 1, 12_001),
         ):
-            asked = begun.where(f"length(note) = {of_length}").agg(n=unacorda.count())
+            carried = unacorda.count_if(f"length(note) = {of_length}")
+            assert exact(session, begun.agg(n=carried, all=unacorda.count()))["n"] == [copies]
+            # a condition on what stands before such a step is met before it, by the whole text
+            asked = begun.where("length(note) = 12001").agg(n=unacorda.count())
             assert exact(session, asked) == {"n": [copies]}
         parts = session.table("t").explode("note", separator="c", most=2, into="part")
         asked = parts.where("length(part) = 12000").agg(n=unacorda.count())
