@@ -251,7 +251,7 @@ def errors_over(
 
     series: of each value, in a color of its own, where places repeat.
 
-    >>> errors_over([2024, 2025], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_ylim()[0] > 0
+    >>> bool(errors_over([2024, 2025], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_ylim()[0] > 0)
     True
     """
     groups, y, low, high = _intervals(values, lower, upper, series, places=places)

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from tests.contracts.audited_fits import ends, numbers_of
-from tests.support.seams import Description, Unit
+from tests.support.seams import Description, SuggestedBounds, Unit
 
 import unacorda
 from unacorda import GDP, ApproxDP, PureDP, SeededBits, inference
 from unacorda.inference.losses import LogCosh
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["DOORS", "Door", "described", "fits", "keys_found", "parts_asked"]
+__all__ = ["DOORS", "Door", "bounds_suggested", "described", "fits", "keys_found", "parts_asked"]
 
 Sample = Callable[[Any, int], Any]
 People = Mapping[str, Sequence[str]]
@@ -166,6 +166,29 @@ def _looked_at(told: Description) -> list[float]:
     return [*(one.value for one in counts), *more, *map(float, column.quantiles.values())]
 
 
+def bounds_suggested(budget: Guarantee) -> Sample:
+    """What a suggestion of a bound on rows tells, for half of twice the budget."""
+    seeds = itertools.count(1)
+
+    def sample(rows: Mapping[str, int], count: int) -> Any:
+        table = pa.table({"who": [name for name, many in rows.items() for _ in range(many)]})
+        options: Any = {"unit": unacorda.Person("who", max_rows=8), "bits": SeededBits(next(seeds))}
+        # with room for the question, too, which is not asked
+        with unacorda.Session({"t": table}, budget=budget * (count + 1), **options) as session:
+            query = session.table("t").agg(n=unacorda.count())
+            told = [
+                session.suggest_bounds(query, budget=budget * 2, share="0.5") for _ in range(count)
+            ]
+        return np.array([_suggested(one) for one in told])
+
+    return sample
+
+
+def _suggested(told: SuggestedBounds) -> list[float]:
+    kept = told.kept
+    return [told.max_rows, *kept.histogram.counts, kept.share, kept.at_most, kept.at_least]
+
+
 def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
     """What a model learned from a table holds after the fit."""
 
@@ -267,6 +290,13 @@ DOORS: Mapping[str, Door] = {
     "describe": Door(
         sample=described,
         pairs=[({"ann": 0.0, "bea": 5.0, "eve": 10.0}, {"ann": 0.0, "bea": 5.0})],
+        claim=PureDP(2),
+        louder=PureDP(80),
+        runs=150,
+    ),
+    "suggest_bounds": Door(
+        sample=bounds_suggested,
+        pairs=[({"ann": 2, "bea": 3, "eve": 40}, {"ann": 2, "bea": 3})],
         claim=PureDP(2),
         louder=PureDP(80),
         runs=150,

@@ -36,13 +36,16 @@ SPENDS: Mapping[str, str] = {
     "describe": "describe",
     "fit": "LinearRegression",
     "split": "split",
+    "suggest_bounds": "suggest_bounds",
 }
 """What may spend, and what it is audited by."""
 
 FREE: Mapping[str, str] = {
+    "best_limits": "reads what was released before",
     "close": "reads nothing",
     "explain": "reads no data",
     "for_analyst": "a session like any other: what it asks is debited there too",
+    "for_purpose": "a session like any other, with a note",
     "read_sql": "reads no data",
     "suggest_budget": "reads no data",
     "table": "begins a question",

@@ -201,7 +201,7 @@ from unacorda.query.results.record import SEVERAL, Verification, question_of, ve
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import SimulatedBias
 from unacorda.query.results.words import filtered_in_words
-from unacorda.query.row_bounds import rows_question
+from unacorda.query.row_bounds import SuggestedBounds, rows_question
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema, readings, scope_of
@@ -332,6 +332,7 @@ __all__ = [
     "Statement",
     "Strategy",
     "SubAccount",
+    "SuggestedBounds",
     "Sum",
     "SumOf",
     "TableSchema",
