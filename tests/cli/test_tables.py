@@ -153,3 +153,10 @@ def test_what_a_query_lacks_is_listed_in_order(
     ran = run("query", *arguments)
     assert ran.code == 2
     assert ran.err.startswith(f"error: Missing: {missing}.\nWrite:\n  unacorda query ")
+
+
+@pytest.mark.parametrize(("verb", "text"), [("query", "SELECT 1 AS n FROM v"), ("fit", "a ~ b")])
+def test_words_in_the_other_order_are_refused(run: Run, visits: str, verb: str, text: str) -> None:
+    ran = run(verb, text, visits, "--row", "--epsilon", "1")
+    assert ran.code == 2
+    assert "the file first, and" in ran.err

@@ -135,7 +135,10 @@ def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
     "arguments",
     [
         ("query", "SELECT NIX(age) AS n FROM visits"),  # all functions are listed
-        ("query", f"SELECT {', '.join(f'AVG(a{n}) AS a{n}' for n in range(400))} FROM visits"),
+        pytest.param(
+            ("query", f"SELECT {', '.join(f'AVG(a{n}) AS a{n}' for n in range(400))} FROM visits"),
+            marks=pytest.mark.long,
+        ),
         ("query", f"SELECT AVG({'x' * 3000}) AS n FROM visits"),
         ("query", WIDE),
         ("fit", f"age ~ {' + '.join(f'C(c{n})' for n in range(400))}"),

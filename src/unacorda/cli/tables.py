@@ -165,6 +165,10 @@ def data(text: str | None = None) -> Decorator:
             last = places.pop() if text is not None and places and not alone else None
             demand(len(places) < 2, "DATA", places, expected=f"{metavar}, and all else in options")
             path = places[0] if places else None
+            if path is not None and last is not None:  # what only a text holds, a file alone
+                sign = "~" if text == "FORMULA" else " "
+                turned = sign in path and sign not in last
+                demand(not turned, "DATA", path, expected=f"the file first, and {text} last")
             is_file = path is not None and not _is_name(path)
             fits = settings is None or not (named or is_file)
             demand(fits, "--settings", str(settings), expected="it without --table and a file")
