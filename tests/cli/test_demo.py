@@ -23,9 +23,9 @@ def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
     assert "\x1b" not in ran.out
     for words in (
         "data that anyone may see",
-        "What happens to the rows",
+        "expected error",
         "epsilon 1 of 2 left",
-        "rho 0.1 of 0.3 left",
+        "rho 0.1 of 0.5 left",
         "United",
         "What to try next",
     ):

@@ -34,7 +34,7 @@ def test_a_rollup_over_found_keys_adds_up_and_is_verified(budget: Any) -> None:
     unit = unacorda.Person("id", max_rows=1)
     with opened(TABLE, unit=unit, budget=budget) as session:
         query = asked(session, "region", "county", keys=unacorda.private_keys(), margins="rollup")
-        told = session.explain(query, budget=budget)
+        told = session.explain(query, budget=budget, detail=True)
         release = session.evaluate(query, budget=budget)
     assert "Sums are those over the keys that are found" in str(told)
     rows = release.to_dicts()

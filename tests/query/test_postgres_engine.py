@@ -148,7 +148,7 @@ def test_types_that_duckdb_does_not_have_are_read_as_written(there: psycopg.Conn
         }
         for condition, expected in conditions.items():
             asked = t.agg(n=unacorda.count_if(condition))
-            assert counted(session, asked)["sums"][0][0] == expected, condition
+            assert counted(session, asked)["sums"].get(0, (0,)) == (expected,), condition
         with pytest.raises(InvalidParameter):
             t.agg(n=unacorda.count("list"))
     with opened(f"{schema(there)}.t") as session:
@@ -364,7 +364,7 @@ def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.C
         there.execute(here.encode())
         with opened(f"{name}.t", unit=unacorda.Person("a", max_rows=1)) as session:
             asked = session.table("t").agg(n=unacorda.count_if("length(a) > 1"))
-            assert counted(session, asked)["sums"] == {0: (0,)}
+            assert counted(session, asked)["sums"] == {}  # no row fulfils it
             asking: Any = session._engine._begin()
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
                 asking._cursor.execute(f"INSERT INTO {name}.t VALUES ('c', 3)")

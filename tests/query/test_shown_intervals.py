@@ -88,7 +88,7 @@ def test_estimates_lie_in_their_intervals_and_those_in_what_is_possible(
             assert before[0] is None or before[1] is None or before[0] < before[1]
             clamping.append(raw.values[place] != value)
             if not clamped.usable[place]:
-                assert line.endswith(NOTHING)
+                assert line.rstrip().endswith(NOTHING)
             elif found := re.search(rf"{NUMBER} \({NUMBER} to {NUMBER}\)$", line):
                 shown, first, last = (float(part.replace(",", "")) for part in found.groups())
                 assert first <= shown <= last

@@ -137,7 +137,7 @@ def test_each_question_of_a_batch_is_tried_out(session: unacorda.Session) -> Non
         table.agg(n=unacorda.count()),
         table.where("age < 50").agg(m=unacorda.mean("age", 0, 60)),
     ]
-    told = session.explain(queries, budget=PureDP(1), assuming=LIKE)
+    told = session.explain(queries, budget=PureDP(1), assuming=LIKE, detail=True)
     assert [list(one.bias.columns) for one in told if one.bias] == [["n"], ["m"]]
     assert told[1].standard_error("m") is not None  # rows and values are taken from the table
     assert "of the rows go" in " ".join(told.outlook.cuts)

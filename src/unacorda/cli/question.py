@@ -69,6 +69,8 @@ class CommandQuestion:
         query = self._query(session)
         if isinstance(errors, Fraction):
             errors = dict.fromkeys(query.aggregates, errors)
+        if (kept := self._kept(query)) is not None:
+            query = query.with_kept(kept)
         return session.suggest_budget(query, error=errors, delta=delta, assuming=self._assumed())
 
     def _assumed(self) -> Assume | None:
