@@ -8,7 +8,7 @@ import dataclasses
 
 import pytest
 from tests.support.planting import plant
-from tests.support.seams import steps_of
+from tests.support.seams import bound_pairs, steps_of
 
 
 def groups_not_bound(patch: pytest.MonkeyPatch) -> None:
@@ -18,3 +18,4 @@ def groups_not_bound(patch: pytest.MonkeyPatch) -> None:
         steps_of,
         lambda unit, *, cells: dataclasses.replace(steps_of(unit, cells=cells), groups=None),
     )
+    plant(patch, bound_pairs, lambda rows, **given: bound_pairs(rows, **(given | {"most": None})))

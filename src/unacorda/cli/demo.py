@@ -285,6 +285,8 @@ def _table(
 
 def _cell(answer: Answer, place: int) -> str:
     value, low, high = answer.values[place], answer.lower[place], answer.upper[place]
+    if not answer.usable[place]:
+        return "none"
     if low is None or high is None:
         return f"{value:z,.0f}"
     reach = max(value - low, high - value)  # the longer side, so that one number covers both
