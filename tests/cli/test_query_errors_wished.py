@@ -38,7 +38,7 @@ def test_they_are_printed_as_options(run: Run, visits: str) -> None:
     ran = run("query", visits, *PERSON, "--error", "10", "--delta", "1e-6", COUNT)
     lines = [line.split() for line in ran.out.splitlines()]
     assert lines[1][::2] == ["--epsilon", "--delta"]
-    assert lines[2] == ["--rho", "0.0201", "--delta", "1e-6"]
+    assert lines[2] == ["--rho", "0.0211", "--delta", "1e-6"]
     assert "Nothing was read and nothing was spent." in ran.out
     assert "nothing durable" not in ran.err
 
