@@ -32,7 +32,7 @@ BOUNDS_SHARE: Final = 0.05
 _MOST_SHARE: Final = 0.25
 _POWERS: Final = (-40, 60)
 _DEVIATIONS: Final = 4.0
-"""A bin stands out from so many deviations of normal noise on."""
+"""Standard deviations of normal noise from which on a bin stands out."""
 
 
 def check_share(bounds_share: float) -> Fraction:

@@ -316,15 +316,9 @@ def find_rows(
         except SearchBegun:
             continue
         answers = [release.answers for release in releases]
-        rows, histograms = (
-            _found(answers, most=together.queries[0].reach.rows)[_ROWS],
-            [one[_ROWS].of for one in answers],
-        )
-        by_table = {
-            name: one
-            for name, one in zip(begun, histograms, strict=True)
-            if isinstance(one, RowHistogram)
-        }
+        rows = _found(answers, most=together.queries[0].reach.rows)[_ROWS]
+        released = {name: one[_ROWS].of for name, one in zip(begun, answers, strict=True)}
+        by_table = {name: one for name, one in released.items() if isinstance(one, RowHistogram)}
         found = FoundRows(unit=wanted.found(rows), histograms=by_table)
         return found, dict(zip(begun, releases, strict=True))
 

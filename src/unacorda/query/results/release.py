@@ -255,7 +255,7 @@ class Release:
         return [*self.groups, *itertools.chain.from_iterable(lines)]
 
     def cells(self, most: int | None = None) -> list[list[str]]:
-        """The rows as they are shown, in the digits that their intervals leave; at most so many."""
+        """Show at most `most` rows, in the digits that their intervals leave."""
         columns = list(self._groups().values())
         for name, answer in self.answers.items():
             columns += [*self.labels(name).values(), _estimates(answer)]
