@@ -1,6 +1,6 @@
 """Regressions: what their intervals cover, how near they come to the truth, and how long they take.
 
-    python benchmarks/inference.py [--tables coverage errors seconds] [--fits 200] [--venvs DIR]
+    python benchmarks/inference.py [--tables coverage errors seconds diagnostics] [--fits 200]
     python benchmarks/inference.py --tables coverage --sizes 1000 5000 --kinds linear median
 
 coverage: 95 % intervals at mu = 1 on the designs that the tests use (dummies, categories, skewed,
@@ -11,7 +11,9 @@ also the error of AdaSSP (Wang 2018, arXiv:1803.02596) at the same mu. errors: l
 parameters at n = 100,000 and p = 20, beside diffprivlib in its
 own virtual environment and beside no privacy; tools take turns, every round is new data. unacorda's
 guarantee is (epsilon, 1e-6), diffprivlib's pure, both for one row replaced. seconds: one fit of a
-million rows and 20 features of each model.
+million rows and 20 features of each model. diagnostics: the error of areas under ROC curves, R^2
+and other numbers of tables of scores and residuals, by their own formula and in `--fits` runs, what
+their intervals cover, and the seconds of a table of a million rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -33,7 +35,7 @@ from scipy import optimize
 from scipy.special import expit
 
 from tools import CACHE, Tool, environment
-from unacorda import GDP, inference
+from unacorda import GDP, ZCDP, inference
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.inference.designs import (
@@ -232,9 +234,71 @@ def seconds(rows: int, columns: int, rounds: int) -> None:
         print(f"| {name} | {clock:.2f} | {cpu:.2f} |", flush=True)
 
 
+SCORED = ("auc", "kolmogorov_smirnov", "accuracy", "precision", "recall", "f1", "brier", "log_loss")
+RESIDUAL = ("r2", "rmse", "mae")
+QUIET = GDP(10**9)
+
+
+def scored(n: int, drawn: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    """Calibrated scores and labels, 30 % positives, an area of 0.80."""
+    y = drawn.random(n) < 0.3
+    z = drawn.normal(size=n) + 1.19 * y
+    return expit(1.19 * z - 1.19**2 / 2 + np.log(3 / 7)), y
+
+
+def diagnostics(runs: int, rows: int) -> None:
+    """Errors of the noise, by formula and simulated, and coverage of 95 % intervals."""
+    print("| n | bins | rho | number | by formula | simulated | bias | coverage | both |")
+    print("|---:|---:|---:|---|---:|---:|---:|---:|---:|")
+    for n, bins, rho in (
+        (500, 20, 0.1),
+        (2000, 50, 0.01),
+        (2000, 50, 0.1),
+        (5000, 64, 0.1),
+        (20_000, 100, 0.01),
+        (20_000, 100, 0.1),
+    ):
+        drawn = np.random.default_rng(n)
+        scores, y = scored(n, drawn)
+        exact = inference.score_table(None, scores, y, budget=QUIET, bins=bins)
+        fitted = drawn.uniform(0, 20, n)
+        target = fitted + drawn.standard_t(5, n)
+        named: dict[str, Any] = {"target_bounds": (0, 20), "residual_bound": 4, "bins": bins}
+        right = inference.residual_table(None, fitted, target, budget=QUIET, **named)
+        found: dict[str, list[tuple[float, float, bool]]] = {}
+        both = 0
+        for _ in range(runs):
+            table = inference.score_table(None, scores, y, budget=ZCDP(rho), bins=bins)
+            rest = inference.residual_table(None, fitted, target, budget=ZCDP(rho), **named)
+            for own, other, names in ((table, exact, SCORED), (rest, right, RESIDUAL)):
+                for name in names:
+                    one, truth = getattr(own, name)(), getattr(other, name)().value
+                    held = one.lower <= truth <= one.upper
+                    found.setdefault(name, []).append((one.value - truth, one.noise_error, held))
+            fresh = inference.score_table(None, *scored(n, drawn), budget=ZCDP(rho), bins=bins)
+            area = fresh.auc(interval="both")
+            both += area.lower <= 0.80 <= area.upper
+        for name, lines in found.items():
+            off, error, held = (
+                np.array(column, dtype=float) for column in zip(*lines, strict=True)
+            )
+            seen = np.isfinite(off)
+            line = f"| {n:,} | {bins} | {rho} | {name} | {np.median(error[seen]):.4f} "
+            line += f"| {off[seen].std():.4f} | {off[seen].mean():.4f} | {held.mean():.3f} "
+            print(line + (f"| {both / runs:.3f} |" if name == "auc" else "| |"), flush=True)
+    drawn = np.random.default_rng(1)
+    scores, y = scored(rows, drawn)
+    start = time.process_time()
+    inference.score_table(None, scores, y, budget=GDP(1))
+    between = time.process_time()
+    inference.residual_table(None, scores, y, budget=GDP(1), target_bounds=(0, 1), residual_bound=1)
+    end = time.process_time()
+    print(f"{rows:,} rows: scores {between - start:.2f} s, residuals {end - between:.2f} s")
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tables = ("coverage", "errors", "seconds")
+    tables = ("coverage", "errors", "seconds", "diagnostics")
     ask.add_argument("--tables", nargs="+", choices=tables, default=list(tables))
     ask.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     ask.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
@@ -251,6 +315,8 @@ def main() -> None:
         errors(options.rounds, options.venvs, 100_000, 20, options.length)
     if "seconds" in options.tables:
         seconds(options.rows, 20, options.rounds)
+    if "diagnostics" in options.tables:
+        diagnostics(options.fits, options.rows)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,14 @@ import unacorda
 from unacorda import ZCDP, ApproxDP, PureDP, SeededBits, accounting, events, plots
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.attacks import error_region, membership
-from unacorda.inference import LinearRegression
+from unacorda.inference import (
+    LinearRegression,
+    RidgeRegression,
+    ValidationCurve,
+    importance,
+    residual_table,
+    score_table,
+)
 from unacorda.mechanisms import Gaussian
 from unacorda.privacy.tradeoff import TradeoffCurve
 
@@ -141,6 +149,34 @@ def errors_over() -> Any:
         return session.evaluate(counted, budget=PureDP("0.05")).plot()
 
 
+def answers_over_time() -> Any:
+    """Visits of two wards so far, day by day over half a year, for one price of rho 0.005."""
+    drawn = np.random.default_rng(11)
+    visits = pd.DataFrame(
+        {
+            "id": drawn.integers(0, 4_000, 9_000),
+            "seen": pd.to_datetime("2025-01-01")
+            + pd.to_timedelta((181 * drawn.random(9_000) ** 0.7).astype(int), unit="D"),
+            "ward": np.where(drawn.random(9_000) < 0.3, "north", "south"),
+        }
+    )
+    unit = unacorda.Person("id", max_rows=1)
+    with unacorda.Session({"visits": visits}, unit=unit, budget=ZCDP(1), bits=BITS) as session:
+        query = session.table("visits").group_by("ward", keys=["north", "south"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a ledger in memory will do for a picture
+            series = session.over_time(
+                query.agg(visits=unacorda.count()),
+                name="daily",
+                by="seen",
+                start="2025-01-01",
+                steps=181,
+                person=unacorda.OverTime(max_steps=5),
+                budget=ZCDP("0.005"),
+            )
+        return series.answer_until("2025-06-30").plot()
+
+
 def coverage() -> Any:
     """Intervals of a private mean, with and without the noise in them, 2,000 rounds a size."""
     drawn = np.random.default_rng(5)
@@ -174,6 +210,100 @@ def influence() -> Any:
         curves[name] = model.influence(ones, model.predict(ones) + grid)[:, 1]
         bounds[name] = float(model.gross_error_sensitivity_[1])
     return plots.influence(grid, curves, bounds=bounds, ylabel="n times what the slope moves")
+
+
+def _scores(rho: str = "0.1") -> Any:
+    """A classifier judged by 5,000 rows."""
+    drawn = np.random.default_rng(8)
+    y = drawn.random(5_000) < 0.3
+    scores = 1 / (1 + np.exp(0.85 - drawn.normal(size=5_000) - 1.2 * (y - 0.5)))
+    return score_table(None, scores, y, bins=32, budget=ZCDP(rho), bits=BITS)
+
+
+def roc_curve() -> Any:
+    """The classifier under two budgets."""
+    curves = {}
+    for rho in ("0.005", "0.1"):
+        table = _scores(rho)
+        curves[f"rho {rho}: area {table.auc().value:.2f}"] = table.roc()
+    return plots.roc_curve(curves)
+
+
+def precision_recall_curve() -> Any:
+    """The classifier at all thresholds."""
+    return plots.precision_recall_curve({"rho 0.1": _scores().precision_recall()})
+
+
+def lift_curve() -> Any:
+    """The classifier by the share of rows that is called positive."""
+    return plots.lift_curve({"rho 0.1": _scores().lift()})
+
+
+def calibration_curve() -> Any:
+    """The probabilities of the classifier, against what was seen."""
+    return plots.calibration_curve({"rho 0.1": _scores().calibration()})
+
+
+def _residuals() -> Any:
+    """A line where there is a bend, judged by 5,000 rows."""
+    drawn = np.random.default_rng(9)
+    x = drawn.uniform(0, 10, 5_000)
+    y = x + 0.05 * (x - 5) ** 2 - 0.4 + (0.5 + x / 10) * drawn.normal(size=5_000)
+    return residual_table(
+        None, x, y, target_bounds=(0, 10), residual_bound=4, budget=ZCDP("0.1"), bits=BITS
+    )
+
+
+def residual_plot() -> Any:
+    """The line by bins of its prediction."""
+    return plots.residual_plot(_residuals().by_bins())
+
+
+def residual_histogram() -> Any:
+    """All residuals of the line."""
+    return plots.residual_histogram(_residuals().histogram_of_residuals())
+
+
+def normal_plot() -> Any:
+    """The quantiles of these residuals."""
+    return plots.normal_plot(_residuals().normal_plot())
+
+
+class _Line:
+    """A public model of three features, the last of which does nothing."""
+
+    def predict(self, x: Any) -> Any:
+        return 2 * x[:, 0] - x[:, 1]
+
+
+def importance_plot() -> Any:
+    """What the model loses without a feature."""
+    drawn = np.random.default_rng(10)
+    x = drawn.normal(size=(5_000, 3))
+    found = importance(
+        _Line(),
+        x,
+        _Line().predict(x) + drawn.normal(size=5_000),
+        reference=drawn.normal(size=(1_000, 3)),
+        residual_bound=10,
+        names=["dose", "age", "weekday"],
+        budget=ZCDP("0.01"),
+        bits=BITS,
+    )
+    return plots.importance_plot(found.frame())
+
+
+def validation_plot() -> Any:
+    """Three penalties of a ridge regression."""
+    drawn = np.random.default_rng(11)
+    x = drawn.normal(size=(20_000, 3))
+    ridge = RidgeRegression(
+        budget=unacorda.GDP("0.5"), target_bounds=(-20, 20), feature_bounds=(-3, 3)
+    )
+    curve = ValidationCurve(
+        ridge, {"penalty": [0.01, 0.3, 3.0]}, scoring="r2", error_bound=5.0, bits=BITS
+    ).fit(x, x @ [1.0, -2.0, 0.0] + drawn.normal(size=20_000))
+    return plots.validation_plot(curve.frame(), parameter="penalty")
 
 
 def roc() -> Any:
@@ -231,8 +361,18 @@ PICTURES: dict[str, Callable[[], Any]] = {
         budget,
         errors,
         errors_over,
+        answers_over_time,
         coverage,
         influence,
+        roc_curve,
+        precision_recall_curve,
+        lift_curve,
+        calibration_curve,
+        residual_plot,
+        residual_histogram,
+        normal_plot,
+        importance_plot,
+        validation_plot,
         roc,
         utility,
     )

@@ -32,9 +32,8 @@ CIRCLES = (
 
 DOUBLES = """
 Account Atoms Curve DiscreteGaussian DiscreteLaplace Explanation Exponential Finding
-Gaussian Histogram Laplace Law MatrixMechanism Mean Quantile
-RandomizedResponse Ratio Row Split Staircase Sum Sums Total TruncatedLaplace Variance
-_Part
+Gaussian Histogram Laplace MatrixMechanism Mean Quantile
+RandomizedResponse Row Split Staircase Sum Total TruncatedLaplace Variance _Part
 """
 """Names that several classes have; a mechanism and its event may share one."""
 

@@ -275,3 +275,58 @@ def test_new_axes_have_colours_that_all_tell_apart() -> None:
                 np.clip(seen @ one, 0, 1) ** 0.45 - np.clip(seen @ other, 0, 1) ** 0.45
             )
             assert gap > 0.1, name
+
+
+BAND: dict[str, Any] = {"lower": [0.1, 0.2], "upper": [0.5, 0.8]}
+
+
+def test_curves_of_classifiers_have_bands() -> None:
+    for draw, x, y in (
+        (plots.roc_curve, "false_positive_rate", "true_positive_rate"),
+        (plots.precision_recall_curve, "recall", "precision"),
+        (plots.lift_curve, "share", "lift"),
+        (plots.calibration_curve, "score", "observed"),
+    ):
+        axes = draw({"model": {x: [0.0, 1.0], y: [0.3, 0.6], **BAND}})
+        assert ([0.0, 1.0], [0.3, 0.6]) in shown(axes)
+        assert {(0.0, 0.1), (1.0, 0.2), (0.0, 0.5), (1.0, 0.8)} <= corners(axes)
+        assert "model" in names(axes)
+
+
+def test_residuals_have_a_band_and_their_spread() -> None:
+    frame = {"low": [0, 1], "high": [1, 2], "mean": [0.3, 0.6], "spread": [1.0, 2.0], **BAND}
+    axes = plots.residual_plot(frame, xlabel="age")
+    assert ([0.5, 1.5], [0.3, 0.6]) in shown(axes)
+    assert ([0.5, 1.5], [1.3, 2.6]) in shown(axes)
+    assert {(0.5, 0.1), (1.5, 0.2), (0.5, 0.5), (1.5, 0.8)} <= corners(axes)
+    assert axes.get_xlabel() == "age"
+
+
+def test_histograms_and_normal_plots_of_residuals() -> None:
+    axes = plots.residual_histogram({"low": [-1, 0], "high": [0, 1], "count": [5, 6], **BAND})
+    assert [(bar.get_x(), bar.get_width(), bar.get_height()) for bar in axes.patches] == [
+        (-1.0, 1.0, 5.0),
+        (0.0, 1.0, 6.0),
+    ]
+    axes = plots.normal_plot({"residual": [-1.0, 1.0], "normal": [-0.5, np.inf], **BAND})
+    assert ([-0.5], [-1.0]) in shown(axes)
+
+
+def test_importance_is_sorted_and_scores_of_candidates_have_intervals() -> None:
+    frame = {"feature": ["a", "b"], "importance": [0.3, 0.6], **BAND}
+    axes = plots.importance_plot(frame)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["b", "a"]
+    axes = plots.validation_plot({"c": ["x", "y"], "score": [0.3, 0.6], **BAND}, parameter="c")
+    assert ([0, 1], [0.3, 0.6]) in [([int(x) for x in a], b) for a, b in shown(axes)]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["x", "y"]
+
+
+def test_answers_over_time_have_a_line_and_a_band_each() -> None:
+    days = [dt.date(2025, 1, day) for day in (1, 2, 3)]
+    curves = {"a": ([1, 2, 3], [0, 1, 2], [2, 3, 4]), "b": ([4, 4, 4], [3, 3, 3], [5, 5, 5])}
+    axes = plots.answers_over_time(days, curves, ylabel="n_total")
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1, 2, 3], [4, 4, 4]]
+    assert len(axes.collections) == 2
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+    with pytest.raises(InvalidParameter, match="equal lengths"):
+        plots.answers_over_time(days[:2], curves)

@@ -1,4 +1,4 @@
-"""Random bits: the protocol every sampler draws from, and four sources of it.
+"""Random bits: the protocol every sampler draws from, and five sources of it.
 
 A source hands out 64-bit words. What it is fit for is its type, never a flag somebody forgot to
 set: `SecureBits` and `SystemBits` are for private releases, `SeededBits` and `ScriptedBits` are
@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 
 from unacorda.errors import InvalidParameter
 
-__all__ = ["RandomBits", "ScriptedBits", "SecureBits", "SeededBits", "SystemBits", "source_of"]
+__all__ = [
+    "KeyedBits",
+    "RandomBits",
+    "ScriptedBits",
+    "SecureBits",
+    "SeededBits",
+    "SystemBits",
+    "fair_coins",
+    "source_of",
+]
 
 _BLOCK = 16
 _BLOCKS_PER_KEY = 1 << 30
@@ -223,6 +232,45 @@ class SeededBits:
         return f"SeededBits({self._seed})"
 
 
+class KeyedBits:
+    """The same keystream under a key that follows from a secret and labels, for each label anew.
+
+    Noise that has to come again, such as that of a step in noise correlated over steps, is drawn so
+    from (secret, label). secret: at least 16 bytes; secure: whether these came from secure bits.
+
+    >>> secret = bytes(range(32))
+    >>> same = [KeyedBits(secret, 3, 1, secure=False).words(2).tolist() for _ in range(2)]
+    >>> same[0] == same[1] != KeyedBits(secret, 3, 2, secure=False).words(2).tolist()
+    True
+    """
+
+    __slots__ = ("_secure", "_stream")
+
+    def __init__(self, secret: bytes, *labels: int, secure: bool) -> None:
+        if len(secret) < _BLOCK:
+            raise InvalidParameter("secret", None, expected=f"at least {_BLOCK} bytes")
+        text = b",".join(b"%d" % operator.index(label) for label in labels)
+        named = sha256(b"unacorda keyed bits %d:" % len(secret) + secret + text)
+        self._stream = _Keystream(named.digest())
+        self._secure = bool(secure)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the secret came from secure bits."""
+        return self._secure
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next ``count`` words of the stream of these labels."""
+        return self._stream.words(_counted(count))
+
+    def below(self, bound: int) -> int:
+        """An integer, exactly uniform on {0, ..., bound - 1} over the choice of the secret."""
+        return _below(self, bound)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        _refuse("pickled")
+
+
 class ScriptedBits:
     """Given words in the given order, then another source: for replay and for edge cases.
 
@@ -281,6 +329,18 @@ def source_of(bits: object) -> RandomBits:
     if isinstance(bits, type) or not isinstance(bits, RandomBits):
         raise InvalidParameter("bits", bits, expected="None, or unacorda.SeededBits(7) in a test")
     return bits
+
+
+def fair_coins(count: int, bits: RandomBits | None = None) -> NDArray[np.bool_]:
+    """Fair and independent coins, one at least; from `SecureBits()` by default.
+
+    >>> fair_coins(4, SeededBits(1)).tolist()
+    [True, False, True, True]
+    """
+    if _counted(count) < 1:
+        raise InvalidParameter("count", count, expected="a whole number, 1 or above")
+    coins: NDArray[np.bool_] = source_of(bits).words(count) % np.uint64(2) == 1
+    return coins
 
 
 def _below(bits: RandomBits, bound: int) -> int:

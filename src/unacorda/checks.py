@@ -10,6 +10,7 @@ import numbers
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from unacorda.errors import InvalidParameter
 
@@ -20,6 +21,7 @@ __all__ = [
     "finite",
     "is_text",
     "non_negative",
+    "once",
     "positive",
     "positive_integer",
     "probability",
@@ -128,3 +130,11 @@ def positive_integer(**arguments: int) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise InvalidParameter(name, value, expected="a whole number, 1 or above")
     return int(value)
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which no name stands twice: what `json.loads` takes as a hook."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found

@@ -36,6 +36,8 @@ class _Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # who looks at every value of a module imports nothing
+            raise AttributeError(name)
         return getattr(importlib.import_module(self._name), name)
 
 

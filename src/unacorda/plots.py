@@ -25,17 +25,27 @@ from unacorda.extras import require
 
 __all__ = [
     "amplification",
+    "answers_over_time",
     "budget",
+    "calibration_curve",
     "coverage",
     "errors",
     "errors_over",
+    "importance_plot",
     "influence",
+    "lift_curve",
     "new_axes",
+    "normal_plot",
+    "precision_recall_curve",
     "privacy_loss",
     "profile",
+    "residual_histogram",
+    "residual_plot",
     "roc",
+    "roc_curve",
     "tradeoff",
     "utility",
+    "validation_plot",
 ]
 
 Floats = NDArray[np.float64]
@@ -272,6 +282,38 @@ def errors_over(
     return axes
 
 
+def answers_over_time(
+    days: Sequence[Any],
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    *,
+    ylabel: str = "",
+    axes: Any = None,
+) -> Any:
+    """Answers step by step: by name values, and the lower and upper ends of their bands.
+
+    days: of the steps, dates or instants.
+
+    >>> days = [dt.date(2025, 1, 1), dt.date(2025, 1, 2)]
+    >>> axes = answers_over_time(days, {"n": ([1, 2], [0, 1], [2, 3])}, ylabel="visits so far")
+    >>> axes.get_ylabel()
+    'visits so far'
+    """
+    axes = _axes(axes)
+    named = _named("curves", curves, together=3)
+    for name, (values, lower, upper) in named:
+        sizes = {len(np.asarray(one)) for one in (days, values, lower, upper)}
+        checks.demand(len(sizes) == 1, f"curves[{name!r}]", sorted(sizes), expected="equal lengths")
+        (line,) = axes.plot(days, np.asarray(values, dtype=np.float64), label=name)
+        axes.fill_between(days, lower, upper, color=line.get_color(), **_BAND)
+    if days:
+        _date_axis(axes)
+    axes.yaxis.set_major_formatter(_thousands)
+    axes.set_ylabel(ylabel)
+    if len(named) > 1:
+        axes.legend()
+    return axes
+
+
 def coverage(
     sizes: ArrayLike,
     shares: Mapping[str, ArrayLike],
@@ -401,6 +443,162 @@ def utility(
     return axes
 
 
+def roc_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
+    """ROC curves of classifiers: by name the frames of `ScoreTable.roc`, with bands.
+
+    The band holds the true-positive rate at each threshold.
+
+    >>> frame = {"false_positive_rate": [0, 0.2, 1], "true_positive_rate": [0, 0.7, 1]}
+    >>> roc_curve({"model": frame | {"lower": [0, 0.6, 1], "upper": [0, 0.8, 1]}}).get_xlabel()
+    'false-positive rate'
+    """
+    axes = _axes(axes, size=(5, 5))
+    axes.plot([0, 1], [0, 1], label="at random", **_FAINT)
+    _bands(axes, "curves", curves, "false_positive_rate", "true_positive_rate")
+    axes.set(xlabel="false-positive rate", ylabel="true-positive rate", xlim=(0, 1), ylim=(0, 1))
+    axes.set_aspect("equal")
+    axes.legend(loc="lower right")
+    return axes
+
+
+def precision_recall_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
+    """Precision over recall of classifiers: by name the frames of `ScoreTable.precision_recall`.
+
+    >>> frame = {"recall": [0.5, 1], "precision": [0.9, 0.3]}
+    >>> bands = {"lower": [0.8, 0.29], "upper": [1, 0.31]}
+    >>> precision_recall_curve({"model": frame | bands}).get_ylabel()
+    'precision'
+    """
+    axes = _axes(axes)
+    _bands(axes, "curves", curves, "recall", "precision")
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
+    axes.legend(loc="lower left")
+    return axes
+
+
+def lift_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
+    """Lift over the share of rows with the highest scores: by name the frames of `ScoreTable.lift`.
+
+    >>> frame = {"share": [0.1, 1], "lift": [3, 1], "lower": [2.5, 1], "upper": [3.5, 1]}
+    >>> lift_curve({"model": frame}).get_ylabel()
+    'lift'
+    """
+    axes = _axes(axes)
+    axes.axhline(1, label="at random", **_FAINT)
+    _bands(axes, "curves", curves, "share", "lift")
+    axes.set(xlabel="share of rows, highest scores first", ylabel="lift", xlim=(0, 1))
+    axes.legend(loc="upper right")
+    return axes
+
+
+def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
+    """Shares of positives over scores: by name the frames of `ScoreTable.calibration`.
+
+    >>> frame = {"score": [0.2, 0.7], "observed": [0.25, 0.6]}
+    >>> ends = {"lower": [0.2, 0.5], "upper": [0.3, 0.7]}
+    >>> calibration_curve({"model": frame | ends}).get_xlabel()
+    'score'
+    """
+    axes = _axes(axes, size=(5, 5))
+    axes.plot([0, 1], [0, 1], label="calibrated", **_FAINT)
+    _bands(axes, "curves", curves, "score", "observed", marker="o")
+    axes.set(xlabel="score", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1))
+    axes.set_aspect("equal")
+    axes.legend(loc="upper left")
+    return axes
+
+
+def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -> Any:
+    """Mean residuals by bins, with bands, and the mean less and plus the spread.
+
+    frame: that of `ResidualTable.by_bins`; xlabel: what the bins are of.
+
+    >>> ends = {"low": [0, 1], "high": [1, 2], "lower": [-0.1, 0.1], "upper": [0.1, 0.3]}
+    >>> residual_plot(ends | {"mean": [0, 0.2], "spread": [1, 1]}).get_ylabel()
+    'residual'
+    """
+    axes = _axes(axes)
+    middle = (np.asarray(frame["low"], dtype=np.float64) + np.asarray(frame["high"])) / 2
+    axes.axhline(0, **_FAINT)
+    _bands(axes, "frame", {"mean": dict(frame) | {"middle": middle}}, "middle", "mean", marker="o")
+    mean, spread = _lines("spread", frame["mean"], frame["spread"])
+    for sign, label in ((-1, "mean ± spread"), (1, None)):
+        axes.plot(middle, mean + sign * spread, color=_COLOURS[1], linewidth=1, label=label)
+    axes.set(xlabel=xlabel, ylabel="residual")
+    axes.legend()
+    return axes
+
+
+def residual_histogram(frame: Any, *, xlabel: str = "residual", axes: Any = None) -> Any:
+    """Counts by bins with their intervals, as of `ResidualTable.histogram_of_residuals`.
+
+    >>> frame = {"low": [-1, 0], "high": [0, 1], "count": [5, 6], "lower": [4, 5], "upper": [6, 7]}
+    >>> residual_histogram(frame).get_ylabel()
+    'rows'
+    """
+    axes = _axes(axes)
+    low, high = _lines("high", frame["low"], frame["high"])
+    _, count = _lines("count", frame["low"], frame["count"])
+    axes.bar((low + high) / 2, count, width=high - low, alpha=0.6, zorder=2)
+    axes.vlines((low + high) / 2, *_lines("upper", frame["lower"], frame["upper"]), color="black")
+    axes.set(xlabel=xlabel, ylabel="rows")
+    axes.yaxis.set_major_formatter(_thousands)
+    return axes
+
+
+def normal_plot(frame: Any, *, axes: Any = None) -> Any:
+    """Residuals over normal quantiles, with bands: that of `ResidualTable.normal_plot`.
+
+    >>> frame = {"residual": [-1, 0, 1], "normal": [-1, 0, 1]}
+    >>> normal_plot(frame | {"lower": [-1.1, -0.1, 0.9], "upper": [-0.9, 0.1, 1.1]}).get_ylabel()
+    'residual'
+    """
+    axes = _axes(axes)
+    normal, residual = _lines("residual", frame["normal"], frame["residual"])
+    low, high = _lines("upper", frame["lower"], frame["upper"])
+    held = np.isfinite(normal) & np.isfinite(low) & np.isfinite(high)
+    (line,) = axes.plot(normal[held], residual[held], "o", markersize=4)
+    axes.fill_betweenx(residual[held], low[held], high[held], color=line.get_color(), **_BAND)
+    axes.set(xlabel="normal quantile", ylabel="residual")
+    return axes
+
+
+def importance_plot(frame: Any, *, axes: Any = None) -> Any:
+    """Importance of features with intervals, the largest first: that of `importance`.
+
+    >>> frame = {"feature": ["a", "b"], "importance": [0.1, 0.3]}
+    >>> axes = importance_plot(frame | {"lower": [0.05, 0.2], "upper": [0.15, 0.4]})
+    >>> [text.get_text() for text in axes.get_yticklabels()]
+    ['b', 'a']
+    """
+    order = np.argsort(-np.asarray(frame["importance"], dtype=np.float64), kind="stable")
+    named = [str(list(frame["feature"])[place]) for place in order]
+    columns = [
+        np.asarray(frame[name], dtype=np.float64)[order]
+        for name in ("importance", "lower", "upper")
+    ]
+    axes = errors(named, *columns, bars=True, axes=axes)
+    axes.set(xlabel="loss more without the feature")
+    return axes
+
+
+def validation_plot(frame: Any, *, parameter: str, axes: Any = None) -> Any:
+    """Scores of candidates over one parameter, with intervals: that of `ValidationCurve.frame`.
+
+    >>> frame = {"penalty": [0.1, 1], "score": [0.8, 0.7], "lower": [0.7, 0.6], "upper": [0.9, 0.8]}
+    >>> validation_plot(frame, parameter="penalty").get_xlabel()
+    'penalty'
+    """
+    axes = _axes(axes)
+    places = list(frame[parameter])
+    score, low = _lines("lower", frame["score"], frame["lower"])
+    _, high = _lines("upper", frame["score"], frame["upper"])
+    axes.errorbar(range(len(places)), score, yerr=[score - low, high - score], fmt="o", capsize=3)
+    axes.set_xticks(range(len(places)), [str(place) for place in places])
+    axes.set(xlabel=parameter, ylabel="score")
+    return axes
+
+
 def new_axes(*, size: tuple[float, float] = (6, 4), dpi: float = 150) -> Any:
     """Makes the axes of a new figure, for the `axes=` of every function here.
 
@@ -429,6 +627,17 @@ def new_axes(*, size: tuple[float, float] = (6, 4), dpi: float = 150) -> Any:
 def _axes(axes: Any, *, size: tuple[float, float] = (6, 4)) -> Any:
     """The axes given, or those of a new figure that is not a window."""
     return new_axes(size=size) if axes is None else axes
+
+
+def _bands(
+    axes: Any, argument: str, frames: Mapping[str, Any], x: str, y: str, **style: Any
+) -> None:
+    """Lines of frames by name, with bands between their columns `lower` and `upper`."""
+    for name, frame in _named(argument, frames):
+        at, value = _lines(name, frame[x], frame[y])
+        low, high = _lines(name, frame["lower"], frame["upper"])
+        (line,) = axes.plot(at, value, label=name, markersize=4, **{**_EDGE, **style})
+        axes.fill_between(at, low, high, color=line.get_color(), **_BAND)
 
 
 def _thousands(value: float, _place: int | None = None) -> str:

@@ -284,6 +284,7 @@ MIXABLE = st.one_of(
 )
 
 
+@pytest.mark.long
 @in_subtests("tolerance", [1.0, 1e-2, 1e-4, 1e-7, 1e-10, 0])
 def test_answers_are_as_narrow_as_was_asked_where_an_engine_reaches_it(tolerance: float) -> None:
     steps = Gaussian(noise_multiplier=1.2).poisson_sampled(rate=0.02) * 300

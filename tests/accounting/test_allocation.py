@@ -509,3 +509,17 @@ def test_pairs_by_their_own_arithmetic() -> None:
     assert delta_of_pairs(delta_at, epsilon=Fraction(found)) <= goal
     assert delta_of_pairs(delta_at, epsilon=Fraction(found * 0.98)) > goal
     assert epsilon_of_pairs(lambda _: math.inf, delta=goal) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "target"), mostly_slow([(0.7, 500, 1e-5), (1.0, 100, 1e-6)])
+)
+def test_the_upper_end_alone_is_that_of_both(noise: float, steps: int, target: float) -> None:
+    """Tails laid out near one delta alone are above those laid out wherever they matter."""
+    event = Gaussian(noise_multiplier=noise).randomly_allocated(steps=steps)
+    alone = epsilon(event, delta=target)
+    both = epsilon_interval(event, delta=target)
+    assert alone == both.upper
+    assert both.upper <= both.lower * 1.02
+    found = delta(event, epsilon=alone)
+    assert 0.98 * target < found <= target

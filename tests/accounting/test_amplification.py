@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
-from collections import defaultdict
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -18,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tests.tiers import mostly_slow
 
 from unacorda.accounting.amplification import (
     binary_reports,
@@ -38,12 +35,10 @@ from unacorda.accounting.amplification.events import (
 from unacorda.accounting.amplification.responses import delta_of_shuffled_response
 from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
-    approx_dp_of_sample_with_replacement,
     approx_dp_within_sample,
-    group_profile,
     sampling_worth,
 )
-from unacorda.accounting.amplification.shuffling import approx_dp_of_shuffled, delta_of_shuffled
+from unacorda.accounting.amplification.shuffling import delta_of_shuffled
 from unacorda.accounting.arguments import (
     check_relation,
 )
@@ -118,83 +113,6 @@ def test_sampling_and_its_inverse_never_gain(epsilon: float, delta: float, rate:
 Laws = list[tuple[dict[Any, float], dict[Any, float]]]
 
 
-def laws_of(size: int, population: int, local: float) -> Laws:
-    """Of each pair of tables of bits that differ in one, the laws of the answers."""
-    found: Laws = []
-    for others in itertools.product([0, 1], repeat=population - 1):
-        laws: list[dict[Any, float]] = []
-        for bit in (0, 1):
-            table = [bit, *others]
-            law: dict[Any, float] = defaultdict(float)
-            for drawn in itertools.product(range(population), repeat=size):
-                for answers in itertools.product([0, 1], repeat=size):
-                    law[answers] += population**-size * math.prod(
-                        response(table[i], local)[a] for i, a in zip(drawn, answers, strict=True)
-                    )
-            laws.append(law)
-        found.append((laws[0], laws[1]))
-    return found
-
-
-def worst_delta(laws: Laws, epsilon: float) -> float:
-    return max(hockey_stick(one, two, epsilon) for one, two in laws)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("population", [2, 3])
-def test_drawing_with_replacement_by_enumeration(size: int, population: int) -> None:
-    """The sum of the drawn bits, each through randomised response on its own."""
-    local = 0.8
-    for base in (0.1, 0.4, local):
-        amplified, bound = approx_dp_of_sample_with_replacement(
-            base,
-            delta=conversions.approx_dp_delta_from_pure(local, epsilon=base),
-            size=size,
-            population=population,
-            group_delta=lambda k, base=base: conversions.approx_dp_delta_from_pure(  # type: ignore[misc]
-                k * local, epsilon=base
-            ),
-        )
-        assert worst_delta(laws_of(size, population, local), amplified) <= bound + 1e-12
-
-
-def test_drawing_once_is_sampling_of_size_one() -> None:
-    once = approx_dp_of_sample_with_replacement(1.0, delta=1e-3, size=1, population=50)
-    plain = approx_dp_of_sample(1.0, delta=1e-3, rate=Fraction(1, 50))
-    assert once == pytest.approx(plain, rel=1e-12)
-    whole = approx_dp_of_sample_with_replacement(1.0, delta=1e-3, size=4, population=1)
-    assert whole[0] == pytest.approx(1.0, rel=1e-12)
-    assert whole[1] == 1.0
-    known = approx_dp_of_sample_with_replacement(
-        1.0,
-        delta=1e-3,
-        size=4,
-        population=1,
-        group_delta=lambda k: conversions.approx_dp_delta_from_gdp(k / 10, epsilon=1.0),
-    )
-    assert known[1] == pytest.approx(
-        conversions.approx_dp_delta_from_gdp(0.4, epsilon=1.0), rel=1e-12
-    )
-    gaussian = approx_dp_of_sample_with_replacement(
-        1.0,
-        delta=1e-3,
-        size=1000,
-        population=10**6,
-        group_delta=lambda k: conversions.approx_dp_delta_from_gdp(min(k, 50) / 2, epsilon=1.0),
-    )
-    single = conversions.approx_dp_delta_from_gdp(0.5, epsilon=1.0)
-    assert 1e-3 * single * 0.99 < gaussian[1] < 1e-3 * single * 1.02
-
-
-def test_group_profile_is_above_the_exact_one() -> None:
-    def profile(epsilon: float) -> float:
-        return conversions.approx_dp_delta_from_gdp(0.3, epsilon=epsilon)
-
-    for size in (1, 2, 5):
-        exact = conversions.approx_dp_delta_from_gdp(0.3 * size, epsilon=1.0)
-        assert group_profile(profile, epsilon=1.0, size=size) >= exact * (1 - 1e-14)
-
-
 def test_sampling_worth_lies_between_its_bounds() -> None:
     for epsilon in (1e-4, 0.01, 0.1, 1.0, 8.0):
         for rate in (1e-4, 0.01, 0.5, 1.0):
@@ -218,13 +136,6 @@ def test_refuses_wrong_numbers() -> None:
         with pytest.raises(InvalidParameter, match="delta"):
             approx_dp_of_sample(1.0, delta=wrong, rate=0.5)
     for count in (0, -1, 1.5, True):
-        with pytest.raises(InvalidParameter, match="size"):
-            approx_dp_of_sample_with_replacement(
-                1.0,
-                delta=0,
-                size=count,  # type: ignore[arg-type]
-                population=5,
-            )
         with pytest.raises(InvalidParameter, match="count"):
             delta_of_shuffled(1.0, count=count, epsilon=0.1)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="categories"):
@@ -272,37 +183,6 @@ def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor:
     assert delta_of_shuffled(local, count=count * factor, epsilon=epsilon) <= value * 1.5 + 1e-200
     assert delta_of_shuffled(local, count=count, epsilon=epsilon + 0.1) <= value * 1.5 + 1e-200
     assert value <= delta_of_shuffled(local * 1.2, count=count, epsilon=epsilon) * 1.5 + 1e-200
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("local", "count", "delta"),
-    mostly_slow([(0.5, 10**4, 1e-6), (1.0, 10**5, 1e-9), (3.0, 10**6, 1e-6)]),
-)
-def test_the_closed_form_lies_above_the_numerical_one(
-    local: float, count: int, delta: float
-) -> None:
-    closed = approx_dp_of_shuffled(local, count=count, delta=delta)
-    found = epsilon_of_shuffled_event(
-        Shuffled(event=Pure(epsilon=local), count=count), delta=Fraction(delta)
-    )
-    assert 0 < found.upper < closed <= local
-    # the blanket of one randomizer proves less than clones do
-    assert delta_of_shuffled(local, count=count, epsilon=found.upper) >= delta
-    assert delta_of_shuffled_event(
-        Shuffled(event=Pure(epsilon=local), count=count), epsilon=found.upper
-    ).upper <= delta * (1 + 1e-6)
-
-
-def test_the_closed_form_enforces_its_condition() -> None:
-    edge = math.log(1000 / (16 * math.log(2 / 1e-6)))
-    assert approx_dp_of_shuffled(edge - 1e-6, count=1000, delta=1e-6) <= edge
-    for outside in (edge + 1e-6, 3.0):
-        with pytest.raises(InvalidParameter, match=r"log\(count"):
-            approx_dp_of_shuffled(outside, count=1000, delta=1e-6)
-    for wrong in (0, 1):
-        with pytest.raises(InvalidParameter, match="delta"):
-            approx_dp_of_shuffled(0.1, count=1000, delta=wrong)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,18 @@ from unacorda.accounting.calibration import (
 )
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
-from unacorda.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
-from unacorda.privacy.guarantees import GDP, ApproxDP, RenyiDP
-from unacorda.privacy.neighbors import ReplaceOne
+from unacorda.privacy.events import (
+    Approximate,
+    Event,
+    Gaussian,
+    GaussianMixture,
+    Laplace,
+    MatrixMechanism,
+    Pure,
+    TreeAggregation,
+)
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, RenyiDP
+from unacorda.privacy.neighbors import ReplaceOne, ZeroOut
 
 
 def gaussian(noise: float) -> Event:
@@ -141,6 +151,26 @@ def test_the_relation_is_passed_on() -> None:
     assert accountant.epsilon(sample(noise), delta=1e-5, neighbors=ReplaceOne) <= 1
     with pytest.raises(InvalidParameter):
         calibrate(sample, target=ApproxDP(1, 1e-5))
+
+
+@pytest.mark.parametrize("event", [MatrixMechanism, TreeAggregation, Gaussian, GaussianMixture])
+def test_targets_by_a_price_count_both_units_of_a_replacement(event: type) -> None:
+    """Numbers of these events but Gaussian's compare a unit with none."""
+    more: dict[type, dict[str, Any]] = {
+        MatrixMechanism: {"encoder": (1,), "steps": 1},
+        TreeAggregation: {"steps": 1},
+        GaussianMixture: {"shifts": (1,), "weights": (1,)},
+    }
+
+    def family(noise: float) -> Event:
+        made: Event = event(noise_multiplier=noise, **more.get(event, {}))
+        return made + Gaussian(noise_multiplier=1e9)
+
+    double = 1 if event is Gaussian else 2
+    for target, noise in ((GDP(0.5), 2), (ZCDP(0.02), 5)):
+        for neighbors, expected in ((ZeroOut, noise), (ReplaceOne, double * noise)):
+            found = calibrate(family, target=target, neighbors=neighbors)
+            assert math.isclose(found, expected, rel_tol=1e-6)
 
 
 def test_a_grid_of_rates_and_steps() -> None:

@@ -15,7 +15,6 @@ import pytest
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from unacorda.accounting.contour.rule import legendre
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,
@@ -146,36 +145,12 @@ def test_sampled_pure_beside_a_gaussian_against_enumeration(direction: Direction
         assert found.upper - found.lower < 1e-10 * found.upper
 
 
-def laplace_pair_delta(b: float, epsilon: float, rate: float = 1.0, *, remove: bool = True) -> Any:
-    """delta of one (sampled) Laplace step by integration of max(0, p - e^eps q)."""
-    q, e = MP.mpf(rate), MP.mpf(epsilon)
-
-    def first(x: Any) -> Any:
-        return MP.exp(-abs(x) / b) / (2 * b)
-
-    def mixed(x: Any) -> Any:
-        return (1 - q) * first(x) + q * first(x - 1)
-
-    above, below = (mixed, first) if remove else (first, mixed)
-    # the ratio is monotone on [0, 1]: find where it crosses e^eps
-    at = [1 - q + q * MP.exp(sign / MP.mpf(b)) for sign in (-1, 1)]
-    at = at if remove else [1 / ratio for ratio in at]
-    points = [MP.mpf(-60 * b), MP.mpf(0), MP.mpf(1), MP.mpf(60 * b)]
-    if min(at) < MP.exp(e) < max(at):
-        cross = (MP.exp(e) - 1 + q) / q if remove else (MP.exp(-e) - 1 + q) / q
-        points.insert(2, (MP.log(cross) * b + 1) / 2)
-    return MP.quad(lambda x: max(MP.mpf(0), above(x) - MP.exp(e) * below(x)), points)
-
-
-@pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize("rate", [0.2, 1.0])
-def test_one_laplace_step_holds_the_integral(direction: Directions, rate: float) -> None:
-    step: Event = Laplace(noise_multiplier=2.0).poisson_sampled(rate=rate)
-    for epsilon in (0.02, 0.05, 0.08):
-        truth = laplace_pair_delta(2.0, epsilon, rate, remove=direction == "remove")
-        found = delta_interval([(step, 1)], epsilon=epsilon, directions=direction)
-        assert found.lower <= truth * (1 + MP.mpf(10) ** -25)
-        assert truth <= found.upper * (1 + MP.mpf(10) ** -25)
+def test_one_laplace_step_holds_its_formula() -> None:
+    u = MP.mpf(1) / 2
+    for epsilon in (0.02, 0.05, 0.48):
+        truth = 1 - MP.exp((MP.mpf(epsilon) - u) / 2)
+        found = delta_interval([(Laplace(noise_multiplier=2.0), 1)], epsilon=epsilon)
+        assert found.lower <= truth <= found.upper
 
 
 def laplace_reference(
@@ -231,58 +206,6 @@ def test_laplace_compositions_hold_long_arithmetic(
     low, high = (laplace_reference(scales, sigma, e, c=c, x=x) for e in found)
     assert low >= delta * (1 - 1e-14)
     assert high <= delta * (1 + 1e-14)
-
-
-def sampled_laplace_reference(
-    b: float, rate: float, count: int, epsilon: float, *, remove: bool, c: float, x: float
-) -> Any:
-    """Sampled Laplace steps beside one Gaussian of sigma 5, by Boole's rule in 34 digits."""
-    u, q, pieces = 1 / MP.mpf(b), MP.mpf(rate), 600
-    h, e = 2 * MP.pi / x, MP.mpf(epsilon)
-    atoms = [(MP.mpf(1) / 2, -u), (MP.exp(-u) / 2, u)]
-    # Boole's rule on each piece: order 6, error about (2 / pieces)^6
-    for j in range(pieces + 1):
-        y = -1 + MP.mpf(2 * j) / pieces
-        share = {0: 7, pieces: 7}.get(j, (14, 32, 12, 32)[j % 4])
-        weight = MP.mpf(2 * share) / 45 * 2 / pieces
-        atoms.append((weight * u / 4 * MP.exp(-u * (1 + y) / 2), u * y))
-    logs = [(mass, MP.log(1 - q + q * MP.exp(loss))) for mass, loss in atoms]
-    power, sign = (c + 1, 1) if remove else (-c, -1)
-    now = [mass * MP.exp(MP.mpf(power) * log) for mass, log in logs]
-    turns = [MP.expj(sign * h * log) for _, log in logs]
-    total, n = MP.mpf(0), 0
-    while True:
-        s = MP.mpc(c, n * h)
-        gauss = MP.exp(s * (s + 1) / 50)
-        term = MP.fsum(now) ** count * gauss * MP.exp(-s * e) / (s * (s + 1))
-        total += term.real / (2 if n == 0 else 1)
-        if n > 5 and abs(term) < MP.mpf(10) ** -20 * abs(total):
-            return h / MP.pi * total
-        now = [value * turn for value, turn in zip(now, turns, strict=True)]
-        n += 1
-        assert n < 2000
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
-def test_sampled_laplace_compositions_hold_long_arithmetic(direction: Directions) -> None:
-    composition: list[tuple[Event, int]] = [
-        (Laplace(noise_multiplier=2.0).poisson_sampled(rate=0.05), 800),
-        (Gaussian(noise_multiplier=5.0), 1),
-    ]
-    for delta in (1e-5, 1e-15):
-        found = epsilon_interval(composition, delta=delta, directions=direction)
-        assert found.upper - found.lower < 1e-9 * found.upper
-        c = -0.8 * math.log(delta) / found.upper
-        remove = direction == "remove"
-        low, high = (
-            sampled_laplace_reference(
-                2.0, 0.05, 800, e, remove=remove, c=c, x=4 * found.upper + 60 / c
-            )
-            for e in (found.lower, found.upper)
-        )
-        assert low >= delta * (1 - 1e-13)
-        assert high <= delta * (1 + 1e-13)
 
 
 def test_many_equal_laplace_steps_approach_their_gaussian() -> None:
@@ -360,23 +283,3 @@ def test_refuses_what_it_cannot_price() -> None:
             epsilon_interval([(Pure(epsilon=1.0), 1)], delta=delta)
     with pytest.raises(InvalidParameter):
         delta_interval([(Pure(epsilon=1.0), 1)], epsilon=-0.1)
-
-
-@pytest.mark.parametrize("size", [8, 32, 64, 128, 256])
-def test_quadrature_points_are_as_good_as_granted(size: int) -> None:
-    """The engine grants 2^-50 to each."""
-    points, weights = legendre(size)
-    mp = mpmath.mp.clone()
-    mp.dps = 80
-    for index in range(0, size, max(1, size // 16)):
-        root = mp.mpf(float(points[index]))
-        for _ in range(3):  # Newton, with the recurrence in 80 digits
-            before, value = mp.mpf(1), root
-            for degree in range(1, size):
-                following = (2 * degree + 1) * root * value - degree * before
-                before, value = value, following / (degree + 1)
-            slope = size * (root * value - before) / (root * root - 1)
-            root -= value / slope
-        weight = 2 / ((1 - root * root) * slope**2)
-        assert abs(root - float(points[index])) < 2.0**-51
-        assert abs(float(weights[index]) / weight - 1) < 2.0**-51

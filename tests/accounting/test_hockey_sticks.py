@@ -72,6 +72,7 @@ def profile(p: Floats, q: Floats) -> Callable[[Floats], Floats]:
     return lambda at: np.maximum(p - np.multiply.outer(np.exp(at), q), 0.0).sum(axis=-1)
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(
     event=st.sampled_from(EVENTS),

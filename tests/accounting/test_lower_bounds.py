@@ -178,6 +178,7 @@ def test_some_histograms_are_known_to_err() -> None:
     assert known == [0.0, 0.0, 0.5, 6.5]
 
 
+@pytest.mark.long
 @in_subtests("dimension", [1, 10, 1_000])
 @in_subtests("people", [1, 30, 10_000])
 def test_gaussian_means_err_more(dimension: int, people: int) -> None:
@@ -188,6 +189,7 @@ def test_gaussian_means_err_more(dimension: int, people: int) -> None:
         assert found.mean <= math.hypot(1 / math.sqrt(people), float(noise.sigma))
 
 
+@pytest.mark.long
 @in_subtests("dimension", [1, 7, 10**4, 10**8])
 @in_subtests("people", [1, 100, 10**6])
 def test_it_is_the_bound_with_constants_or_more(dimension: int, people: int) -> None:

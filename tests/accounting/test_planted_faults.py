@@ -22,8 +22,7 @@ from unacorda.accounting.contour import invert, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
-from unacorda.accounting.lattices import laws as lattice_laws
-from unacorda.accounting.pld import hockey_sticks, stages
+from unacorda.accounting.pld import combining, hockey_sticks, stages
 from unacorda.accounting.profiles import (
     allocated,
     allocation_pairs,
@@ -148,9 +147,9 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "approximate_promises",
         _put(invert.with_infinite, lambda _, found: found),
     ),
-    "an infinite loss is lost, in sums": (
+    "an infinite loss is lost, in atoms": (
         "approximate_promises",
-        _out(lattice_laws.laws_of, lambda found: dataclasses.replace(found, infinite=0)),
+        _in(combining.few_points, 0, lambda one: dataclasses.replace(one, infinite=Fraction(0))),
     ),
     "whole noise is larger": (
         "discrete_gaussians",
@@ -281,7 +280,7 @@ def _forget() -> None:
             for value in list(vars(module).values()):
                 held = getattr(value, "__closure__", None) or ()  # of a function that checks first
                 for one in (value, *(cell.cell_contents for cell in held)):
-                    if hasattr(one, "cache_clear"):
+                    if callable(one) and hasattr(one, "cache_clear"):
                         one.cache_clear()
 
 

@@ -29,7 +29,6 @@ from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
     worst_epsilon,
-    worst_tradeoff,
 )
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.privacy.events import Gaussian
@@ -50,11 +49,9 @@ GOOD: dict[str, Any] = {
 NO_NUMBERS = [None, "1", True, [1.0], 1j, math.nan, math.inf, -1.0, Decimal("0.5"), object()]
 THEOREMS: list[Callable[..., Any]] = [
     sampling.approx_dp_of_sample,
-    sampling.approx_dp_of_sample_with_replacement,
     sampling.approx_dp_within_sample,
     sampling.pure_of_replaced_sample,
     sampling.sampling_worth,
-    shuffling.approx_dp_of_shuffled,
     shuffling.delta_of_shuffled,
     binary_reports.delta_of_shuffled_bits,
     blankets.delta_of_shuffled_reports,
@@ -131,7 +128,6 @@ QUESTIONS: list[tuple[str, Callable[[Any], Any], list[Any]]] = [
     ),
     ("losses", lambda several: worst_delta(several, epsilon=1.0), [None, 1, [], [1], PAIR]),
     ("losses", lambda several: worst_epsilon(several, delta=0.1), [None, 1, [], [1], PAIR]),
-    ("losses", worst_tradeoff, [None, 1, [], [1], PAIR]),
     ("orders", lambda orders: RenyiFilter(LIMIT, orders=orders), [None, True, 2, "8", 1j]),
     ("name", lambda name: Account(LIMIT, name=name), [None, 1, b"x", ["x"]]),
     ("above", lambda above: Account(LIMIT, above=above), ["x", True, LIMIT, object()]),

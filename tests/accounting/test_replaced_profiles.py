@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.accounting import by_grids
 from tests.accounting.finite_pairs import Pair, largest_delta
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, renyi
 from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
-from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.divergences.closed import renyi_of_replaced_pure
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair
@@ -102,7 +102,7 @@ def test_gaussian_noise_is_moved_up_and_down(noise: float, rate: float) -> None:
     curve = curve_of(event, neighbors=ReplaceOne)
     for at in (0.0, 0.01, 0.3, 1.0, 3.0):
         found = curve(np.array([at]))
-        other = contour.delta_interval([(event, 1)], epsilon=Fraction(at), neighbors=ReplaceOne)
+        other = by_grids.delta_interval([(event, 1)], epsilon=at, neighbors=ReplaceOne)
         assert found.lower[0] <= other.upper
         assert other.lower <= found.upper[0]
         if found.upper[0] > 1e-30:

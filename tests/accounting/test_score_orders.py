@@ -152,6 +152,7 @@ def drawn_best(
     return best
 
 
+@pytest.mark.long
 def test_drawn_runs_exceed_the_share_of_the_attained_pair() -> None:
     """300,000 rounds, 5 errors: a false alarm has a probability below 1e-6."""
     noise, stop, start, rounds = 1.5, 0.3, 0.2, 300_000
@@ -185,6 +186,7 @@ EVENTS: list[Event] = [
 ]
 
 
+@pytest.mark.long
 @in_subtests("event", EVENTS)
 def test_the_ends_are_near(event: Event) -> None:
     found = epsilon_interval(event, delta=1e-6)

@@ -194,6 +194,7 @@ def test_the_ends_of_many_answers_are_near(local: float, categories: int) -> Non
         assert found.upper <= found.lower * 1.25
 
 
+@pytest.mark.long
 @in_subtests("local", [0.3, 0.7, 1.0, 2.5])
 def test_the_ends_of_pure_reports_are_near(local: float) -> None:
     event = Pure(epsilon=local).shuffled(count=5_000)

@@ -23,7 +23,9 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting import delta_interval, epsilon_interval, parallel, renyi, rho
 from unacorda.accounting.filters import Filter
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.accounting.pld.stages import Part
 from unacorda.accounting.prices import pure_epsilon
+from unacorda.accounting.profiles import curves
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
     Approximate,
@@ -93,8 +95,9 @@ def _gaussians_of_two_scales() -> None:
 
 @_truth
 def _a_coarse_grid() -> None:
-    event = Gaussian(noise_multiplier=2.0) + RandomizedResponse(epsilon=0.3, categories=2) * 3
-    loss = PrivacyLossDistribution.from_event(event, grid=1 << 9)
+    noise, answer = curves.gaussian(Fraction(1, 4)), curves.randomized_response(Fraction("0.3"), 2)
+    parts = Part(noise, noise, 1), Part(answer, answer, 3)
+    loss = PrivacyLossDistribution(parts=parts, grid=1 << 9)
     yes, true = 1 / (1 + MP.exp(-MP.mpf("0.3"))), MP.mpf(0)
     for many in range(4):
         share = MP.binomial(3, many) * yes**many * (1 - yes) ** (3 - many)
@@ -291,6 +294,16 @@ def _approximate_promises() -> None:
     kept = 0.999**4
     true = 1 - kept * (1 - largest_delta(response(0.3) ** 4, 0.5))
     _holds(delta_interval(event, epsilon="0.5"), true, wide=1e-8, error=1e-11)
+    top = 1 / (1 + MP.exp(-MP.mpf("0.3")))
+    finite = MP.fsum(
+        MP.binomial(4, many)
+        * top**many
+        * (1 - top) ** (4 - many)
+        * _normal_delta(1, MP.mpf("0.5") - MP.mpf("0.3") * (2 * many - 4))
+        for many in range(5)
+    )
+    found = delta_interval(event + Gaussian(noise_multiplier=1.0), epsilon="0.5")
+    _holds(found, 1 - MP.mpf("0.999") ** 4 * (1 - finite), wide=1e-8)
 
 
 @_truth

@@ -22,6 +22,10 @@ VERBS = [
     ("query",),
     ("describe",),
     ("fit",),
+    ("synthesize",),
+    ("series", "open"),
+    ("series", "answer"),
+    ("series", "show"),
     ("demo",),
     ("account",),
     ("calibrate",),
@@ -35,12 +39,12 @@ VERBS = [
 ]
 
 
-@in_subtests("verb", [*VERBS, ("ledger",)])
+@in_subtests("verb", [*VERBS, ("ledger",), ("series",)])
 def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*verb, "--help"])
     assert result.exit_code == 0
     assert re.search(r"Examples?:\n +unacorda ", result.output)
-    if verb != ("ledger",):
+    if verb not in {("ledger",), ("series",)}:
         assert "Exit codes:" in result.output
         assert "--json" in result.output or verb == ("ledger", "export")  # it prints nothing else
 
@@ -53,6 +57,8 @@ def test_the_root_lists_the_verbs_that_work() -> None:
         "query",
         "describe",
         "fit",
+        "synthesize",
+        "series",
         "account",
         "calibrate",
         "audit",

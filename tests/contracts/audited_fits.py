@@ -97,6 +97,7 @@ TEN: dict[str, Any] = {"lower": 0, "upper": 10}
 MIDDLE = _pair(line([5.0] * 11, 10.0, 0.0))
 TWO = _pair(line([5.0], 10.0, 5.0))
 ONE = _pair(line([], 9.0, 1.0))
+SCORED = _pair(tuple((np.array([0.9, v]), np.array([0.0, 1.0 - v])) for v in (0.9, 0.0)))
 HALVES = _pair(line([0.0] * 3 + [10.0] * 4, 10.0, 0.0))
 QUARTERS = _pair(line([0.0] + [10.0] * 6, 10.0, 0.0))
 YES = _pair(tuple(v > 5 for v in MIDDLE))
@@ -161,6 +162,23 @@ def _search(kind: Any, **given: Any) -> Callable[..., Any]:
         return [found.best_score_, found]
 
     return ask
+
+
+def _curve(data: Any, budget: Guarantee, bits: RandomBits) -> Any:
+    """Two candidates; their scores tell most of a row that judges."""
+    x, y = data
+    line = inference.RidgeRegression(target_bounds=(-1, 1), penalty=1.0, budget=budget, **UNIT)
+    found = inference.ValidationCurve(
+        line, {"penalty": [1.0, 2.0]}, held_out=0.5, error_bound=2.0, bits=bits
+    ).fit(x, y)
+    return [found.scores_.tolist(), [one.coef_.tolist() for one in found.estimators_]]
+
+
+class First:
+    """A public model, the first feature."""
+
+    def predict(self, x: Floats) -> Floats:
+        return x[:, 0]
 
 
 def _ends_first(told: inference.Density) -> list[Any]:
@@ -236,6 +254,36 @@ FITS: Mapping[str, Fit] = {
     "histogram": Fit(
         ask=lambda x, b, s: inference.histogram(x, edges=[0, 5, 10], budget=b, bits=s),
         pair=ONE,
+    ),
+    "score_table": Fit(
+        ask=lambda d, b, s: inference.score_table(
+            None, *d, bins=2, classes=(0, 1), budget=b, bits=s
+        ),
+        pair=SCORED,
+    ),
+    "class_tables": Fit(
+        ask=lambda d, b, s: inference.class_tables(
+            None, *d, bins=2, classes=(0, 1), budget=b, bits=s
+        ),
+        pair=SCORED,
+        louder=PureDP(40),
+    ),
+    "importance": Fit(
+        ask=lambda d, b, s: inference.importance(
+            First(), *d, reference=[[0.0, 0.0]], residual_bound=1, draws=1, budget=b, bits=s
+        ),
+        pair=(
+            (np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([0.0, 0.0])),
+            (np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([0.0, 0.0])),
+        ),
+        louder=PureDP(40),
+    ),
+    "residual_table": Fit(
+        ask=lambda d, b, s: inference.residual_table(
+            None, *d, bins=1, target_bounds=(-1, 1), residual_bound=1, budget=b, bits=s
+        ),
+        pair=SCORED,
+        louder=PureDP(32),
     ),
     "density": Fit(
         ask=lambda x, b, s: _ends_first(inference.density(x, budget=b, bits=s, **TEN)),
@@ -326,7 +374,7 @@ FITS: Mapping[str, Fit] = {
     "QuantileRegression": Fit(
         ask=lambda d, b, s: inference.QuantileRegression(budget=b, bits=s, **LINEAR).fit(*d),
         pair=ends(50, 2.0, -2.0),
-        **{**NORMAL, "louder": GDP(4000)},
+        **{**NORMAL, "louder": GDP(40000)},
     ),
     "MEstimator": Fit(
         ask=lambda d, b, s: inference.MEstimator(loss=LOSS, budget=b, bits=s, **LINEAR).fit(*d),
@@ -363,12 +411,18 @@ FITS: Mapping[str, Fit] = {
     "HeldOutSearch": Fit(
         ask=_search(inference.HeldOutSearch, held_out=0.5), pair=ends(150, 0.0, 2.0), **SEARCHED
     ),
+    "ValidationCurve": Fit(
+        ask=_curve,
+        pair=ends(150, 0.0, 2.0),
+        **{**SEARCHED, "claim": GDP(2), "louder": GDP(400)},
+    ),
     "CrossValidatedSearch": Fit(
         ask=_search(inference.CrossValidatedSearch), pair=ends(300, 0.0, 2.0), **SEARCHED
     ),
 }
 
 NOTHING_TOLD = {
+    "diagnosis": "is asked of a session, which is audited as such",
     "binomial_power": "of a test that nobody has run",
     "mean_randomizer": "makes a mechanism, audited as such",
     "frequency_randomizer": "makes a mechanism, audited as such",

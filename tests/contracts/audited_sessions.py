@@ -8,7 +8,10 @@ keys or parts is as many independent runs. Fits and descriptions are asked for o
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +27,18 @@ from unacorda import GDP, ApproxDP, PureDP, SeededBits, inference
 from unacorda.inference.losses import LogCosh
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["DOORS", "Door", "bounds_suggested", "described", "fits", "keys_found", "parts_asked"]
+__all__ = [
+    "DOORS",
+    "Door",
+    "answered_over_time",
+    "bounds_suggested",
+    "described",
+    "fits",
+    "keys_found",
+    "parts_asked",
+    "synthesized",
+    "synthesized_in_found_bins",
+]
 
 Sample = Callable[[Any, int], Any]
 People = Mapping[str, Sequence[str]]
@@ -145,7 +159,9 @@ def values_asked(unit: Unit) -> Callable[[Guarantee], Sample]:
 
 
 def described(budget: Guarantee) -> Sample:
-    """Everything that a first look at a column of numbers tells."""
+    """Everything that a first look at a column of numbers tells; bars last, as their number varies
+    with whether the column was found to hold whole numbers.
+    """
     seeds = itertools.count(1)
 
     def sample(values: Mapping[str, float], count: int) -> Any:
@@ -154,16 +170,22 @@ def described(budget: Guarantee) -> Sample:
         options["columns"] = {"x": unacorda.Bounds(0, 10)}
         with unacorda.Session({"t": table}, budget=budget * count, **options) as session:
             told = [session.describe("t", budget=budget) for _ in range(count)]
-        return np.array([_looked_at(one) for one in told])
+        return _padded([_looked_at(one) for one in told])
 
     return sample
 
 
 def _looked_at(told: Description) -> list[float]:
     (column,) = (one for one in told.columns if one.name == "x")
-    counts = [told.people, told.rows, *(bar.count for bar in column.bars)]
+    counts = [told.people.value, told.rows.value]
     more = [one.value if one else np.nan for one in (column.present, column.mean)]
-    return [*(one.value for one in counts), *more, *map(float, column.quantiles.values())]
+    bars = [bar.count.value for bar in column.bars]
+    return [*counts, *more, *map(float, column.quantiles.values()), *bars]
+
+
+def _padded(lines: Sequence[Sequence[float]]) -> Any:
+    longest = max(map(len, lines))
+    return np.array([[*line, *[np.nan] * (longest - len(line))] for line in lines])
 
 
 def bounds_suggested(budget: Guarantee) -> Sample:
@@ -189,6 +211,93 @@ def _suggested(told: SuggestedBounds) -> list[float]:
     return [told.max_rows, *kept.histogram.counts, kept.share, kept.at_most, kept.at_least]
 
 
+def synthesized(budget: Guarantee) -> Sample:
+    """Counts of the model, how many rows there are, and the measured error of a synthetic table."""
+    seeds = itertools.count(1)
+    columns = {"x": unacorda.Categories(["a", "b"]), "y": unacorda.Categories(["u", "v"])}
+
+    def sample(values: Mapping[str, str], count: int) -> Any:
+        cells = {"x": [one[0] for one in values.values()], "y": [one[1] for one in values.values()]}
+        options: Any = {"unit": unacorda.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
+        table = pa.table({"who": list(values), **cells})
+        with unacorda.Session(
+            {"t": table}, budget=budget * count, columns=columns, **options
+        ) as session:
+            asked = session.table("t").synthesize(["x", "y"], workload=2)
+            made = [session.evaluate(asked, budget=budget) for _ in range(count)]
+        counts = [one.table("x", "y").counts.ravel() for one in made]
+        more = [[one.row_count, one.errors.mean.error if one.errors else 0.0] for one in made]
+        return np.hstack([np.array(counts), np.array(more, dtype=float)])
+
+    return sample
+
+
+def synthesized_in_found_bins(budget: Guarantee) -> Sample:
+    """Edges that are found, and the counts of the bins between them."""
+    seeds = itertools.count(1)
+
+    def sample(values: Mapping[str, float], count: int) -> Any:
+        options: Any = {"unit": unacorda.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
+        table = pa.table({"who": list(values), "x": list(values.values())})
+        facts = {"x": unacorda.Bounds(0, 10)}
+        with unacorda.Session(
+            {"t": table}, budget=budget * count, columns=facts, **options
+        ) as session:
+            asked = session.table("t").synthesize(["x"], bins={"x": 3}, finding="0.5", report=0)
+            made = [session.evaluate(asked, budget=budget) for _ in range(count)]
+        lines = []
+        for one in made:
+            edges = one.plan.domain.columns[0].edges[1:-1]  # type: ignore[union-attr]
+            counts = one.marginals[(0,)].counts
+            lines.append([*np.resize(edges, 2), *np.resize(counts, 3)])
+        return np.array(lines)
+
+    return sample
+
+
+STEPS = 6
+COUNTED = unacorda.OverTime(max_steps=3)
+
+
+def answered_over_time(budget: Guarantee) -> Sample:
+    """All steps of a series, and how far they lie along what a person of the first steps moves."""
+    seeds = itertools.count(1)
+
+    def sample(people: Mapping[str, Sequence[int]], count: int) -> Any:
+        start = dt.date(2025, 1, 1)
+        rows = [
+            (copy, f"{copy} {name}", start + dt.timedelta(days=day))
+            for copy in range(count)
+            for name, days in people.items()
+            for day in days
+        ]
+        copies, who, seen = map(list, zip(*rows, strict=True))
+        table = pa.table({"copy": copies, "who": who, "seen": pa.array(seen, pa.date32())})
+        options: Any = {"unit": unacorda.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
+        with unacorda.Session({"t": table}, budget=budget, **options) as session:
+            query = session.table("t").group_by("copy", keys=range(count)).agg(n=unacorda.count())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                series = session.over_time(
+                    query,
+                    name="all",
+                    by="seen",
+                    start="2025-01-01",
+                    steps=STEPS,
+                    person=COUNTED,
+                    budget=budget,
+                )
+            told = [json.loads(line)["n"] for line in series.answer_until("2025-01-06").released]
+            assert session.spent == budget
+        found = np.array(told).T * 2.0 ** series.plan.noises["n"].grid_log2
+        column = series.plan.encoder.coefficients
+        moved = np.convolve(np.ones(3), column)[:STEPS]
+        along = found @ moved
+        return np.hstack([found, along[:, None]])
+
+    return sample
+
+
 def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
     """What a model learned from a table holds after the fit."""
 
@@ -210,12 +319,23 @@ def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
                 for _ in range(count):
                     model = session.fit(make(budget), "t", features=["a", "b"], target="y")
                     told.append(list(numbers_of(model)))
-            longest = max(map(len, told))
-            return np.array([line + [np.nan] * (longest - len(line)) for line in told])
+            return _padded(told)
 
         return sample
 
     return of
+
+
+class Scored:
+    """A public classifier."""
+
+    coef_ = np.array([[1.0, -1.0]])
+    intercept_ = np.zeros(1)
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, x: Any) -> Any:
+        """As a classifier has it; a session asks for coefficients."""
+        return x
 
 
 def _at_a_quartile() -> tuple[Any, Any]:
@@ -294,12 +414,36 @@ DOORS: Mapping[str, Door] = {
         louder=PureDP(80),
         runs=150,
     ),
+    "synthesize": Door(
+        sample=synthesized,
+        pairs=[({"ann": "au", "bea": "bv", "eve": "av"}, {"ann": "au", "bea": "bv"})],
+        claim=PureDP(2),
+        louder=PureDP(160),
+        runs=150,
+    ),
+    "synthesize, bins found": Door(
+        sample=synthesized_in_found_bins,
+        pairs=[({"ann": 0.0, "bea": 5.0, "eve": 10.0}, {"ann": 0.0, "bea": 5.0})],
+        claim=PureDP(2),
+        louder=PureDP(80),
+        runs=150,
+    ),
     "suggest_bounds": Door(
         sample=bounds_suggested,
         pairs=[({"ann": 2, "bea": 3, "eve": 40}, {"ann": 2, "bea": 3})],
         claim=PureDP(2),
         louder=PureDP(80),
         runs=150,
+    ),
+    "over_time": Door(
+        sample=answered_over_time,
+        pairs=[
+            ({"ann": [0, 2], "eve": [0, 0, 1, 2, 3, 4, 5]}, {"ann": [0, 2]}),
+            ({"ann": [0, 2], "eve": [1, 3, 4, 5]}, {"ann": [0, 2]}),
+        ],
+        claim=GDP("1.5"),
+        louder=GDP(3),
+        runs=2_000,
     ),
     "LinearRegression": Door(
         sample=fits(lambda b: inference.LinearRegression(budget=b, target_bounds=(-2, 2))),
@@ -311,6 +455,11 @@ DOORS: Mapping[str, Door] = {
         pairs=[ends(300, 1.0, 0.0)],
         **FIT,
     ),
+    "TableDiagnosis": Door(
+        sample=fits(lambda b: inference.diagnosis(Scored(), budget=b, bins=2)),
+        pairs=[ends(30, 1.0, 0.0)],
+        **FIT,
+    ),
     "PoissonRegression": Door(
         sample=fits(lambda b: inference.PoissonRegression(budget=b, largest=3)),
         pairs=[ends(300, 3.0, 0.0)],
@@ -319,7 +468,7 @@ DOORS: Mapping[str, Door] = {
     "QuantileRegression": Door(
         sample=fits(lambda b: inference.QuantileRegression(budget=b, target_bounds=(-2, 2))),
         pairs=[ends(300, 2.0, -2.0)],
-        **{**FIT, "louder": GDP(4000)},
+        **{**FIT, "louder": GDP(40000)},
     ),
     "MEstimator": Door(
         sample=fits(

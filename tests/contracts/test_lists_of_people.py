@@ -44,7 +44,7 @@ ARRAYS = ("ArrayLike", "NDArray", "Floats", "Question")
 PUBLIC = {
     **dict.fromkeys(("reports", "tally", "among"), "reports are public"),
     **dict.fromkeys(("weights", "covariance", "moves", "box", "feature_bounds"), "public"),
-    **dict.fromkeys(("shares", "answers", "released"), "public"),
+    **dict.fromkeys(("shares", "answers", "released", "bins"), "public"),
     "probabilities": "of a model, known to the attacker",
 }
 NOT_PRIVATE = {

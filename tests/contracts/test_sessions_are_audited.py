@@ -35,8 +35,10 @@ SPENDS: Mapping[str, str] = {
     "find_bounds": AGGREGATES,
     "describe": "describe",
     "fit": "LinearRegression",
+    "over_time": "over_time",
     "split": "split",
     "suggest_bounds": "suggest_bounds",
+    "suggest_over_time": "suggest_bounds",
 }
 """What may spend, and what it is audited by."""
 
@@ -44,6 +46,7 @@ FREE: Mapping[str, str] = {
     "best_limits": "reads what was released before",
     "close": "reads nothing",
     "explain": "reads no data",
+    "explain_over_time": "reads no data",
     "for_analyst": "a session like any other: what it asks is debited there too",
     "for_purpose": "a session like any other, with a note",
     "read_sql": "reads no data",
@@ -77,6 +80,7 @@ def test_all_that_a_session_can_be_asked_is_audited() -> None:
     assert not set(SPENDS) & set(FREE)
     for name in set(SPENDS.values()):
         assert name in DOORS or importlib.import_module(f"tests.contracts.{name}")
+    assert "synthesize" in DOORS  # which evaluate makes as well
 
 
 def test_every_model_that_fits_tables_has_an_audit() -> None:

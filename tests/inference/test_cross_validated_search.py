@@ -124,10 +124,10 @@ def test_a_judgement_moves_by_one_at_most_and_has_the_share_of_a_fit(
     y[:30:3], y[1:30:3], y[2:30:3] = math.nan, math.inf, -1e308
     fitted = search(tries=3).fit(x, y)
     assert math.isfinite(fitted.best_score_)
-    for budget, merits in seen:
-        assert len(merits) == 90
-        assert merits.min() == 0
-        assert merits.max() <= 1
+    for budget, losses in seen:
+        assert len(losses) == 90
+        assert losses.min() >= 0
+        assert losses.max() == 1  # of rows without a number too
         assert budget == fitted.run_budget_ / fitted.folds
 
 

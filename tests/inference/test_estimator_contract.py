@@ -223,6 +223,7 @@ def test_arrays_of_the_caller_are_left_alone(estimator: Any) -> None:
     np.testing.assert_array_equal(y, before[1])
 
 
+@pytest.mark.long
 @in_subtests("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
 @pytest.mark.filterwarnings("ignore")
 def test_a_fitted_model_is_stored_without_its_rows(estimator: Any) -> None:

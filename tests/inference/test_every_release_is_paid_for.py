@@ -41,6 +41,14 @@ BOUNDS: dict[str, Any] = {"lower": 0, "upper": 10}
 PAIRS = [(0, 10), (0, 10)]
 EDGES = np.linspace(0, 10, 9)
 
+
+class Adds:
+    """A public model."""
+
+    def predict(self, x: Any) -> Any:
+        return x.sum(axis=1)
+
+
 ASKED: Mapping[str, Callable[[Guarantee], object]] = {
     "mean": lambda b: inference.mean(X, budget=b, **BOUNDS),
     "proportion": lambda b: inference.proportion(X > 5, budget=b),
@@ -68,6 +76,25 @@ ASKED: Mapping[str, Callable[[Guarantee], object]] = {
     "histogram": lambda b: inference.histogram(X, edges=EDGES, budget=b),
     "density": lambda b: inference.density(X, budget=b, **BOUNDS),
     "distribution": lambda b: inference.distribution(X, edges=EDGES, budget=b),
+    "score_table": lambda b: inference.score_table(None, X / 10, X > 5, budget=b),
+    "score_table by quantiles": lambda b: inference.score_table(
+        None, X / 10, X > 5, budget=b, bins=8, binning="quantiles"
+    ),
+    "class_tables": lambda b: inference.class_tables(
+        None, TABLE / 20, KINDS, classes=[0, 1, 2], budget=b
+    ),
+    "importance": lambda b: inference.importance(
+        Adds(), TABLE, X, budget=b, reference=TABLE[:50], residual_bound=20
+    ),
+    "importance by histograms": lambda b: inference.importance(
+        Adds(), TABLE, X, budget=b, feature_bounds=(0, 20), residual_bound=20
+    ),
+    "residual_table": lambda b: inference.residual_table(
+        None, X, X[::-1], budget=b, target_bounds=(0, 10)
+    ),
+    "residual_table in a bound": lambda b: inference.residual_table(
+        None, X, X[::-1], budget=b, target_bounds=(0, 10), residual_bound=4
+    ),
     "binomial_test": lambda b: inference.binomial_test(X > 5, budget=b),
     "fit_test": lambda b: inference.fit_test(KINDS, shares=[1, 1, 1], budget=b, draws=99),
     "independence_test": lambda b: inference.independence_test(
@@ -106,8 +133,15 @@ LOCAL: list[type] = [
     mechanisms.local.SubsetSelection,
     mechanisms.local.UnaryEncoding,
 ]
-FREE = {"binomial_power", "power_curve", "losses", "mean_randomizer", "frequency_randomizer"}
-FREE |= {"vector_randomizer"}
+FREE = {
+    "diagnosis",
+    "binomial_power",
+    "power_curve",
+    "losses",
+    "mean_randomizer",
+    "frequency_randomizer",
+}
+FREE |= {"vector_randomizer", "diagnosis"}
 """What releases nothing."""
 
 BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP("0.5"), GDP(1), RenyiDP(8, 2)]
@@ -220,7 +254,7 @@ def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
     monkeypatch.setattr(searching, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (10_000, 3))
     bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
-    line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has
+    line = inference.LinearRegression(budget=GDP("0.1"), tuning=1.0, **bounds)  # a run has that
     line.fit(many, many[:, 0])
     each = len(released) + 1  # of a fit and of its score
     released.clear()
@@ -244,7 +278,7 @@ def test_folds_and_the_last_fit_are_each_within_their_budgets(
     monkeypatch.setattr(searching, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (30_000, 3))
     bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
-    line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has
+    line = inference.LinearRegression(budget=GDP("0.1"), tuning=1.0, **bounds)  # a run has that
     line.fit(many, many[:, 0])
     each = len(released)  # of a fit
     released.clear()

@@ -17,6 +17,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
+from unacorda.accounting.selection import stop_of
 from unacorda.errors import FitFailed, InvalidParameter, MissingBound
 from unacorda.inference import (
     PCA,
@@ -26,7 +27,7 @@ from unacorda.inference import (
     RidgeRegression,
     SparseRegression,
 )
-from unacorda.inference.search import runs_within, stop_of
+from unacorda.inference.search import runs_within
 from unacorda.inference.sums import NoisySums
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events

@@ -248,6 +248,7 @@ def test_a_wide_clip_finds_the_coefficients(kind: str) -> None:
     assert model.predict(x[:5]).shape == (5,)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, 0.0])
 def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(value: float) -> None:

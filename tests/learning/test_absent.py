@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from unacorda import learning
+from unacorda import ApproxDP, learning
 from unacorda.errors import MissingExtra
 
 
@@ -36,8 +36,16 @@ def test_every_function_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) ->
         lambda: learning.canaries([]),
         lambda: learning.mislabelled([], count=1),
         lambda: learning.snapshot([]),
+        lambda: learning.evaluate(None, [], learning.hits, budget=None),
         lambda: learning.movement([], []),
         lambda: learning.watch(None, []),
+        lambda: learning.ClippedSums(None, bound=1.0),
+        lambda: learning.PrivateTraining(
+            None, None, (), budget=ApproxDP(1, 1e-6), batch_size=1, clip=1.0
+        ),
+        lambda: learning.fit(None, max, (), budget=ApproxDP(1, 1e-6)),
+        lambda: learning.plan_search(max, [1], budget=ApproxDP(1, 1e-6), tries=2),
+        lambda: learning.search(max, [1], loss=max, held_out=(), budget=ApproxDP(1, 1e-6), tries=2),
     ]
     for call in calls:
         with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[learning\]'"):

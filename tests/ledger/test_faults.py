@@ -69,6 +69,7 @@ print(made, stand, failed)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_a_disk_without_room_for_the_log_tears_nothing(tmp_path: Path) -> None:
     done = subprocess.run(

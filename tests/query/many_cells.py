@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from numpy.typing import NDArray
+from scipy import stats
 from tests.query.neighbor_tables import tallies_of
 from tests.support.seams import Aggregate, Explanation, Release, exact_of
 
@@ -43,6 +45,28 @@ class Asked:
         low, high = (np.array(end, dtype=np.float64) for end in (answer.lower, answer.upper))
         true = np.asarray(truth, dtype=np.float64)
         return np.asarray((low <= true) & (true <= high))
+
+    def check(self, name: str, truth: float, *, within: float | None) -> None:
+        """Errors are as large as promised, and intervals are possible and cover the truth.
+
+        within: the relative difference of the root mean squared error; None where that has no use.
+        Coverage: at least 95%, but for what a true 95% misses with probability 1e-7.
+        """
+        promised = self.promise.standard_error(name)
+        assert promised is not None
+        if within is not None:
+            found = np.sqrt(np.mean(self.errors(name, truth) ** 2))
+            assert found == pytest.approx(promised, rel=within)
+        low, high = self.ends(name)
+        covered = ~(truth < low) & ~(truth > high)
+        assert covered.sum() >= stats.binom.ppf(1e-7, len(covered), 0.95)
+
+    def ends(self, name: str) -> tuple[Floats, Floats]:
+        """The ends of the intervals, which are in order and possible; NaN where they are open."""
+        answer = self.release.answers[name]
+        low, high = (np.array(end, dtype=np.float64) for end in (answer.lower, answer.upper))
+        assert not ((low > high) | (low < answer.limits[0]) | (high > answer.limits[1])).any()
+        return low, high
 
 
 def values_of(release: Release, name: str) -> Floats:

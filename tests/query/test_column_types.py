@@ -96,6 +96,7 @@ PANDAS: dict[str, tuple[Any, int, int | None]] = {
 }
 
 
+@pytest.mark.long
 @in_subtests("case", PANDAS)
 def test_every_column_of_pandas_is_read_by_a_rule(case: str) -> None:
     """Text, objects and types the engine does not know are text; a number is what text converts to.
@@ -143,6 +144,7 @@ POLARS: dict[str, tuple[pl.Series, int | None]] = {
 }
 
 
+@pytest.mark.long
 @in_subtests("case", POLARS)
 def test_columns_of_polars_are_read_or_refused_when_they_are_used(case: str) -> None:
     """A column of a type without a reading may be there; a question that uses it is refused."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from tests.query.exact_answers import exact
 from tests.support.cases import in_subtests
 from tests.support.seams import Query, Session
@@ -70,6 +71,7 @@ def opened(text: str, unit: unacorda.Person | unacorda.Row) -> Session:
     )
 
 
+@pytest.mark.long
 @in_subtests("unit", UNITS, ids=["person", "row"])
 @in_subtests("way", WAYS)
 def test_a_row_with_a_long_text_is_answered_as_others_are(

@@ -104,6 +104,7 @@ def test_with_much_budget_the_look_is_the_truth(generous: Description) -> None:
     assert by_name["nothing"].present.value == pytest.approx(0, abs=5)
 
 
+@pytest.mark.long
 @in_subtests(
     "names", [["county"], ["county", "remark"], ["age"], ["age", "county", "smokes"]], ids=str
 )

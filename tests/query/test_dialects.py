@@ -45,6 +45,7 @@ def postgres_of(sql: str) -> str:
     return translate_to_postgres(f"SELECT {sql} AS x FROM data", tables=KNOWN).sql
 
 
+@pytest.mark.long
 @in_subtests("text", [*expressions_alike.ALIKE, *expressions_alike.NEAR])
 def test_every_function_is_translated(text: str) -> None:
     sql = expressions_alike.statement([text])
@@ -176,6 +177,7 @@ KINDS = dict(
 )
 
 
+@pytest.mark.long
 @in_subtests("makers", AGGREGATES.values(), ids=[kind.__name__ for kind in AGGREGATES])
 def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggregate]]) -> None:
     """Or else it would have to be refused by name: with public keys and with private ones."""

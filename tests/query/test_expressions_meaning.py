@@ -12,6 +12,7 @@ from tests.query.expression_row import value
 from tests.support.cases import in_subtests
 
 
+@pytest.mark.long
 @in_subtests(
     ("text", "expected"),
     [

@@ -146,6 +146,7 @@ def test_inexact_corners_move_outward() -> None:
     assert third.lower < 1 / 3 < third.upper
 
 
+@pytest.mark.long
 @seed(43)
 @settings(max_examples=2_000, deadline=None, database=None)
 @given(

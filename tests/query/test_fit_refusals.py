@@ -106,6 +106,7 @@ def test_a_budget_that_no_number_of_rows_suits_is_refused_for_nothing(made: str)
         assert session.spent == GDP(0)
 
 
+@pytest.mark.long
 @in_subtests("made", MODELS)
 @in_subtests(
     ("argument", "given"),

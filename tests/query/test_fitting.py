@@ -398,9 +398,9 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
     with opened(GDP(1), unit=unacorda.Person("who", max_rows=2)) as session:
         session.fit(line(GDP(1)), "t", features=["age"], target="wage")
     assert [keep for _, keep in held] == [True]  # bounded once, and kept
-    # One counts rows, seven find the metric, ten the line and one its errors.
-    assert len(scans) == 19
-    assert ["FROM bounded" in scan for scan in scans] == [True, *[False] * 18]
+    # One counts rows, seven find the metric, eleven the line and one its errors.
+    assert len(scans) == 20
+    assert ["FROM bounded" in scan for scan in scans] == [True, *[False] * 19]
 
 
 UNITS = [unacorda.Row(), unacorda.Person("who", max_rows=2)]

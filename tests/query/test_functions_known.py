@@ -96,6 +96,7 @@ def test_every_known_function_is_refused_or_answers_on_every_row(
     assert accepted
 
 
+@pytest.mark.long
 @in_subtests("name", FUNCTIONS)
 def test_a_function_means_what_it_means_in_the_engine(
     ordinary: duckdb.DuckDBPyConnection, name: str

@@ -66,6 +66,7 @@ def values_near(grid: PublicGrid) -> np.ndarray:
         return np.concatenate([close, wide, [0.0, -0.0, 2 * largest, -2 * largest, np.inf]])
 
 
+@pytest.mark.long
 @in_subtests("bounds", BOUNDS, ids=str)
 def test_sql_counts_a_value_as_the_nearest_point(bounds: tuple[str, str, str | None]) -> None:
     grid = grid_of(*bounds)

@@ -362,27 +362,6 @@ def test_numbers_and_their_keys_meet_whatever_type_they_have() -> None:
             assert exact(session, query)["n"] == [2, 1, 0, 1], values
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_an_empty_table_is_answered_in_every_cell(rows: int) -> None:
-    frame = pl.DataFrame(
-        {"x": [None] * rows, "s": [None] * rows}, schema={"x": pl.Float64, "s": str}
-    )
-    with opened(frame) as session:
-        query = (
-            session.table("t")
-            .group_by("s", keys=["b", "a"])
-            .agg(
-                n=unacorda.count(),
-                m=unacorda.mean("x", 0, 10),
-                q=unacorda.median("x", 0, 10, interval=0.5),
-            )
-        )
-        release = session.evaluate(query, budget=unacorda.PureDP(1))
-    assert [row["s"] for row in release.to_dicts()] == ["b", "a"]
-    for row in release.clamped().to_dicts():
-        assert all(math.isfinite(row[name]) for name in ("n", "m", "q", "m_low", "q_high"))
-
-
 def test_python_is_left_as_it_was() -> None:
     limit, hook = sys.getrecursionlimit(), sys.excepthook
     with opened(HOSTILE["objects"], unit=unacorda.Person("id", max_rows=2)) as session:

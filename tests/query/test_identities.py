@@ -50,6 +50,7 @@ def people(session: unacorda.Session, *, salt: int = 3) -> Counter[Any]:
     return Counter(row[-width:] for row in engine._connection.execute(text).fetchall())
 
 
+@pytest.mark.long
 @in_subtests(
     ("ids", "expected"),
     [

@@ -71,6 +71,7 @@ def opened(frame: pd.DataFrame) -> unacorda.Session:
     )
 
 
+@pytest.mark.long
 @in_subtests("name", AGGREGATES)
 def test_rows_without_a_value_move_no_aggregate_of_it(name: str) -> None:
     found = []

@@ -81,6 +81,7 @@ REFUSED: Mapping[str, Callable[[Query, Query], Query]] = {
 }
 
 
+@pytest.mark.long
 @in_subtests("unit", [unacorda.Person("id", max_rows=5), unacorda.Row()], ids=str)
 @in_subtests("name", REFUSED)
 def test_a_name_in_other_capitals_is_taken(name: str, unit: Any) -> None:

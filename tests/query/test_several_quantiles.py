@@ -404,14 +404,6 @@ def test_nothing_is_charged_beyond_the_request_and_cuts_cost_what_levels_cost() 
     assert "expected rank errors, where values hardly repeat: 25%: 3" in text
 
 
-def test_an_empty_table_is_answered() -> None:
-    table = pa.table({"id": pa.array([], pa.int64()), "x": pa.array([], pa.float64())})
-    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as opened:
-        query = opened.table("t").agg(x=unacorda.quantiles("x", [0, 0.5, 1], 0, 1))
-        (row,) = opened.evaluate(query, budget=unacorda.PureDP(1)).to_dicts()
-    assert 0 <= row["x_0"] <= row["x_50"] <= row["x_100"] <= 1
-
-
 @in_subtests(
     "q",
     [

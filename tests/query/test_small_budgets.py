@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.support.cases import in_subtests
-from tests.support.seams import selection_epsilon
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -21,6 +20,7 @@ from unacorda.accounting.charges import charge
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Exponential, compose
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.relations import bounded_range_within
 
 AGES, WORDS = [i % 80 for i in range(200)], ["a", "b"] * 100
 FRAME = pd.DataFrame({"id": range(200), "age": AGES, "w": range(200), "k": WORDS})
@@ -95,7 +95,7 @@ def test_selections_spend_small_gaussian_budgets(name: str, amount: str) -> None
 
 
 def test_an_event_that_costs_more_is_no_charge_for_a_small_request() -> None:
-    epsilon = selection_epsilon(GDP("1e-9"))
+    epsilon = bounded_range_within(GDP("1e-9"))
     event = Exponential(epsilon=epsilon)
     assert charge(event, GDP("1e-9"), GDP(1)) == GDP("1e-9")
     for more in (Exponential(epsilon=epsilon * Fraction(10_001, 10_000)), compose([event, event])):

@@ -222,6 +222,7 @@ def test_two_tables_of_one_database_stand_side_by_side(tmp_path: Path) -> None:
             assert exact(session, query)["n"] == [len(ROWS)]
 
 
+@pytest.mark.long
 @in_subtests(
     "name", ["data[1]", "da*ta", "da?ta", "a'b", "x\ny", "é😀", "{a,b}", "a\\b", "**", "$HOME", "~"]
 )

@@ -66,6 +66,7 @@ def test_what_there_is_not_is_marked(text: str, part: str, said: str) -> None:
     assert said in str(error)
 
 
+@pytest.mark.long
 @in_subtests(
     ("text", "part"),
     [

@@ -160,6 +160,7 @@ def test_whatever_stands_anywhere_is_a_report_or_a_named_error_at_length(
     check_anything_somewhere(path, value)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(value=JSON)
 def test_any_json_is_a_named_error(value: Any) -> None:

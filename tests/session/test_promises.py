@@ -50,8 +50,8 @@ def test_it_is_kept(promise: str) -> None:
 def _read_first(patch: Patch) -> None:
     right = Admission.admit
 
-    def wrong(self: Admission, query: Any, *, salt: int) -> Any:
-        admitted = right(self, query, salt=salt)
+    def wrong(self: Admission, query: Any, **named: Any) -> Any:
+        admitted = right(self, query, **named)
         self.engine.run(admitted)
         return admitted
 

@@ -19,7 +19,7 @@ from unacorda.cli.events import (
     written,
 )
 from unacorda.cli.events import KINDS as SPELLED_KINDS
-from unacorda.cli.formula import read_formula
+from unacorda.cli.fit import read_formula
 from unacorda.cli.render import TextTable, rounded
 from unacorda.query.results.display import estimate, number
 

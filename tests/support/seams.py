@@ -8,7 +8,16 @@ A test of the inside imports it from here, so that a move changes this file alon
 from unacorda.accounting.charges import charge
 from unacorda.ledger import chain
 from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
-from unacorda.ledger.entries import Account, Charge, Entry, Reservation, SearchBegun, SplitPart
+from unacorda.ledger.entries import (
+    Account,
+    Charge,
+    Entry,
+    Reservation,
+    SearchBegun,
+    SeriesOpened,
+    SeriesTerms,
+    SplitPart,
+)
 from unacorda.ledger.entries import PeopleSplit as LedgerSplit
 from unacorda.ledger.entries import RowSearch as LedgerSearch
 from unacorda.ledger.export import export_account, read_export, verify_export
@@ -127,7 +136,7 @@ from unacorda.query.engines.dialects.postgres import quoted
 from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
 from unacorda.query.engines.dialects.spark import translate as translate_to_spark
 from unacorda.query.engines.dialects.statements import NamedTable as TranslatedTable
-from unacorda.query.engines.dialects.statements import Translated
+from unacorda.query.engines.dialects.statements import Translated, check_statement
 from unacorda.query.engines.dialects.values import Untranslatable, Values
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.engine import (
@@ -146,7 +155,6 @@ from unacorda.query.engines.postgres import _PostgresQuery as PostgresAsking
 from unacorda.query.engines.spark import SETTINGS, WHY
 from unacorda.query.engines.spark import _SparkQuery as SparkAsking
 from unacorda.query.engines.spark_sources import ended, quietly, unlogged
-from unacorda.query.engines.translated import check_statement
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.dates import PARTS, UNITS
@@ -173,7 +181,6 @@ from unacorda.query.noise.additive import (
     AdditiveNoise,
     Share,
     noise_quantile,
-    selection_epsilon,
 )
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.noise.selection import Draws, ThresholdSearch, draws_for, search_for
@@ -320,6 +327,8 @@ __all__ = [
     "Select",
     "Selection",
     "Sensitivity",
+    "SeriesOpened",
+    "SeriesTerms",
     "Session",
     "Share",
     "Shortened",
@@ -450,7 +459,6 @@ __all__ = [
     "scope_of",
     "search_for",
     "select_keys",
-    "selection_epsilon",
     "size_of",
     "splits",
     "splitting",

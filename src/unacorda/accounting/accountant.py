@@ -109,7 +109,8 @@ def epsilon(
     >>> epsilon([], delta=0)
     0.0
     """
-    return epsilon_interval(events, delta=delta, neighbors=neighbors, tolerance=tolerance).upper
+    limit = delta_argument(delta)
+    return _met("epsilon", events, limit, neighbors, tolerance=tolerance, only_upper=True).upper
 
 
 def epsilon_interval(
@@ -380,10 +381,11 @@ def _met(
     tolerance: float,
     seen: list[Finding] | None = None,
     quick: bool = False,
+    only_upper: bool = False,
 ) -> Interval:
     """The intersection of what engines prove, up to where it is narrow.
 
-    seen: where the findings are noted. quick: as `PriceQuestion` takes it.
+    seen: where the findings are noted. quick, only_upper: as `PriceQuestion` takes them.
     Raises InternalError where two findings contradict each other: one of them is wrong, and it is
     not known which.
     """
@@ -400,6 +402,7 @@ def _met(
         intervals=_interval,
         tolerance=tolerance,
         quick=quick,
+        only_upper=only_upper or quick,
     )
     meeting = Meeting(event, measure, high=question.ceiling)
     for finding in question.findings(event):

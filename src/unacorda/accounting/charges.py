@@ -114,7 +114,7 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
         return asked
     except InvalidParameter:  # no (epsilon, delta) price at the request's delta
         cost = None
-    if cost is not None and _covers(asked, cost):
+    if cost is not None and cost <= asked:
         return _snapped(cost, asked)
     if _keeps(event, request):
         return asked
@@ -164,10 +164,6 @@ def _composes_within(event: Event, request: ApproxDP) -> bool:
         return quick_epsilon(event, delta=request.delta) <= request.epsilon
     except (UnsupportedEvent, InvalidParameter):
         return False
-
-
-def _covers(asked: Guarantee, cost: Guarantee) -> bool:
-    return all(mine <= limit for mine, limit in zip(cost.additive, asked.additive, strict=True))
 
 
 def _snapped(cost: Guarantee, asked: Guarantee) -> Guarantee:

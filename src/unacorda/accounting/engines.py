@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -15,8 +15,6 @@ from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.inversion import falling_below
-from unacorda.accounting.lattices import compositions
-from unacorda.accounting.lattices.laws import laws_of
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -24,6 +22,7 @@ from unacorda.accounting.pld.distribution import (
 )
 from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
 from unacorda.accounting.profiles.boxes import Array
+from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.rules.base import Direction
 from unacorda.accounting.rules.profiles import curve_of
@@ -62,8 +61,12 @@ def _either(
     return lambda measure, at: of_epsilon(at) if measure == "epsilon" else of_delta(at)
 
 
-def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
+def engines_of(
+    event: Event, neighbors: Neighbors, *, only_upper: bool = False
+) -> Iterator[tuple[str, Engine, str]]:
     """Name, engine and source of those that may know the event; it holds no shuffled part.
+
+    only_upper: lower ends that take long are left out.
 
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
     Source      told with each.
@@ -85,6 +88,8 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
                 np.maximum.reduce([one.upper for one in found]),
             )
 
+        if measure == "epsilon" and all(curve.sides for curve in known):
+            return _by_sides(known, ends, only_upper=only_upper)
         if measure == "epsilon":
             low, high = falling_below(profile, ends)
             if low == 0.0 < high:  # no lower side that is worth following: the upper one alone
@@ -93,10 +98,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
-    sums = _either(
-        lambda at: compositions.epsilon_of(laws_of(flat), at),
-        lambda at: compositions.delta_of(laws_of(flat), at),
-    )
     quadrature = _either(
         lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
         lambda at: contour.delta_of(flat, at, neighbors=neighbors),
@@ -104,8 +105,23 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     if not isinstance(event, Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
-    yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+
+
+def _by_sides(known: Sequence[Curve], level: tuple[float, float], *, only_upper: bool) -> Interval:
+    """The epsilon of the worst of curves whose sides take long: each alone, the lower one last."""
+
+    def upper(epsilons: Array) -> tuple[Array, Array]:
+        return (np.maximum.reduce([curve.upper(epsilons, level[0]) for curve in known]),) * 2
+
+    def lower(epsilons: Array) -> tuple[Array, Array]:
+        return (np.maximum.reduce([curve.lower(epsilons) for curve in known]),) * 2
+
+    _, high = falling_below(upper, level)
+    if only_upper or not 0 < high < math.inf:
+        return Interval(0.0, high)
+    start = np.append(0.0, high * (1 - np.geomspace(1.0, 1e-5, 12)[1:]))
+    return Interval(falling_below(lower, level, start=np.append(start, high))[0], high)
 
 
 def by_loss_grids(

@@ -129,7 +129,7 @@ class PriceQuestion:
 
     at: that delta or epsilon; intervals: prices other events on the way; tolerance: as
     `Meeting.within` takes it, engines are not asked beyond; quick: grids stay coarse, and moments
-    are not asked if these give an upper end.
+    are not asked if these give an upper end; only_upper: lower ends that take long are left out.
     """
 
     measure: Measure
@@ -138,6 +138,7 @@ class PriceQuestion:
     intervals: Intervals
     tolerance: float
     quick: bool = False
+    only_upper: bool = False
 
     @property
     def ceiling(self) -> float:
@@ -169,7 +170,8 @@ class PriceQuestion:
                 _REACHED,
             )
         meet = Meeting(plain, self.measure)
-        yield from self._numerical(meet, engines_of(plain, self.neighbors), below=below)
+        engines = engines_of(plain, self.neighbors, only_upper=self.only_upper)
+        yield from self._numerical(meet, engines, below=below)
         early = self.measure == "delta" and meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
         if early:
             for finding in self._by_moments(plain):

@@ -11,9 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting.contour.quadrature import Sides
-
-__all__ = ["crossing", "falling_below"]
+__all__ = ["falling_below"]
 
 _Array: TypeAlias = NDArray[np.float64]
 _LARGEST = 1e6
@@ -21,67 +19,17 @@ _START = np.concatenate(([0.0], np.geomspace(1e-7, _LARGEST, 27)))
 _NEAR = 2.0 ** -np.array([5.0, 10.0, 16.0, 24.0, 34.0, 46.0])  # from a guess, in brackets
 
 
-def crossing(at: Callable[[float], Sides], start: float, *, slope: float) -> tuple[float, float]:
-    """An interval that holds the least x from 0 on at which a falling curve is at most 1.
-
-    at: both sides of the curve and a value near it; start: where to begin; slope: about minus the
-    derivative of its logarithm. The second end is inf where no x is found.
-
-    Bound       both: below the first the curve is above 1; at the second it is not.
-    Source      secant steps on the logarithm, kept in a bracket; then steps outward.
-    """
-    near, sides, slope = _root(at, start, slope)
-    low, high = 0.0, math.inf
-    least = 2.0**-52 * near + 1e-300
-    width = max(1.1 * max(sides.upper - 1.0, 0.0) / slope, least)
-    while width < 4.0 * (near + 1.0):
-        if at(near + width).upper <= 1.0:
-            high = near + width
-            break
-        width *= 1.7
-    width = max(1.1 * max(1.0 - sides.lower, 0.0) / slope, least)
-    while width < near:
-        if at(near - width).lower > 1.0:
-            low = near - width
-            break
-        width *= 1.7
-    return (0.0, 0.0) if low == 0.0 and at(0.0).upper <= 1.0 else (low, high)
-
-
-def _root(at: Callable[[float], Sides], start: float, slope: float) -> tuple[float, Sides, float]:
-    """About where the curve is 1, its sides and minus the slope of its logarithm there."""
-    low, high, place, rate = 0.0, math.inf, start, slope
-    before = (math.nan, math.nan)
-    for turn in range(120):
-        sides = at(place)
-        height = sides.near
-        if height > 1 or math.isnan(height):
-            low = max(low, place)
-        else:
-            high = min(high, place)
-        level = math.log(height) if height > 0 else math.nan
-        guess = -(level - before[1]) / (place - before[0]) if place != before[0] else math.nan
-        rate = guess if guess > 0 else rate
-        if abs(level) < max(1e-15, 0.05 * min(sides.upper - sides.lower, 0.1)):
-            break
-        before = (place, level)
-        if abs(level) <= 4e-16 * place * rate or high - low <= 4e-16 * min(high, 1e300):
-            break
-        following = place + level / rate
-        slow = turn % 4 == 3 and turn > 10
-        if slow or not low < following < high:
-            following = 0.5 * (low + high) if high < math.inf else 2 * place + 1e-6
-        place = following
-    return place, sides, rate
-
-
 def falling_below(
-    bounds: Callable[[_Array], tuple[_Array, _Array]], level: tuple[float, float]
+    bounds: Callable[[_Array], tuple[_Array, _Array]],
+    level: tuple[float, float],
+    *,
+    start: _Array = _START,
 ) -> tuple[float, float]:
     """An interval that holds the least x from 0 on at which a falling curve is at most a level.
 
     bounds: (lower, upper) of the curve at an array of x, asked from 0 to 10^6, beyond which the
-    second end is inf; level: two floats, 0 or above, between which the level lies.
+    second end is inf; level: two floats, 0 or above, between which the level lies; start: ascending
+    from 0, where to look first.
 
     Bound       both: at the first, if above 0, the curve is above the level; at the second not.
     Source      a bracket of each end, cut at many points at once, most near the secant's guess.
@@ -90,7 +38,7 @@ def falling_below(
     >>> low <= np.log(2) <= high < low * (1 + 1e-14)
     True
     """
-    points = _START
+    points = start
     ends = [(0.0, math.inf), (0.0, math.inf)]  # (above the level, at most the level)
     heights = [(1.0, 0.0), (1.0, 0.0)]
     goals = (max(level), min(level))

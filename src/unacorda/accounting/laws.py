@@ -9,7 +9,6 @@ Source: docs/proofs/contour.md, section 11.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -148,26 +147,14 @@ def of_points(epsilon: Fraction, categories: int) -> Finite:
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 
-def of_staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
-    """Staircase noise under a whole shift: a finite law on multiples of epsilon.
-
-    The density of x >= 0 is a b^level, where level(x) steps up at split, split + 1, ...
-    """
+def of_staircase(epsilon: Fraction, split: Fraction) -> Finite:
+    """Staircase noise under a shift by 1: losses epsilon, -epsilon and 0."""
     mp = context()
-    b, g = mp.exp(-mpf(epsilon)), mpf(split)
+    b, g, top = mp.exp(-mpf(epsilon)), mpf(split), staircase_top(epsilon, split)
     height = -mp.expm1(-mpf(epsilon)) / (2 * (g + b * (1 - g)))
-    cuts = {Fraction(0), Fraction(shift)}
-    for step in range(shift):
-        cuts |= {split + step, shift - split - step}
-    places = sorted(cut for cut in cuts if 0 <= cut <= shift)
-    masses = {shift * epsilon: mp.mpf(1) / 2, -shift * epsilon: b**shift / 2}
-    for left, right in itertools.pairwise(places):
-        middle = (left + right) / 2
-        first, second = (
-            0 if x < split else math.floor(x - split) + 1 for x in (shift - middle, middle)
-        )
-        loss = (second - first) * epsilon
-        masses[loss] = masses.get(loss, 0) + height * b**first * mpf(right - left)
+    masses = {epsilon: top, -epsilon: top * b}
+    if 2 * split != 1:
+        masses[Fraction(0)] = height * (b * mpf(1 - 2 * split) if 2 * split < 1 else 2 * g - 1)
     return Finite(masses=masses, infinite=mp.mpf(0))
 
 

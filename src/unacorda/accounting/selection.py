@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, order, share
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
@@ -30,7 +31,11 @@ __all__ = [
     "pure_of_poisson_tries",
     "renyi_of_negative_binomial_tries",
     "renyi_of_poisson_tries",
+    "stop_of",
+    "tries_quantile",
 ]
+
+_MOST_TRIES: Final = 1e6
 
 INNER_ORDERS = tuple(1 + Fraction(2.0 ** (k / 2)).limit_denominator(64) for k in range(-8, 29))
 """Orders at which the divergence of a run is asked beside the order in question: each is valid."""
@@ -50,6 +55,58 @@ def log_mean_tries(*, shape: Real, stop: Real) -> float:
     """
     _law(shape, stop)
     return float_up(_log_mean(shape, stop))
+
+
+def stop_of(*, shape: float, tries: float) -> float:
+    """The gamma with which the truncated negative binomial law has this mean, to six digits.
+
+    Bound       none: the law of this gamma is what is drawn and priced.
+    Source      Papernot and Steinke 2022, arXiv:2110.03620, Definition 1.
+
+    >>> stop_of(shape=1.0, tries=20.0), stop_of(shape=0.0, tries=1.0)
+    (0.05, 1.0)
+    """
+    eta = checks.finite(shape=shape)
+    if eta <= -1:
+        raise InvalidParameter("shape", shape, expected="a number above -1")
+    if not 1 <= checks.finite(tries=tries) <= _MOST_TRIES:
+        raise InvalidParameter("tries", tries, expected="a number from 1 to a million")
+    low, high, wanted = -60.0, 0.0, math.log(tries)  # of log gamma
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = log_mean_tries(shape=eta, stop=math.exp(middle)) > wanted
+        low, high = (middle, high) if more else (low, middle)
+    stop = float(f"{math.exp(high):.6g}")
+    if not 0 < stop <= 1 or log_mean_tries(shape=eta, stop=stop) < wanted + math.log(0.99):
+        raise InvalidParameter(
+            "tries", tries, expected=f"fewer: a law of shape {shape} has no such mean here"
+        )
+    return stop
+
+
+def tries_quantile(*, shape: float, stop: float, level: float) -> int:
+    """The least k with P(K <= k) of `level` or more, K truncated negative binomial.
+
+    Bound       none: for display, to within rounding.
+    Source      Papernot and Steinke 2022, arXiv:2110.03620, Definition 1.
+
+    >>> tries_quantile(shape=1.0, stop=0.1, level=0.99)
+    44
+    """
+    _law(shape, stop)
+    if not 0 <= level < 1:
+        raise InvalidParameter("level", level, expected="from 0 to below 1")
+    if stop == 1:
+        return 1
+    log_stop = math.log(stop)
+    total = -log_stop if shape == 0 else math.expm1(-shape * log_stop) / shape
+    number, mass = 1, (1 - stop) / total
+    below = mass
+    while below < level and mass > 0:
+        mass *= (1 - stop) * (number + shape) / (number + 1)
+        number += 1
+        below += mass
+    return number
 
 
 def pure_of_negative_binomial_tries(epsilon: Real, *, shape: Real, stop: Real) -> float:

@@ -14,8 +14,6 @@ from unacorda.audit.arguments import floats, level, truths
 from unacorda.audit.bounds import Bound
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Attack"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

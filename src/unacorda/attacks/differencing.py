@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda.audit.arguments import floats
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Exposed", "differencing"]
-
 Floats = NDArray[np.float64]
 
 _EXACT: Final = 1e-8

@@ -11,8 +11,6 @@ from unacorda.attacks.attack import Attack
 from unacorda.audit.arguments import floats, truths
 from unacorda.errors import InvalidParameter
 
-__all__ = ["likelihood_ratio", "logit_confidence"]
-
 Floats = NDArray[np.float64]
 
 

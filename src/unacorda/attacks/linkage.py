@@ -14,8 +14,6 @@ from unacorda import checks
 from unacorda.audit.arguments import floats
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Link", "linkage"]
-
 Floats = NDArray[np.float64]
 
 _DECAY: Final = 1.5

@@ -17,11 +17,8 @@ from unacorda.attacks.attack import Attack
 from unacorda.audit import one_run_f_dp
 from unacorda.audit.arguments import called, floats
 from unacorda.audit.bounds import delta_of
-from unacorda.audit.canary import fair_coins
-from unacorda.bits import RandomBits
+from unacorda.bits import RandomBits, fair_coins
 from unacorda.errors import InvalidParameter
-
-__all__ = ["expected_power", "membership"]
 
 _LARGEST: Final = 1e100
 _FEWEST: Final = 40

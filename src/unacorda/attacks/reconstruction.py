@@ -15,8 +15,6 @@ from unacorda import elements
 from unacorda.audit.arguments import floats, one_of, truths
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Reconstruction", "reconstruction"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

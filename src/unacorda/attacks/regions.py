@@ -16,8 +16,6 @@ from unacorda.audit.bounds import canaries
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.tradeoff import TradeoffCurve
 
-__all__ = ["ErrorRegion", "error_region"]
-
 Floats = NDArray[np.float64]
 
 _FEWEST: Final = 8

@@ -21,8 +21,6 @@ from unacorda.audit.arguments import floats
 from unacorda.audit.bounds import Bound, Floats, canaries, ranked
 from unacorda.errors import InvalidParameter
 
-__all__ = ["anytime", "log_evidence"]
-
 _GRID: Final = 0.005
 _MOST: Final = 16.0
 _LARGEST: Final = 700.0

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.errors import InvalidParameter
 
-__all__ = ["called", "floats", "items_of", "level", "one_of", "truths"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from scipy import special
 
-__all__ = ["at_least", "rate_above", "rate_below"]
-
 _ROUNDED = 1 + 1e-9
 """SciPy's incomplete beta functions are right to about 1e-13, and are trusted to 1e-9."""
 

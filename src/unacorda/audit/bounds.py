@@ -14,8 +14,6 @@ from unacorda import checks, elements
 from unacorda.audit.arguments import level
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Bound", "canaries", "delta_of", "ranked"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

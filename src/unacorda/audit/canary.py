@@ -18,10 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
 from unacorda.audit.arguments import called, floats
-from unacorda.bits import RandomBits, source_of
+from unacorda.bits import RandomBits, fair_coins, source_of
 from unacorda.errors import InvalidParameter
-
-__all__ = ["Canaries", "dirac", "fair_coins", "mislabelled"]
 
 _MOST: Final = 10**10
 
@@ -151,14 +149,3 @@ def _labels(y: Any) -> NDArray[Any]:
     codes, found = elements.codes("y", y)
     text = all(isinstance(one, str) for one in found)
     return (np.array(found) if text and found else elements.numbers("y", found))[codes]
-
-
-def fair_coins(count: int, bits: RandomBits | None = None) -> Bools:
-    """So many fair and independent coins; the system's bits by default.
-
-    >>> from unacorda.bits import SeededBits
-    >>> fair_coins(4, SeededBits(1)).tolist()
-    [True, False, True, True]
-    """
-    coins: Bools = source_of(bits).words(checks.positive_integer(count=count)) % np.uint64(2) == 1
-    return coins

@@ -21,8 +21,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approx_dp_delta_from_gdp
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
-__all__ = ["HockeyStick", "exact"]
-
 Law = Mapping[Any, Any]
 Floats = NDArray[np.float64]
 

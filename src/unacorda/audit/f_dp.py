@@ -25,8 +25,6 @@ from unacorda.audit.searching import largest_rejected
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approx_dp_from_gdp
 
-__all__ = ["approximate_inverse", "gaussian_inverse", "one_run_f_dp", "refutes"]
-
 Inverse = Callable[[float], float]
 Family = Literal["gaussian", "approximate"]
 

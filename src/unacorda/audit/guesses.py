@@ -17,8 +17,6 @@ from scipy import special
 
 from unacorda.audit.binomials import at_least
 
-__all__ = ["p_value"]
-
 _DEVIATIONS = 12.0
 _ROUNDED = 1 + 1e-9
 

@@ -20,8 +20,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Score"]
-
 Floats = NDArray[np.float64]
 
 _BINS: Final = 48

@@ -19,8 +19,6 @@ from unacorda.audit.bounds import Bound, Floats, canaries, delta_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approx_dp_from_gdp
 
-__all__ = ["clearest", "foreseen", "many_runs"]
-
 _FEWEST: Final = 8
 _MARGIN: Final = 1e-9
 

@@ -17,8 +17,6 @@ from unacorda.audit.guesses import p_value
 from unacorda.audit.searching import largest_rejected
 from unacorda.errors import InvalidParameter
 
-__all__ = ["counts_right", "one_run", "ways_to_guess"]
-
 Sides = Literal["both", "in"]
 
 _PARTS: Final = (6, 32)

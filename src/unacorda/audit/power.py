@@ -20,8 +20,6 @@ from scipy import optimize, special, stats
 from unacorda.audit.binomials import rate_above, rate_below
 from unacorda.privacy.guarantees import GDP, ApproxDP, PureDP
 
-__all__ = ["BASE", "MOST", "MOST_FOR_ATOMS", "factor_seen", "mass_seen", "points", "samples_for"]
-
 BASE: Final = 40_000
 """Fewer samples are not taken by themselves: events that nobody thought of are seen by many."""
 MOST: Final = 4_000_000

@@ -20,8 +20,6 @@ from unacorda.audit.power import BASE, Claim, factor_seen, mass_seen, points, sa
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
 
-__all__ = ["Finding", "search"]
-
 Pair = tuple[Any, Any]
 Sample = Callable[[Any, int], Sequence[Any]]
 Vary = Callable[[Pair, np.random.Generator], Pair]

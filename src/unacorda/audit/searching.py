@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["largest_rejected"]
-
 MOST = 700.0
 
 

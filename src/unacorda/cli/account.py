@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = [
-    "ALPHA",
-    "GRAMMAR",
-    "PrintedAnswer",
-    "account",
-    "answer",
-    "check_neighbors",
-    "located",
-    "upper_end",
-]
-
 ALPHA = params.number(above=1, most=1e100)
 
 GRAMMAR = """EVENTS is written as in Python: names of events with their numbers, methods

@@ -14,10 +14,7 @@ from typing import Any
 import click
 
 from unacorda._version import __version__
-from unacorda.cli.errors import EXIT_CODES, ExitCode, reported, silence
-from unacorda.cli.interrupt import Invocation
-
-__all__ = ["app", "main"]
+from unacorda.cli.errors import EXIT_CODES, ExitCode, Invocation, reported, silence
 
 _HELP = f"""Private answers about tables of people, and what mechanisms cost.
 
@@ -31,7 +28,7 @@ Begin with:
 
 
 _VERBS = (
-    *("demo", "query", "describe", "fit"),
+    *("demo", "query", "describe", "fit", "synthesize", "series"),
     *("account", "calibrate", "audit", "plot"),
     *("verify", "ledger"),
 )

@@ -22,8 +22,6 @@ from unacorda.cli.errors import EXIT_CODES, ExitCode
 if TYPE_CHECKING:
     from unacorda.audit import Bound
 
-__all__ = ["audit", "read_scores"]
-
 METHODS = ("one-run", "f-dp", "anytime", "many-runs")
 
 _TRUE = frozenset({"1", "1.0", "true", "yes", "in"})

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["Aim", "CommandSearch", "aim_of", "calibrate"]
-
 HELP = f"""Find the least noise, the most steps or the largest rate with which EVENTS meet a target.
 
 {GRAMMAR}

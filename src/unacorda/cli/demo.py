@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
 
-__all__ = ["demo"]
-
 HELP = f"""Show two private answers next to the exact ones, on bundled public data.
 
 Incomes of 1,000 Californians, where a person has one row; and the delays of 336,776 flights, where

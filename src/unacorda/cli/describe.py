@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.results.description import Description
     from unacorda.query.schema.facts import Fact
-
-__all__ = ["describe"]
 
 HELP = f"""Take a first look at a table of people: what its columns hold, how many people have a
 value, ranges, means, quantiles and a picture of each, all within one budget.
@@ -50,10 +47,6 @@ with --ledger once per account, and `unacorda query --max-rows auto` reads it th
 {EXIT_CODES}"""
 
 
-def _columns(_name: str, text: str) -> tuple[str, ...]:
-    return tuple(next(csv.reader([text], skipinitialspace=True), ()))
-
-
 @click.command(help=HELP, short_help="Take a first look at a table of people.")
 @data()
 @params.unit(
@@ -64,10 +57,10 @@ def _columns(_name: str, text: str) -> tuple[str, ...]:
 @params.facts
 @params.option(
     "--only",
-    params.Read(_columns, "X,Y,..."),
+    params.NAMES,
     "The columns to look at. Otherwise all but those that are named as ids or row numbers.",
 )
-@params.option("--skip", params.Read(_columns, "X,Y,..."), "Columns to leave out.")
+@params.option("--skip", params.NAMES, "Columns to leave out.")
 @account()
 @params.option(
     "--html",

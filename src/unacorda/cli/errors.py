@@ -9,14 +9,17 @@ import decimal
 import enum
 import os
 import shlex
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from unacorda.cli.interrupt import Invocation
 from unacorda.cli.render import notice
 from unacorda.errors import (
     BudgetExceeded,
@@ -34,16 +37,48 @@ from unacorda.errors import (
 )
 from unacorda.query.expressions.quoting import escape
 
-__all__ = [
-    "EXIT_CODES",
-    "ExitCode",
-    "bounds_hint",
-    "keys_hint",
-    "no_account",
-    "reported",
-    "silence",
-    "unit_hint",
-]
+
+@dataclass(slots=True)
+class Invocation:
+    """A command as it was called.
+
+    arguments: as written; charges: what the account that pays was charged since a time, in words;
+    None before it is known.
+    """
+
+    arguments: Sequence[str]
+    charges: Callable[[datetime], str] | None = None
+    interrupted: bool = False
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let the first interrupt raise KeyboardInterrupt; while it is reported, ignore others."""
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        if ignored or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(*_: object) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.interrupted = True
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def charged(self) -> str:
+        """What was charged since the command began, in words."""
+        if self.charges is None:
+            return "No ledger was charged."
+        try:
+            return self.charges(self.began)
+        except Exception:  # noqa: BLE001  # whatever it is, the interrupt is what is reported
+            return "What the account was charged stands in unacorda ledger show."
+
 
 _LONGEST = 1200
 _MOST_ACCOUNTS = 20

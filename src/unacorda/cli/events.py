@@ -23,22 +23,6 @@ from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Composed, Event, Repeated, compose
 
-__all__ = [
-    "ARGUMENT",
-    "CLASSES",
-    "KINDS",
-    "METHODS",
-    "NAMED",
-    "Template",
-    "depth",
-    "is_optional",
-    "is_whole",
-    "places",
-    "read_event",
-    "read_template",
-    "written",
-]
-
 ARGUMENT = "EVENTS"
 """What the command line calls the text."""
 

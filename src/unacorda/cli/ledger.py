@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +20,7 @@ import click
 from unacorda.addresses import shown
 from unacorda.checks import demand
 from unacorda.cli import params, render
-from unacorda.cli.errors import EXIT_CODES, no_account
-from unacorda.cli.interrupt import Invocation
+from unacorda.cli.errors import EXIT_CODES, Invocation, no_account
 from unacorda.cli.params import Decorator, budget_of, gathered
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.privacy.guarantees import guarantee_from_json, left_of
@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.session import Session
-
-__all__ = [
-    "PayingAccount",
-    "account",
-    "accounts",
-    "chosen",
-    "dataset_option",
-    "ledger",
-    "ledger_option",
-    "opened",
-]
 
 _HELP = """Open accounts in a ledger of budgets, look into it, verify and export it.
 
@@ -487,6 +476,7 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
     """All of an account in plain values; LedgerMismatch where it is not there or was changed."""
     account, entries = book.account(name), book.entries(name)
     ends = {entry.reservation: entry.state for entry in entries if entry.state != "reserved"}
+    steps = Counter(entry.reservation for entry in entries if entry.state == "stepped")
     splits = book.splits(name) if any(entry.state == "split" for entry in entries) else {}
     return {
         "dataset": account.dataset,
@@ -521,6 +511,7 @@ def _stated(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
                 **{name: _plain(name, value) for name, value in dataclasses.asdict(entry).items()},
                 "answered": ends.get(entry.reservation) == "committed",
                 "called_off": ends.get(entry.reservation) == "voided",
+                "steps": None if entry.series is None else steps[entry.sequence],
             }
             for entry in entries
         ],
@@ -596,10 +587,13 @@ def _print(said: dict[str, Any]) -> None:
 
 def _row(number: int, entry: dict[str, Any]) -> tuple[str, ...]:
     limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
+    answered = "yes" if entry["answered"] else "called off" if entry["called_off"] else "no"
+    if entry["steps"] is not None:
+        answered = "1 step" if entry["steps"] == 1 else f"{entry['steps']:,} steps"
     cells = (
         str(number),
         _minute(entry["time"]),
-        "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
+        answered,
         str(guarantee_from_json(json.dumps(entry["charge"]))),
         *(text or "-" for text in (limits, entry["analyst"], entry["purpose"])),
     )

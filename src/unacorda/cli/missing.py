@@ -13,8 +13,6 @@ import click
 
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Missing"]
-
 _T = TypeVar("_T")
 _WIDTH = 76
 _LINES = 12  # a longer command is not written again, so that a message fits one screen

@@ -1,4 +1,4 @@
-"""A release as a file: checked before anything is spent, written whole or not at all."""
+"""Answers as files: checked before anything is spent, written whole or not at all."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,19 +21,16 @@ from unacorda.query.expressions.quoting import escape
 if TYPE_CHECKING:
     from unacorda.query.results.description import Description
     from unacorda.query.results.release import Release
+    from unacorda.synthesis.release import SyntheticTable
 
-__all__ = [
-    "check_target",
-    "output",
-    "stored",
-    "write",
-]
 
 _ENDINGS = {
     "table": (".csv", ".json", ".parquet"),
     "record": (".json",),
     "page": (".html", ".htm"),
+    "report": (".html", ".htm"),
 }
+_OPTIONS = {"page": "--html", "report": "--report"}
 
 
 def output(description: str, *, replaces: str = "--output") -> Decorator:
@@ -42,14 +40,16 @@ def output(description: str, *, replaces: str = "--output") -> Decorator:
     return lambda verb: target(overwrite(verb))
 
 
-def check_target(path: Path, kind: Literal["table", "record", "page"], *, overwrite: bool) -> None:
+def check_target(
+    path: Path, kind: Literal["table", "record", "page", "report"], *, overwrite: bool
+) -> None:
     """Find out before anything is spent whether the answer can be stored.
 
-    kind: a release as a table, the record of a look, or a page of it. Raises InvalidParameter for
-    another ending, a folder that is not there or not writable and, without `overwrite`, a file that
-    is; MissingExtra where Parquet needs pyarrow.
+    kind: a release as a table, the record of a look, a page of it, or a report. Raises
+    InvalidParameter for another ending, a folder that is not there or not writable and, without
+    `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
     """
-    option = "--html" if kind == "page" else "--output"
+    option = _OPTIONS.get(kind, "--output")
     known = path.suffix.lower() in _ENDINGS[kind]
     demand(known, option, str(path), expected=f"a file in {', '.join(_ENDINGS[kind])}")
     fits = not path.is_dir() and path.parent.is_dir() and os.access(path.parent, os.W_OK)
@@ -65,18 +65,20 @@ def stored(answer: Release | Description, path: Path) -> bool:
     """Whether the answer, a look as a page or a record, is in the file; if not, that is said."""
     from unacorda.query.results.description import Description
 
+    cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
+    spent = f"spent {cost}; {left_of(answer.remaining, answer.budget)}"
+    return stored_as(path, lambda: _content(answer, path.suffix.lower()), spent=spent)
+
+
+def stored_as(path: Path, content: Callable[[], bytes], *, spent: str) -> bool:
+    """Whether what `content` makes is in the file, which is said with what was spent, or not."""
     try:
-        write(_content(answer, path.suffix.lower()), path)
+        write(content(), path)
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         notice(escape(f"{str(path)!r} could not be written: {why}."), kind="error")
         return False
-    cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
-    notice(
-        escape(
-            f"written to {str(path)!r}; spent {cost}; {left_of(answer.remaining, answer.budget)}"
-        )
-    )
+    notice(escape(f"written to {str(path)!r}; {spent}"))
     return True
 
 
@@ -106,8 +108,28 @@ def _content(answer: Any, ending: str) -> bytes:
         sink = io.BytesIO()
         require("pyarrow.parquet", extra="frames").write_table(answer.to_arrow(), sink)
         return sink.getvalue()
+    rows = answer.to_dicts()
+    return _csv({name: [row[name] for row in rows] for name in answer.columns})
+
+
+def _csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=answer.columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(answer.to_dicts())
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue().encode()
+
+
+def encode_rows(synthetic: SyntheticTable, ending: str) -> bytes:
+    """The rows in the format of a file's ending; in .json all that was released."""
+    if ending in (".json", ".parquet"):
+        return _content(synthetic, ending)
+    from unacorda.synthesis.frames import plain_values
+
+    released = synthetic.columns()
+    return _csv(
+        {
+            column.name: plain_values(column, released[column.name])[1]
+            for column in synthetic.plan.domain.columns
+        }
+    )

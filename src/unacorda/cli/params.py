@@ -8,6 +8,7 @@ import contextlib
 import csv
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from unacorda.checks import demand, exact
+from unacorda.checks import demand, exact, once
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -24,37 +25,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.neighbors import Neighbors
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
-
-__all__ = [
-    "AUTO",
-    "CONFIDENCE",
-    "DELTA",
-    "EPSILON",
-    "FILE",
-    "KEPT_SHARE",
-    "KEYS_ONCE",
-    "SEARCH_SHARE",
-    "Decorator",
-    "GivenKeys",
-    "InOrder",
-    "Read",
-    "assignment",
-    "budget_of",
-    "facts",
-    "flag",
-    "gathered",
-    "json_option",
-    "keys",
-    "neighbors",
-    "number",
-    "of_file",
-    "one_of",
-    "option",
-    "price",
-    "read_text",
-    "unit",
-    "unit_of",
-]
 
 Decorator: TypeAlias = Callable[[Any], Any]
 """What adds options to a verb."""
@@ -200,6 +170,11 @@ def _file(name: str, text: str) -> Path:
 
 FILE = Read(_file, "FILE")
 
+NAMES = Read(
+    lambda _name, text: tuple(next(csv.reader([text], skipinitialspace=True), ())), "X,Y,..."
+)
+"""Names with commas between them; quotes stand around one that has a comma."""
+
 
 def _relation(name: str, text: str) -> Neighbors:
     from unacorda.privacy.neighbors import Neighbors
@@ -240,16 +215,16 @@ def price(*, buys: str = "") -> Decorator:
 
 
 def budget_of(name: str, text: str, *, prefix: str = "") -> Guarantee:
-    """An account's budget: epsilon=3, or rho=0.5,delta=1e-8.
+    """An account's budget: epsilon=3, or rho=0.5,delta=1e-8, also with blanks between.
 
     name: the option, where the text is none; prefix: what stands before it there.
 
-    >>> budget_of("--budget", "epsilon=3"), budget_of("--budget", "rho=0.5,delta=1e-8")
+    >>> budget_of("--budget", "epsilon=3"), budget_of("--budget", "rho=0.5 delta=1e-8")
     (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
     """
     form = f"{'NAME=' if prefix else ''}epsilon=3 or rho=0.5,delta=1e-8"
     numbers: dict[str, str] = {}
-    for part in text.split(","):
+    for part in re.split(r",|\s+(?=[a-z])", text.strip()):
         kind, sign, value = (piece.strip() for piece in part.partition("="))
         demand(sign and kind, name, prefix + text, expected=form)
         known = kind in _NUMBERS and kind not in numbers
@@ -373,20 +348,12 @@ def _facts_in(path: Path) -> dict[str, Fact]:
 
     text = read_text("--columns", path)
     try:
-        found = json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
+        found = json.loads(text, parse_float=Decimal, object_pairs_hook=once)
     except (ValueError, RecursionError):
         found = None
     expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
     demand(isinstance(found, dict), "--columns", str(path), expected=expected)
     return {name: fact_of(f"--columns, {name!r}", fact) for name, fact in found.items()}
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; ValueError for one that says something twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name twice")
-    return found
 
 
 facts = gathered(

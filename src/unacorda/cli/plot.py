@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from unacorda.privacy.events import Event
     from unacorda.privacy.neighbors import Neighbors
 
-__all__ = ["Drawn", "plot", "spending"]
-
 _ENDINGS = (".svg", ".png", ".pdf")
 _POINTS = 25
 _NEAR_ZERO = tuple(10 ** (-k / 6) / _POINTS for k in range(1, 19))

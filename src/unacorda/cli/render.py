@@ -21,22 +21,6 @@ if TYPE_CHECKING:
 
     from unacorda.query.results.release import Release
 
-__all__ = [
-    "TextTable",
-    "as_json",
-    "heading",
-    "line",
-    "notice",
-    "plain",
-    "print_facts",
-    "print_table",
-    "progress",
-    "release_table",
-    "rounded",
-    "working",
-    "wrapped",
-]
-
 _WIDEST = 100
 
 

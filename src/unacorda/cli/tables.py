@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from unacorda.query.session import Session
     from unacorda.query.settings import Dataset, Settings
 
-__all__ = ["ALWAYS", "DataTables", "data", "known_rows", "table_name", "terms_of"]
-
 ALWAYS = "data"
 """What the table of a single file may be called."""
 
@@ -284,9 +282,9 @@ def _account_of(known: Settings, dataset: Dataset, given: Mapping[str, Any]) -> 
         "dataset": dataset.name,
         "budget": given["budget"] or dataset.budget,
     }
-    analyst = dataset.analysts.get(given.get("sub_account") or "")
-    if analyst is not None and given["limit"] is None:
-        account["limit"] = analyst.limit
+    limit = dataset.analysts.get(given.get("sub_account") or "")
+    if limit is not None and given["limit"] is None:
+        account["limit"] = limit
     return account
 
 

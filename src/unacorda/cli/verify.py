@@ -15,8 +15,6 @@ from unacorda.cli.errors import EXIT_CODES, ExitCode
 from unacorda.cli.ledger import dataset_option, ledger_option, opened
 from unacorda.query.expressions.quoting import escape
 
-__all__ = ["verify"]
-
 _MOST_BYTES = 1 << 28
 
 HELP = f"""Compute question, event and price of a release again, without the data.

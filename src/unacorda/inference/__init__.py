@@ -6,7 +6,8 @@ of one row. Each name is loaded when it is first used.
 estimates            means, quantiles, distributions and matrices of columns
 hypothesis_tests     proportions, counts, means and ranks
 regression, losses   models, and the engine that fits them to arrays or to tables of a session
-search               choice of hyper-parameters
+diagnostics          tables of scores and residuals that judge a model
+search, validation   choice of hyper-parameters
 transformers         scaling and principal components
 local                estimates and models from reports that devices randomize
 contract             scikit-learn's names, and how fits read arrays and frames
@@ -21,6 +22,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unacorda.inference.diagnostics.cells import Diagnostic
+    from unacorda.inference.diagnostics.classification import (
+        ClassTables,
+        class_tables,
+        score_table,
+    )
+    from unacorda.inference.diagnostics.importances import Importance, importance
+    from unacorda.inference.diagnostics.questions import TableDiagnosis, diagnosis
+    from unacorda.inference.diagnostics.residual_sums import residual_table
+    from unacorda.inference.diagnostics.residuals import ResidualTable
+    from unacorda.inference.diagnostics.scores import ScoreTable
     from unacorda.inference.estimates.distributions import (
         Density,
         Distribution,
@@ -79,16 +91,20 @@ if TYPE_CHECKING:
     from unacorda.inference.regression.sparse import SparseRegression
     from unacorda.inference.search import CrossValidatedSearch, HeldOutSearch
     from unacorda.inference.transformers import PCA, RobustScaler
+    from unacorda.inference.validation import ValidationCurve
 
 __all__ = [
     "PCA",
     "BinomialTest",
+    "ClassTables",
     "ClippedMean",
     "CrossValidatedSearch",
     "Density",
+    "Diagnostic",
     "Distribution",
     "HeldOutSearch",
     "Histogram",
+    "Importance",
     "LinearRegression",
     "LocalLinearRegression",
     "LocalLogisticRegression",
@@ -100,22 +116,29 @@ __all__ = [
     "PoissonRegression",
     "Power",
     "QuantileRegression",
+    "ResidualTable",
     "RidgeRegression",
     "RobustScaler",
+    "ScoreTable",
     "SparseRegression",
+    "TableDiagnosis",
     "TestResult",
+    "ValidationCurve",
     "anova",
     "binomial_power",
     "binomial_test",
+    "class_tables",
     "clipped_mean",
     "correlation_matrix",
     "covariance_matrix",
     "density",
+    "diagnosis",
     "distribution",
     "find_bounds",
     "fit_test",
     "frequency_randomizer",
     "histogram",
+    "importance",
     "independence_test",
     "iqr",
     "local_frequencies",
@@ -127,6 +150,8 @@ __all__ = [
     "power_curve",
     "proportion",
     "quantile",
+    "residual_table",
+    "score_table",
     "signed_rank_test",
     "stdev",
     "t_test",
@@ -137,6 +162,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "diagnostics.cells": "Diagnostic",
+    "diagnostics.classification": "ClassTables class_tables score_table",
+    "diagnostics.importances": "Importance importance",
+    "diagnostics.questions": "TableDiagnosis diagnosis",
+    "diagnostics.residual_sums": "residual_table",
+    "diagnostics.residuals": "ResidualTable",
+    "diagnostics.scores": "ScoreTable",
     "estimates.distributions": "Density Distribution Histogram density distribution histogram",
     "estimates.matrices": "MatrixEstimate correlation_matrix covariance_matrix",
     "estimates.means": "ClippedMean clipped_mean find_bounds mean proportion stdev variance",
@@ -155,6 +187,7 @@ _HOMES = {
     "regression.noisy_sgd": "NoisySGD",
     "regression.sparse": "SparseRegression",
     "transformers": "PCA RobustScaler",
+    "validation": "ValidationCurve",
     "search": "CrossValidatedSearch HeldOutSearch",
 }
 _HOME = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}

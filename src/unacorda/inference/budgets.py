@@ -14,12 +14,8 @@ from fractions import Fraction
 from typing import Final
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions import bounded_range_from_gdp, bounded_range_from_zcdp
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.privacy.rounding import root_down
-
-__all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable", "takes_normal_noise"]
-
+from unacorda.privacy.relations import bounded_range_within
 
 _LEAST: Final = Fraction(1, 2**200)
 """Of an epsilon with which something is chosen; floats cannot separate less from none."""
@@ -110,18 +106,9 @@ def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
 
 
 def _selection_epsilon(budget: Guarantee, *, releases: int) -> Fraction:
-    match budget:
-        case PureDP(epsilon):
-            return epsilon / releases
-        case ZCDP(rho):
-            return Fraction(bounded_range_from_zcdp(rho / releases))
-        case RenyiDP(alpha, epsilon):
-            return Fraction(bounded_range_from_zcdp(epsilon / alpha / releases))
-        case GDP(square):
-            return Fraction(bounded_range_from_gdp(root_down(square / releases)))
-        case ApproxDP(epsilon, delta):
-            if not delta:
-                return epsilon / releases
-            return max(
-                epsilon / releases, _selection_epsilon(gdp_budget(budget), releases=releases)
-            )
+    if not isinstance(budget, ApproxDP):
+        return bounded_range_within(budget * Fraction(1, releases))
+    pure = budget.epsilon / releases
+    if not budget.delta:
+        return pure
+    return max(pure, _selection_epsilon(gdp_budget(budget), releases=releases))

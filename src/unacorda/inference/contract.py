@@ -25,31 +25,6 @@ from unacorda.extras import require
 from unacorda.inference.copies import note_copy
 from unacorda.inference.records import Floats, column, matrix
 
-__all__ = [
-    "BaseEstimator",
-    "ClassNamePrefixFeaturesOutMixin",
-    "ClassifierMixin",
-    "OneToOneFeatureMixin",
-    "Pipeline",
-    "PrivateEstimator",
-    "RegressorMixin",
-    "Splitter",
-    "TransformerMixin",
-    "Wrapper",
-    "check_is_fitted",
-    "clone",
-    "features",
-    "get_tags",
-    "how_many",
-    "label_column",
-    "labels",
-    "paired",
-    "predicted",
-    "rehearse",
-    "size_of",
-    "weighed",
-]
-
 _base: Any = require("sklearn.base", extra="inference")
 _metaestimators: Any = require("sklearn.utils.metaestimators", extra="inference")
 _pipeline: Any = require("sklearn.pipeline", extra="inference")

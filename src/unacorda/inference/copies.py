@@ -18,8 +18,6 @@ from weakref import WeakKeyDictionary
 
 from unacorda.privacy.guarantees import Guarantee, RenyiDP
 
-__all__ = ["count_fit", "note_copy"]
-
 _SEARCHES: Final = "sklearn.model_selection"
 _CHECKS: Final = "sklearn.utils.estimator_checks"
 """Calls from here fit made-up data."""

@@ -17,17 +17,6 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from unacorda.errors import InvalidParameter
 
-__all__ = [
-    "EXPONENTIAL",
-    "PREDICTION",
-    "Symbol",
-    "column",
-    "exp",
-    "exponential_columns",
-    "literal",
-    "sql_of",
-]
-
 PREDICTION: Final = "p"
 """The column of the linear predictor."""
 

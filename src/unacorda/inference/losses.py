@@ -21,18 +21,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.expressions import exp
 from unacorda.inference.records import Floats
 
-__all__ = [
-    "Check",
-    "Huber",
-    "LogCosh",
-    "Logistic",
-    "Loss",
-    "Poisson",
-    "SmoothedHuber",
-    "Tukey",
-]
-
-
 _FAR = 1e60
 """Residuals are clipped here, in units of the loss, so that their squares stay finite."""
 

@@ -24,8 +24,6 @@ from unacorda.mechanisms.additive.real import Laplace
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["BOUNDS_SHARE", "check_share", "column_ranges", "edges", "range_of"]
-
 BOUNDS_SHARE: Final = 0.05
 """The share of the budget that finds bounds, by default."""
 

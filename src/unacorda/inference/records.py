@@ -17,19 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks, elements
 from unacorda.errors import InvalidParameter, MissingBound
 
-__all__ = [
-    "ArrayErrors",
-    "Floats",
-    "bounds_of",
-    "column",
-    "half_width",
-    "matrix",
-    "public_pair",
-    "public_range",
-    "public_size",
-    "unit_values",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 _FARTHEST: Final = 1e100

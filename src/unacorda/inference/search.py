@@ -11,11 +11,7 @@ run costs as many equal shares as there are folds (docs/proofs/sparse.md, sectio
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-import operator
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -28,40 +24,42 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.accounting.calibration.calibrate import calibrate
-from unacorda.accounting.selection import log_mean_tries
+from unacorda.accounting.selection import stop_of
 from unacorda.bits import RandomBits, source_of
-from unacorda.errors import FitFailed, InvalidParameter, MissingBound
-from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.errors import FitFailed, InvalidParameter
+from unacorda.inference.budgets import gdp_budget
+from unacorda.inference.candidates import (
+    GridRows,
+    candidate_of,
+    combinations,
+    fitted_to,
+    judged_rows,
+    quietly_fitted,
+    shared_budget,
+)
 from unacorda.inference.contract import (
-    Pipeline,
     Splitter,
     Wrapper,
-    clone,
-    features,
-    get_tags,
-    label_column,
-    paired,
     rehearse,
     size_of,
 )
 from unacorda.inference.copies import count_fit
-from unacorda.inference.records import Floats
-from unacorda.inference.regression.sparse import SparseRegression
-from unacorda.inference.sums import NoisySums
+from unacorda.inference.diagnostics.scoring import (
+    Scoring,
+    ScoringChoice,
+    noisy_score,
+)
 from unacorda.mechanisms.retry.best import BestOf
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, RenyiDP
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.privacy.rounding import root_down
 
-__all__ = ["CrossValidatedSearch", "HeldOutSearch", "runs_within", "stop_of"]
-
 _MOST_FOLDS: Final = 20
 _TOLERANCE: Final = 1e-3
-_MOST_TRIES: Final = 1e6
 
-Rows: TypeAlias = tuple[Floats, NDArray[Any]]
-"""Features and targets."""
+Splits: TypeAlias = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Positions of the rows of each fit, and of those that judge it."""
 
 
 class PrivateSearch(Wrapper):
@@ -70,6 +68,8 @@ class PrivateSearch(Wrapper):
     grid: Mapping[str, Any]
     tries: float | None
     shape: float
+    fresh: float | None = None
+    scoring: ScoringChoice
     error_bound: float | None
     bits: RandomBits | None
 
@@ -83,17 +83,21 @@ class PrivateSearch(Wrapper):
         y
             Targets or labels, shape (n,).
         """
-        asked, shares = _shared_budget(self.estimator)
-        grid = _combinations(self.estimator, self.grid)
+        asked, shares = shared_budget(self.estimator)
+        grid = combinations(self.estimator, self.grid)
         tries = 4.0 * len(grid) if self.tries is None else self.tries
         last_share = self._last_share()
-        x, target, bound = self._rows(X, y)
+        x, target, scoring = judged_rows(self, X, y)
         splitter = self._splitter(len(x))
         runs = runs_within(asked * (1 - last_share), shape=self.shape, tries=tries)
         part = runs.each * Fraction(1, len(splitter.judges))
         last = gdp_budget(asked * last_share) if last_share else None
         candidates, finals = (
-            [] if budget is None else [self._candidate(one, shares, budget) for one in grid]
+            [
+                candidate_of(self.estimator, one, shares=shares, budget=budget, bits=self.bits)
+                for one in grid
+                if budget is not None
+            ]
             for budget in (part, last)
         )
         for place, candidate in enumerate(candidates):
@@ -109,11 +113,13 @@ class PrivateSearch(Wrapper):
         if last is not None:
             single = events.Gaussian(noise_multiplier=root_down(1 / last.mu_squared))
             self.event_, self.last_budget_ = events.compose([runs.event, single]), last
+        splits = splitter.splits(bits=source)
+        splits, fresh = self._fresh_judges(splits, bits=source)
         trial = _Trial(
             candidates=candidates,
             rows=(x, target),
-            splits=splitter.splits(bits=source),
-            error_bound=bound,
+            splits=splits,
+            scoring=scoring,
             budget=part,
         )
         found = BestOf(event=runs.event).release(trial.run, bits=source)
@@ -121,13 +127,16 @@ class PrivateSearch(Wrapper):
             raise FitFailed
         (best, noise, fitted), score = found[0], float(found[1])
         if finals:
-            fitted = _quietly_fitted(finals[best], (x, target))
+            fitted = quietly_fitted(finals[best], (x, target))
             if fitted is None:
                 raise FitFailed
         self.best_params_, self.estimator_ = grid[best], fitted
         self.best_score_, self.score_error_ = score, noise
-        if bound is not None:  # minus the mean absolute error
-            self.best_score_, self.score_error_ = (score - 1.0) * bound, noise * bound
+        if fresh is not None:
+            kept = scoring.quietly(fitted, x[fresh], target[fresh])
+            self.fresh_score_, self.fresh_error_ = noisy_score(
+                scoring, kept, budget=runs.each, bits=source
+            )
         return self
 
     @property
@@ -139,39 +148,20 @@ class PrivateSearch(Wrapper):
     def _splitter(self, rows: int) -> Splitter:
         """The split of rows between fits and judges."""
 
+    def _fresh_judges(
+        self, splits: Splits, *, bits: RandomBits
+    ) -> tuple[Splits, NDArray[np.int64] | None]:
+        """The splits of the runs, and the rows that judge the best fit alone, once."""
+        if self.fresh is None:
+            return splits, None
+        ((fitting, judging),) = splits
+        judges = size_of("fresh", self.fresh, rows=len(judging))
+        ((rest, fresh),) = Splitter(rows=len(judging), judges=(judges,)).splits(bits=bits)
+        return [(fitting, judging[rest])], judging[fresh]
+
     def _last_share(self) -> Fraction:
         """The share of the budget for a last fit to all rows; 0 keeps the fit of the best run."""
         return Fraction(0)
-
-    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any], float | None]:
-        """Features, targets, and the size of errors that counts as the worst; None for labels."""
-        if get_tags(self.estimator).estimator_type == "classifier":
-            x = features(self, X, reset=True)
-            return x, label_column(y, rows=len(x)), None
-        if self.error_bound is None:
-            raise MissingBound(
-                "error_bound", expected="a public size of errors; larger ones count as this"
-            )
-        bound = checks.positive(error_bound=self.error_bound)
-        x, target, _ = paired(self, X, y)
-        return x, target, bound
-
-    def _candidate(
-        self, parameters: dict[str, Any], shares: dict[str, Fraction], budget: GDP
-    ) -> Any:
-        """The unfitted estimator with these values, its budgets being shares of this one."""
-        base = clone(self.estimator)
-        base.set_params(**{name: budget * share for name, share in shares.items()})
-        base.set_params(**dict.fromkeys(_named(base, "bits"), self.bits))
-        found = clone(base).set_params(**parameters)
-        if _named(found) != _named(base):
-            raise InvalidParameter(
-                "grid",
-                list(parameters),
-                expected="values that leave the estimators inside, and so their budgets, as they "
-                "are",
-            )
-        return found
 
 
 @dataclass(eq=False, repr=False)
@@ -204,9 +194,16 @@ class HeldOutSearch(PrivateSearch):
         Of the law of K, a truncated negative binomial one: 1 is geometric, 0 logarithmic.
     held_out
         The share of rows, drawn blindly, that judges.
+    fresh
+        The share of these that judges the best fit alone, once: its score is not too good. These
+        people are in no run; their score has the budget of one, so that `event_` holds for them.
+    scoring
+        For classifiers "accuracy" (the default), "auc", "log_loss" or "brier"; for regressions
+        "absolute_error" (the default) or "r2", which needs the estimator's `target_bounds`; or a
+        loss of predictions and targets, one number a row. Losses count with a minus.
     error_bound
-        Public, for regressions, in the unit of the target; an error of this size or more counts as
-        one of this size.
+        Public: an absolute error, a residual or a loss of this size or more counts as one of this
+        size; of log losses it is 5 if left out.
     bits
         Left out for secure noise; `SeededBits` makes a fit reproducible, and not private.
 
@@ -215,8 +212,10 @@ class HeldOutSearch(PrivateSearch):
     best_params_, best_estimator_
         Fitted to the rows that were not held out.
     best_score_, score_error_
-        The accuracy, or minus the mean absolute error, both noisy (the best of several is a little
-        too good), and the standard deviation of the noise.
+        The accuracy, minus the mean absolute error, or what `scoring` names, noisy (the best of
+        several is a little too good), and the standard deviation of the noise.
+    fresh_score_, fresh_error_
+        The score of the best fit by rows that judged nothing else, where there are such.
     run_budget_, event_, guarantee_
         The budget of one run, the event for the accountant, and the promise.
 
@@ -245,11 +244,16 @@ class HeldOutSearch(PrivateSearch):
     tries: float | None = None
     shape: float = 1.0
     held_out: float = 0.2
+    fresh: float | None = None
+    scoring: ScoringChoice = None
     error_bound: float | None = None
     bits: RandomBits | None = None
 
     def _splitter(self, rows: int) -> Splitter:
-        return Splitter(rows=rows, judges=(size_of("held_out", self.held_out, rows=rows),))
+        judges = size_of("held_out", self.held_out, rows=rows)
+        if self.fresh is not None:
+            size_of("fresh", self.fresh, rows=judges)
+        return Splitter(rows=rows, judges=(judges,))
 
 
 @dataclass(eq=False, repr=False)
@@ -265,7 +269,7 @@ class CrossValidatedSearch(PrivateSearch):
 
     Parameters
     ----------
-    estimator, grid, tries, shape, error_bound, bits
+    estimator, grid, tries, shape, scoring, error_bound, bits
         As for `HeldOutSearch`; the budget of the estimator is that of the whole search.
     folds
         The number of parts that rows are dealt out to, blindly, 2 or more.
@@ -307,6 +311,7 @@ class CrossValidatedSearch(PrivateSearch):
     share: float = 0.5
     tries: float | None = None
     shape: float = 1.0
+    scoring: ScoringChoice = None
     error_bound: float | None = None
     bits: RandomBits | None = None
 
@@ -331,123 +336,29 @@ class CrossValidatedSearch(PrivateSearch):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Trial:
-    """One run: a candidate at random, its fits, the noisy mean of the scores of judging rows."""
+    """One run: a candidate at random, its fits, the noisy score by the judging rows."""
 
     candidates: list[Any]
-    rows: Rows
-    splits: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-    error_bound: float | None
+    rows: GridRows
+    splits: Splits
+    scoring: Scoring
     budget: GDP
 
     def run(self, *, bits: RandomBits) -> tuple[tuple[int, float, Any] | None, float]:
         """A candidate's place, the noise of its score, its last fit; and the score, or -inf."""
         place = bits.below(len(self.candidates))
         x, target = self.rows
-        merits, judged = np.zeros(len(x)), np.zeros(len(x), dtype=bool)
+        kept = []
         try:
             for fitting, judging in self.splits:
-                fitted = _fitted(self.candidates[place], (x[fitting], target[fitting]))
-                merits[judging] = self._merits(fitted, (x[judging], target[judging]))
-                judged[judging] = True
+                fitted = fitted_to(self.candidates[place], (x[fitting], target[fitting]))
+                kept.append(self.scoring.of_rows(fitted, x[judging], target[judging]))
         except Exception:  # noqa: BLE001  # whatever it is, it may depend on the rows
             return None, -math.inf
-        merits = merits[judged]
-        sums = NoisySums(rows=len(merits), budget=self.budget, bits=bits)
-        score, noise = sums.mean(
-            lambda rows: merits[rows].sum(keepdims=True),
-            size=1,
-            row_bound=Fraction(1),
-            sensitivity=Fraction(1),
-            share=Fraction(1),
+        score, noise = noisy_score(
+            self.scoring, np.concatenate(kept), budget=self.budget, bits=bits
         )
-        return (place, noise, fitted), float(score[0])
-
-    def _merits(self, fitted: Any, judges: Rows) -> Floats:
-        """One number of each judging row from 0, the worst, to 1."""
-        x, target = judges
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            predicted = np.asarray(fitted.predict(x))
-        if predicted.shape != target.shape:
-            raise InvalidParameter("estimator", predicted.shape, expected="one prediction a row")
-        if self.error_bound is None:
-            return np.asarray(predicted == target, dtype=np.float64)
-        with np.errstate(all="ignore"):
-            errors = np.abs(predicted - target) / self.error_bound
-        return np.asarray(1.0 - np.clip(np.nan_to_num(errors, nan=1.0), 0.0, 1.0))
-
-
-def _fitted(candidate: Any, rows: Rows) -> Any:
-    """A copy, fitted to these rows, without a warning, which would depend on them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return clone(candidate).fit(*rows)
-
-
-def _quietly_fitted(candidate: Any, rows: Rows) -> Any:
-    """The fit, or None where it fails, whose cause may depend on the rows."""
-    try:
-        return _fitted(candidate, rows)
-    except Exception:  # noqa: BLE001
-        return None
-
-
-def _shared_budget(estimator: Any) -> tuple[Guarantee, dict[str, Fraction]]:
-    """The sum of the budgets inside, and the share of each by the name of its parameter."""
-    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
-        raise InvalidParameter(
-            "estimator", estimator, expected="an unfitted estimator of unacorda.inference"
-        )
-    for step in [estimator, *estimator.get_params(deep=True).values()]:
-        if hasattr(step, "fit") and not _is_private(step):
-            raise InvalidParameter(
-                "estimator",
-                type(step).__name__,
-                expected="one with a budget of its own, or a Pipeline of such: what it learns "
-                "from the rows would not be private",
-            )
-    budgets = {name: check_budget(value) for name, value in _named(estimator).items()}
-    if len({type(budget) for budget in budgets.values()}) != 1:
-        raise InvalidParameter(
-            "estimator", estimator, expected="budgets of one kind, at least one of them"
-        )
-    whole = functools.reduce(operator.add, budgets.values())
-    return whole, {k: budget.additive[0] / whole.additive[0] for k, budget in budgets.items()}
-
-
-def _named(estimator: Any, last: str = "budget") -> dict[str, Any]:
-    """The parameters of this name of the estimator and of all inside it."""
-    inside = estimator.get_params(deep=True)
-    return {name: value for name, value in inside.items() if name.split("__")[-1] == last}
-
-
-def _is_private(step: Any) -> bool:
-    """True for a step with a budget, one that fits each part once, or one that fits nothing.
-
-    A step that fits copies of its parts, as bagging does, would spend their budgets several times.
-    """
-    if isinstance(step, type) or not hasattr(step, "get_params"):
-        return False
-    if "budget" in step.get_params(deep=False) or isinstance(step, Pipeline | SparseRegression):
-        return True
-    return not (_named(step) or get_tags(step).requires_fit)
-
-
-def _combinations(estimator: Any, grid: object) -> list[dict[str, Any]]:
-    """Every combination of the values."""
-    if not isinstance(grid, Mapping) or not grid:
-        expected = "a dictionary that names parameters and lists the values of each"
-        raise InvalidParameter("grid", grid, expected=expected)
-    known = set(estimator.get_params(deep=True))
-    for name, values in grid.items():
-        if name not in known or str(name).split("__")[-1] in {"budget", "bits"}:
-            raise InvalidParameter(
-                "grid", name, expected="names of the estimator's parameters, budget and bits apart"
-            )
-        if not isinstance(values, list | tuple | np.ndarray) or len(values) == 0:
-            expected = f"a list of one or more values of {name}"
-            raise InvalidParameter("grid", values, expected=expected)
-    return [dict(zip(grid, chosen, strict=True)) for chosen in itertools.product(*grid.values())]
+        return (place, noise, fitted), score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,29 +407,3 @@ def runs_within(budget: Guarantee, *, shape: float, tries: float) -> RunBudget:
     return RunBudget(
         each=GDP.from_squared(1 / checks.exact("noise", noise) ** 2), event=best(noise)
     )
-
-
-def stop_of(*, shape: float, tries: float) -> float:
-    """The gamma with which the truncated negative binomial law has this mean, to six digits.
-
-    Source: Papernot and Steinke 2022, Definition 1.
-
-    >>> stop_of(shape=1.0, tries=20.0), stop_of(shape=0.0, tries=1.0)
-    (0.05, 1.0)
-    """
-    eta = checks.finite(shape=shape)
-    if eta <= -1:
-        raise InvalidParameter("shape", shape, expected="a number above -1")
-    if not 1 <= checks.finite(tries=tries) <= _MOST_TRIES:
-        raise InvalidParameter("tries", tries, expected="a number from 1 to a million")
-    low, high, wanted = -60.0, 0.0, math.log(tries)  # of log gamma
-    for _ in range(60):
-        middle = (low + high) / 2
-        more = log_mean_tries(shape=eta, stop=math.exp(middle)) > wanted
-        low, high = (middle, high) if more else (low, middle)
-    stop = float(f"{math.exp(high):.6g}")
-    if not 0 < stop <= 1 or log_mean_tries(shape=eta, stop=stop) < wanted + math.log(0.99):
-        raise InvalidParameter(
-            "tries", tries, expected=f"fewer: a law of shape {shape} has no such mean here"
-        )
-    return stop

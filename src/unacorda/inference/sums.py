@@ -32,30 +32,6 @@ from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee, PureDP
 from unacorda.privacy.rounding import root_up
 
-__all__ = [
-    "BLOCK",
-    "LEVEL",
-    "ROOT_TWO",
-    "ROUNDED",
-    "BudgetShares",
-    "Moment",
-    "NoisySums",
-    "RowSum",
-    "additive_noise",
-    "floored",
-    "inverse_root",
-    "law_of",
-    "level_of",
-    "noisy_counts",
-    "noisy_mean",
-    "norm_of",
-    "packed",
-    "row_sum",
-    "slack",
-    "sum_noise",
-    "unpacked",
-]
-
 BLOCK: Final = 1 << 13
 """Records that are added in float64 before their sum is put on the grid."""
 

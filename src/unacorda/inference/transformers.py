@@ -44,18 +44,6 @@ from unacorda.mechanisms.shaped.vectors import KNorm
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 
-__all__ = [
-    "PCA",
-    "BallMoments",
-    "RobustScaler",
-    "Spectrum",
-    "ball_moments",
-    "in_ball",
-    "length_of",
-    "spectrum",
-    "whole_budget",
-]
-
 _POINTS: Final = 1 << 20
 _QUARTILES: Final = 1.3489795003921634
 """The distance of the quartiles of a normal law, in deviations."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda import audit, checks
-from unacorda.audit.canary import fair_coins
-from unacorda.bits import RandomBits
+from unacorda import checks
+from unacorda.bits import RandomBits, fair_coins
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.learning.losses import Loss, losses, projections
@@ -197,6 +196,8 @@ def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) ->
             f"targets of shape {labels.shape[1:]}, {np.unique(labels).size} different",
             expected="one label an example, and two different ones or more",
         )
+    from unacorda import audit  # takes a second, which trainings need not pay
+
     found = audit.mislabelled(np.arange(many)[:, None], labels, count=many, bits=bits)
     return ExampleCanaries(
         features=features,

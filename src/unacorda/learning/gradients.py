@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks, elements
-from unacorda.audit.canary import fair_coins
-from unacorda.bits import RandomBits, source_of
+from unacorda.bits import RandomBits, fair_coins, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.learning.parameters import Shapes, flattened, listed, matching, sizes, trained

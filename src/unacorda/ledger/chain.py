@@ -16,32 +16,6 @@ from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.entries import FIELDS, LIMITS, Account, Charge, Entry, SplitPart, Term
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
-__all__ = [
-    "End",
-    "Sums",
-    "account_digest",
-    "account_fields",
-    "changed",
-    "check_admitted",
-    "check_limits",
-    "check_name",
-    "check_notes",
-    "check_reproducible",
-    "ended_entry",
-    "entry_digest",
-    "honest",
-    "is_storable",
-    "matching_account",
-    "new_account",
-    "opened_entry",
-    "other_account",
-    "read_account",
-    "refunded",
-    "reserved_entry",
-    "split_entry",
-    "terms_of",
-]
-
 End: TypeAlias = Literal["committed", "voided"]
 
 Sums: TypeAlias = Mapping[str | None, Filter]
@@ -229,11 +203,13 @@ def reserved_entry(
         part_charge=None if part is None else charge.cost.to_json(),
         limits=_encode(dict(charge.limits)),
         search=None if charge.search is None else charge.search.digest,
+        series=None if charge.series is None else charge.series.name,
+        definition=None if charge.series is None else charge.series.definition,
     )
 
 
 _OF_BOTH = ("plan_digest", "salt", "analyst", "purpose", "reproducible", "split", "part", "search")
-"""What the end of a reservation says as the reservation did."""
+"""What the end of a reservation, or a step of it, says as the reservation did."""
 
 
 def ended_entry(
@@ -246,6 +222,17 @@ def ended_entry(
     same = {name: getattr(reserved, name) for name in _OF_BOTH}
     ends = reserved.sequence
     return _next(account, last, sums, state=state, reservation=ends, found=found, **same)
+
+
+def stepped_entry(
+    account: Account, last: Entry, sums: Sums, reserved: Entry, *, step: int, found: str
+) -> Entry:
+    """The entry with the answer of the next step of a series; sums: as they are."""
+    same = {name: getattr(reserved, name) for name in _OF_BOTH}
+    ends = reserved.sequence
+    return _next(
+        account, last, sums, state="stepped", reservation=ends, step=step, found=found, **same
+    )
 
 
 def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
@@ -299,7 +286,7 @@ def read_account(dataset: str, budget: str, terms: Mapping[str, Any], opened: st
 _NONE = {
     **dict.fromkeys(("event", "request", "charge", "plan_digest", "salt"), ""),
     **dict.fromkeys(("analyst", "purpose", "part", "part_charge", "definition", "limits")),
-    **dict.fromkeys(("search", "found")),
+    **dict.fromkeys(("search", "found", "series", "step")),
     "reproducible": False,
 }
 """What an entry says where its state has nothing to say."""
@@ -310,7 +297,7 @@ def _next(
     last: Entry | None,
     sums: Sums,
     *,
-    state: Literal["opened", "split", "reserved", "committed", "voided"],
+    state: Literal["opened", "split", "reserved", "stepped", "committed", "voided"],
     **fields: Any,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1

@@ -12,21 +12,6 @@ from typing import Literal, TypeAlias
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = [
-    "FIELDS",
-    "LIMITS",
-    "Account",
-    "Charge",
-    "Entry",
-    "PeopleSplit",
-    "Reservation",
-    "RowSearch",
-    "SearchBegun",
-    "Searched",
-    "SplitPart",
-    "Term",
-]
-
 Term: TypeAlias = "str | tuple[Term, ...]"
 """One term of an account: a text, or terms in their order."""
 
@@ -55,26 +40,28 @@ class Entry:
     sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed" says
     that the answer of an earlier reservation was computed, "voided" that its question never reached
     the data, and gives the charge back; "opened" opens a sub-account, whose budget is the request;
-    "split" opens a split, each part of which may spend the request. reservation: the sequence of
-    the reservation that is meant (a reservation's, or an opening's, own). event, request, charge:
-    JSON texts, empty where the state has none. spent: JSON text of all that is spent once this
-    entry stands. plan_digest: hash of the plan, salt: hex of the sampling salt, neither a function
-    of the data. time: UTC, ISO 8601, as the clock had it; the sequence is the order. reproducible:
-    whether the noise came from a seed, and so protects no one. previous, digest: SHA-256 of the
-    entry before (or of the account) and of this one. sub_account: the name of the sub-account that
-    is debited too, and sub_spent: JSON text of all that it has spent once this entry stands; None
-    where no sub-account is meant. split: the sequence of the entry that opened the split (its own,
-    of that entry), part: the key of the part that is debited, and part_charge: JSON text of what it
-    is debited; the charge is then what the split owes more for that. definition: JSON text of a
-    split that is opened. None where no split is meant. limits: of a reservation, JSON text of the
-    limits on rows that its question keeps. search: the digest of a search that an account pays
-    for once, of its reservation and of its end; found: of the end that commits it, JSON text of the
-    answer, which is public.
+    "split" opens a split, each part of which may spend the request; "stepped" holds the next answer
+    of a series that was reserved as a whole, and debits nothing. reservation: the sequence of the
+    reservation that is meant (a reservation's, or an opening's, own; of a step its series'). event,
+    request, charge: JSON texts, empty where the state has none. spent: JSON text of all that is
+    spent once this entry stands. plan_digest: hash of the plan, salt: hex of the sampling salt,
+    neither a function of the data. time: UTC, ISO 8601, as the clock had it; the sequence is the
+    order. reproducible: whether the noise came from a seed, and so protects no one. previous,
+    digest: SHA-256 of the entry before (or of the account) and of this one. sub_account: the name
+    of the sub-account that is debited too, and sub_spent: JSON text of all that it has spent once
+    this entry stands; None where no sub-account is meant. split: the sequence of the entry that
+    opened the split (its own, of that entry), part: the key of the part that is debited, and
+    part_charge: JSON text of what it is debited; the charge is then what the split owes more for
+    that. None where no split is meant. definition: JSON text of a split or a series that is opened.
+    series: the name of a series, of its reservation alone. step: the number of a step, from 0.
+    limits: of a reservation, JSON text of the limits on rows that its question keeps. search: the
+    digest of a search that an account pays for once, of its reservation and of its end; found: of
+    the end that commits it, or of a step, JSON text of the answer, which is public.
     """
 
     sequence: int
     dataset: str
-    state: Literal["opened", "split", "reserved", "committed", "voided"]
+    state: Literal["opened", "split", "reserved", "stepped", "committed", "voided"]
     reservation: int
     event: str
     request: str
@@ -97,6 +84,8 @@ class Entry:
     limits: str | None = None
     search: str | None = None
     found: str | None = None
+    series: str | None = None
+    step: int | None = None
 
     @property
     def debited(self) -> SplitPart | None:
@@ -163,6 +152,34 @@ class RowSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesTerms:
+    """That a charge is of a series of answers, found again by its name.
+
+    definition: JSON text of all that its answers are made by, but for the data.
+    """
+
+    name: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesRecord:
+    """A series of answers as an account knows it.
+
+    sequence: of its reservation. digest: of its plan; salt: of its sample of rows, hex. request:
+    the budget that was offered. steps: the answers so far, JSON texts, oldest first.
+    """
+
+    sequence: int
+    name: str
+    definition: str
+    digest: str
+    salt: str
+    request: Guarantee
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """What a question asks of a ledger.
 
@@ -170,7 +187,7 @@ class Charge:
     plan_digest: hash of the plan, salt: of the sample of rows, neither a function of the data.
     reproducible: whether the noise comes from a seed, and so protects no one. analyst, purpose:
     noted. limits: on the rows that one person brings into the question, by name; noted. search:
-    that the question is one, whose answer is kept.
+    that the question is one, whose answer is kept. series: that answers follow, step by step.
     """
 
     cost: Guarantee
@@ -183,6 +200,7 @@ class Charge:
     purpose: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     search: RowSearch | None = None
+    series: SeriesTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,3 +220,7 @@ class Searched:
 
 class SearchBegun(Exception):  # caught within the package, always
     """Somebody else began the same search, or ended it, since its asker looked."""
+
+
+class SeriesOpened(Exception):  # caught within the package, always
+    """There is a series of this name already."""

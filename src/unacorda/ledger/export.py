@@ -14,8 +14,6 @@ from unacorda.ledger.entries import Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.replay import verify_entries
 
-__all__ = ["export_account", "read_export", "verify_export"]
-
 _FORMAT = "unacorda ledger export 3"
 
 

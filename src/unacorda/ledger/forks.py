@@ -9,8 +9,6 @@ import threading
 import weakref
 from typing import Protocol
 
-__all__ = ["Forked", "no_fork", "tell_of_forks"]
-
 
 class Forked(Protocol):
     """A store that holds connections, of which a parent and its child must not share one."""

@@ -25,6 +25,8 @@ from unacorda.ledger.entries import (
     Reservation,
     SearchBegun,
     Searched,
+    SeriesOpened,
+    SeriesRecord,
     SplitPart,
     Term,
 )
@@ -34,8 +36,6 @@ from unacorda.ledger.splits import AccountSplits, definition_of, neighbors_of, s
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.event_codec import to_json
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
-
-__all__ = ["Ledger", "SubAccount", "open_ledger"]
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgresql+psycopg://")
@@ -250,7 +250,8 @@ class Ledger:
         sub_account: also of this one. part: of a split, which is debited the cost, and what lies
         above it what the split owes more for that; it has its own sub-account, or none. Of a search
         `commit` keeps the answer; SearchBegun, and nothing is written, where there are newer
-        entries about it.
+        entries about it. A series is never committed nor voided: `add_step` adds its answers;
+        SeriesOpened, and nothing is written, where there is one of its name.
         Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
         another unit than the budget's; LedgerMismatch where there is no such account;
         InvalidParameter for reproducible noise in a ledger that outlives the process. After
@@ -262,6 +263,10 @@ class Ledger:
             chain.check_reproducible(reproducible=charge.reproducible)
         event = to_json(charge.event)  # not its method, which imports: a fork could cut that off
         search, due = charge.search, charge.cost
+        if charge.series is not None:
+            chain.check_name("name", charge.series.name)
+            expected = "it of everybody: who is in a part is not settled while rows still come"
+            checks.demand(part is None, "part", part, expected=expected)
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
@@ -269,6 +274,10 @@ class Ledger:
                 about = transaction.last(dataset, search=search.digest)
                 if about is not None and about.sequence > search.seen:
                     raise SearchBegun
+            if charge.series is not None and _series_in(
+                transaction, dataset, charge.series.name, sub_account
+            ):
+                raise SeriesOpened
             if part is not None:
                 with self._told(transaction, account) as splits:
                     due = splits.due(part, charge.cost)
@@ -317,6 +326,57 @@ class Ledger:
                 paid = guarantee_from_json(asked.request)
                 return Searched(found=entry.found, paid=paid, seen=seen, begun=begun)
         return Searched(found=None, paid=None, seen=seen, begun=begun)
+
+    def series(
+        self, dataset: str, name: str, *, sub_account: str | None = None
+    ) -> SeriesRecord | None:
+        """The series of this name with its answers so far, None where there is none."""
+        chain.check_name("name", name)
+        with self._store.reading() as transaction:
+            self._known(transaction, dataset)
+            reserved = _series_in(transaction, dataset, name, sub_account)
+            if reserved is None:
+                return None
+            steps = transaction.entries(dataset, steps_of=reserved.sequence)
+        for entry in (reserved, *steps):
+            chain.honest(entry, entry.spent)
+        if [entry.step for entry in steps] != list(range(len(steps))):
+            raise chain.changed(dataset, reserved.sequence, "steps of its series are missing")
+        return SeriesRecord(
+            sequence=reserved.sequence,
+            name=name,
+            definition=str(reserved.definition),
+            digest=reserved.plan_digest,
+            salt=reserved.salt,
+            request=guarantee_from_json(reserved.request),
+            steps=tuple(str(entry.found) for entry in steps),
+        )
+
+    def add_step(self, dataset: str, series: SeriesRecord, found: str) -> bool:
+        """Add the next answer of a series, durably, before this returns; it costs nothing.
+
+        found: JSON text, public. False, and nothing is written, where another process has added a
+        step since the series was read. Raises InvalidParameter for a series that is unknown.
+        """
+        with self._store.writing() as transaction:
+            account = self._known(transaction, dataset)
+            last = self._last(transaction, dataset)
+            reserved = transaction.last(dataset, sequence=series.sequence)
+            known = reserved is not None and (reserved.series, reserved.salt) == (
+                series.name,
+                series.salt,
+            )
+            if last is None or reserved is None or not known:
+                raise InvalidParameter("series", series.name, expected="one of this ledger")
+            newest = transaction.last(dataset, steps_of=series.sequence)
+            step = 0 if newest is None else int(newest.step or 0) + 1
+            if step != len(series.steps):
+                return False
+            sums = self._sums(transaction, account, last, reserved.sub_account)
+            entry = chain.stepped_entry(account, last, sums, reserved, step=step, found=found)
+            transaction.append(entry)
+        self._stands(entry, sums)
+        return True
 
     def void(self, reservation: Reservation) -> None:
         """Give a charge back whose question never reached the data: a new entry.
@@ -500,6 +560,9 @@ class Ledger:
             if last is None or reserved is None or reserved.state != "reserved":
                 expected = "one that this ledger made"
                 raise InvalidParameter("reservation", reservation, expected=expected)
+            if reserved.series is not None:
+                expected = "that of a question: a series has no end, and gives nothing back"
+                raise InvalidParameter("reservation", reservation, expected=expected)
             if found is not None and reserved.search is None:
                 raise InvalidParameter("found", found, expected="it of a search alone")
             if transaction.last(dataset, ends=sequence) is not None:
@@ -549,6 +612,11 @@ class SubAccount:
         """Whether what is spent outlives the process."""
         return self._ledger.durable
 
+    @property
+    def scope(self) -> tuple[str | None, SplitPart | None]:
+        """The sub-account's name, and the part of a split."""
+        return self._name, self._split_part
+
     def scoped(self, *, part: SplitPart) -> SubAccount:
         """One part of a split that was opened here; the split knows which sub-account owes."""
         return self._ledger.scoped(part=part)
@@ -558,6 +626,10 @@ class SubAccount:
         return self._ledger.open_split(
             dataset, inside=self._split_part, sub_account=self._name, **asked
         )
+
+    def account(self, dataset: str) -> Account:
+        """The account of a dataset; as `Ledger.account`."""
+        return self._ledger.account(dataset)
 
     def reserve(self, dataset: str, charge: Charge) -> Reservation:
         """Debit the cost here and above; as `Ledger.reserve`."""
@@ -571,6 +643,14 @@ class SubAccount:
         """Give a charge back whose question never reached the data; as `Ledger.void`."""
         self._ledger.void(reservation)
 
+    def series(self, dataset: str, name: str) -> SeriesRecord | None:
+        """The series of this name that was opened here; as `Ledger.series`."""
+        return self._ledger.series(dataset, name, sub_account=self._name)
+
+    def add_step(self, dataset: str, series: SeriesRecord, found: str) -> bool:
+        """Add the next answer of a series; as `Ledger.add_step`."""
+        return self._ledger.add_step(dataset, series, found)
+
     def spent(self, dataset: str) -> Guarantee:
         """What was spent here."""
         return self._ledger.spent(dataset, self._name, part=self._split_part)
@@ -581,6 +661,16 @@ class SubAccount:
 
     def close(self) -> None:
         """Nothing: the ledger stays open."""
+
+
+def _series_in(
+    transaction: Transaction, dataset: str, name: str, sub_account: str | None
+) -> Entry | None:
+    """The reservation of the series of this name in this place."""
+    for entry in transaction.entries(dataset, series=name):
+        if entry.sub_account == sub_account:
+            return entry
+    return None
 
 
 def _another(known: PeopleSplit, limit: Guarantee, max_parts: int) -> LedgerMismatch:

@@ -15,8 +15,6 @@ from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Account, Entry
 from unacorda.ledger.stores import Which
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore:
     """Accounts in this process alone. Nothing remembers the spend after it ends.
@@ -108,4 +106,8 @@ def _asked(entry: Entry) -> Iterator[tuple[str, object]]:
         yield "splits_after", None
     if entry.search is not None:
         yield "search", entry.search
+    if entry.series is not None:
+        yield "series", entry.series
+    if entry.state == "stepped":
+        yield "steps_of", entry.reservation
     yield "", None

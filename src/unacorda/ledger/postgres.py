@@ -26,8 +26,6 @@ from unacorda.ledger.tables import (
 )
 from unacorda.postgres import LEDGER, beginning, pinned
 
-__all__ = ["PostgresStore"]
-
 _WAIT_SECONDS = 60
 _CONNECTIONS = 8
 _PREPARING = 7_461_636_574  # "unacorda" in hexadecimal digits: any number, always the same

@@ -40,8 +40,6 @@ from unacorda.privacy.guarantees import (
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 from unacorda.privacy.relations import zcdp_of
 
-__all__ = ["OdometerReading", "Repriced", "met", "odometer", "reprice", "standing"]
-
 _OFTEN = Fraction(1, 20)
 _MOST = 32
 """The most multisets of events that are kept apart."""

@@ -14,8 +14,6 @@ from unacorda.ledger.entries import Account, Entry, SplitPart
 from unacorda.ledger.splits import AccountSplits, split_of
 from unacorda.privacy.guarantees import guarantee_from_json
 
-__all__ = ["verify_entries"]
-
 
 def verify_entries(
     account: Account, entries: Iterable[Entry], *, containing: str | None = None
@@ -23,8 +21,8 @@ def verify_entries(
     """The number of entries, if all is as a ledger writes it; LedgerMismatch otherwise.
 
     Hashes chain, the sequence has no gaps, sums are those of the charges and within the budgets,
-    charges to parts are what their splits owe more, reservations end at most once. containing: a
-    digest that some entry must have.
+    charges to parts are what their splits owe more, reservations end at most once, steps of a
+    series follow each other. containing: a digest that some entry must have.
     """
     replay = _Replay(account)
     seen = containing is None
@@ -54,6 +52,7 @@ class _Replay:
         self._previous = account_digest(account)
         self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
         self._running: dict[int, Entry] = {}
+        self._steps: dict[int, int] = {}  # how many, by the reservation of a series
 
     def fault(self, entry: Entry) -> str | None:
         """What is wrong with the next entry, if anything; it is taken in."""
@@ -72,6 +71,8 @@ class _Replay:
                 why = self._split(entry)
             case "reserved":
                 why = self._reserve(entry)
+            case "stepped":
+                why = self._step(entry)
             case _:
                 why = self._end(entry)
         if why is None and entry.split is not None:
@@ -128,11 +129,35 @@ class _Replay:
                 return "it spends more than there is"
             self._sums[name] = self._sums[name].spend(charge)
         self._running[entry.sequence] = entry
+        return None if entry.series is None else self._begin_series(entry)
+
+    def _begin_series(self, entry: Entry) -> str | None:
+        if entry.definition is None or entry.debited is not None:
+            return "it begins no series"
+        alike = [self._running[one] for one in self._steps]
+        here = (entry.series, entry.sub_account)
+        if here in [(one.series, one.sub_account) for one in alike]:
+            return "it begins a series twice"
+        self._steps[entry.sequence] = 0
+        return None
+
+    def _step(self, entry: Entry) -> str | None:
+        if entry.reservation not in self._steps:
+            return "it is a step of no series"
+        reserved = self._running[entry.reservation]
+        of = ("sub_account", "plan_digest", "salt", "split", "part", "search")
+        if any(getattr(reserved, n) != getattr(entry, n) for n in of):
+            return "it is a step of another series"
+        if entry.step != self._steps[entry.reservation] or entry.found is None:
+            return "it is not the next step of its series"
+        self._steps[entry.reservation] += 1
         return None
 
     def _end(self, entry: Entry) -> str | None:
         if entry.state not in ("committed", "voided"):
             return f"its state is {entry.state!r}"
+        if entry.reservation in self._steps:
+            return "it ends a series, which has no end"
         reserved = self._running.pop(entry.reservation, None)
         of = ("sub_account", "split", "part", "search")
         if reserved is None or any(getattr(reserved, n) != getattr(entry, n) for n in of):

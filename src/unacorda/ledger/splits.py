@@ -16,8 +16,6 @@ from unacorda.ledger.entries import Account, Entry, PeopleSplit, SplitPart
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
-__all__ = ["AccountSplits", "definition_of", "neighbors_of", "split_of"]
-
 
 def neighbors_of(account: Account) -> Neighbors:
     """What the account's guarantee compares; LedgerMismatch where its terms do not say it."""

@@ -22,8 +22,6 @@ from unacorda.errors import InvalidParameter, LedgerFailed
 from unacorda.ledger.forks import no_fork, tell_of_forks
 from unacorda.ledger.tables import TABLES, Statements, TableTransaction, prepare
 
-__all__ = ["SqliteStore"]
-
 _WAIT_SECONDS = 60
 _STATEMENTS = Statements(sqlite.dialect(paramstyle="named"), locking=False)
 

@@ -10,8 +10,6 @@ from typing import Literal, Protocol, TypedDict, Unpack
 
 from unacorda.ledger.entries import Account, Entry
 
-__all__ = ["Store", "Transaction", "Which"]
-
 
 class Which(TypedDict, total=False):
     """Which entries of a dataset are meant, by one of these; all without.
@@ -19,6 +17,7 @@ class Which(TypedDict, total=False):
     sequence: the entry of it. ends: what committed or voided the reservation of this sequence.
     opens: what opened this sub-account; opened: what opened any. sub_account: all that name this
     one. splits_after: those about splits, with a sequence above it. search: those about a search.
+    series: those that reserved a series of this name; steps_of: the steps of such a reservation.
     """
 
     sequence: int
@@ -28,6 +27,8 @@ class Which(TypedDict, total=False):
     sub_account: str
     splits_after: int
     search: str
+    series: str
+    steps_of: int
 
 
 class Transaction(Protocol):

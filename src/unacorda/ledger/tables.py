@@ -33,15 +33,7 @@ from unacorda.ledger import chain
 from unacorda.ledger.entries import FIELDS, Account, Entry
 from unacorda.ledger.stores import Which
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "TABLES",
-    "Statements",
-    "TableTransaction",
-    "prepare",
-]
-
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Stored with the tables; any other one is refused."""
 
 TABLES = ("unacorda_schema", "unacorda_accounts", "unacorda_entries")
@@ -79,14 +71,19 @@ entries = Table(
 
 _split = entries.c.split.is_not(None)
 _search = entries.c.search.is_not(None)
+_series = entries.c.series.is_not(None)
+_stepped = entries.c.state == "stepped"
 
 for _name, _unique, _columns, _where in (
-    # A reservation ends once, and a sub-account is opened once, also where a program is wrong.
+    # A reservation ends once, a sub-account is opened once, and a step is made once, also where a
+    # program is wrong.
     ("ends", True, ["reservation"], entries.c.state.in_(["committed", "voided"])),
     ("openings", True, ["sub_account"], entries.c.state == "opened"),
     ("sub_accounts", False, ["sub_account", "sequence"], entries.c.sub_account.is_not(None)),
     ("splits", False, ["sequence"], _split),
     ("searches", False, ["search"], _search),
+    ("series", False, ["series"], _series),
+    ("steps", True, ["reservation", "step"], _stepped),
 ):
     Index(
         f"unacorda_{_name}",
@@ -164,6 +161,7 @@ class Statements:
         # As plain text, not parameters: the indexes WHERE state ... are used for such alone.
         ends = sqlalchemy.text("state IN ('committed', 'voided')")
         opened = sqlalchemy.text("state = 'opened'")
+        stepped = sqlalchemy.text("state = 'stepped'")
         column = entries.c
         account = select(accounts).where(accounts.c.dataset == bindparam("dataset"))
         # In the order of the fields of Entry, so that a row makes one without looking names up.
@@ -179,6 +177,8 @@ class Statements:
             "sub_account": every.where(column.sub_account == bindparam("sub_account")),
             "splits_after": every.where(_split, column.sequence > bindparam("splits_after")),
             "search": every.where(_search, column.search == bindparam("search")),
+            "series": every.where(_series, column.series == bindparam("series")),
+            "steps_of": every.where(column.reservation == bindparam("steps_of"), stepped),
         }
         self.account = text(account)
         self.held = text(account.with_for_update() if locking else account)

@@ -17,31 +17,12 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.guarantees import Additive
 
-__all__ = [
-    "Real",
-    "decimal_up",
-    "inverse_root_up",
-    "keep",
-    "positive",
-    "quotient",
-    "readable",
-    "root_digits_down",
-    "some_of",
-    "whole",
-]
-
 Real: TypeAlias = float | Fraction
 Kind = TypeVar("Kind", bound=Additive)
 
 _DIGITS = Context(prec=15, rounding=ROUND_CEILING)
 _TINY = 1e-300  # above 2^-1000, and a delta to nobody
 _ABOVE = 1 + Fraction(1, 1 << 100)
-
-
-def keep(mechanism: object, **values: object) -> None:
-    """Set fields of a frozen mechanism that is being made."""
-    for name, value in values.items():
-        object.__setattr__(mechanism, name, value)
 
 
 def positive(name: str, value: checks.Number) -> Real:

@@ -25,17 +25,6 @@ from unacorda.mechanisms.parameters import readable, root_digits_down, some_of, 
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
-__all__ = [
-    "Accurate",
-    "ApproxCalibrated",
-    "Calibrated",
-    "Mechanism",
-    "NonCopyable",
-    "PerNumberCalibrated",
-    "PureCalibrated",
-    "RangeCalibrated",
-]
-
 Answer_co = TypeVar("Answer_co", covariant=True)
 
 

@@ -15,8 +15,6 @@ import mpmath
 
 from unacorda import numerics
 
-__all__ = ["BITS", "boundary", "context", "float_down", "float_up", "mpf", "near", "sum_up"]
-
 BITS = 256
 """Working precision of conversions. Each keeps its own error below 2^-120, relative."""
 

@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 from unacorda import checks
 
-__all__ = ["Estimate", "Interval"]
-
 
 class Interval(NamedTuple):
     """A closed interval of numbers.

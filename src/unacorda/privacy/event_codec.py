@@ -13,8 +13,6 @@ from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 
-__all__ = ["from_json", "to_json"]
-
 
 def to_json(event: Event) -> str:
     """The event as JSON text, the same as ``event.to_json()``."""

@@ -18,21 +18,6 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy.rounding import root_near
 
-__all__ = [
-    "GDP",
-    "ZCDP",
-    "Additive",
-    "ApproxDP",
-    "Guarantee",
-    "PureDP",
-    "RenyiDP",
-    "amount",
-    "guarantee_from_json",
-    "left_of",
-    "share",
-]
-
-
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.
 # repr() is the call that makes the value, str() is for sentences.
 

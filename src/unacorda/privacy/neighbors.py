@@ -8,8 +8,6 @@ import enum
 
 from unacorda.errors import InvalidParameter
 
-__all__ = ["AddRemove", "Neighbors", "ReplaceOne", "ZeroOut", "check_neighbors"]
-
 
 class Neighbors(enum.Enum):
     """A neighboring relation: two tables are neighbors if they differ in this way.
@@ -51,4 +49,12 @@ def check_neighbors(value: object) -> None:
             "neighbors",
             value,
             expected="unacorda.AddRemove, unacorda.ReplaceOne or unacorda.ZeroOut",
+        )
+
+
+def check_added_or_replaced(value: object) -> None:
+    """Refuse every relation but those in which a unit comes, goes or is replaced."""
+    if value is not AddRemove and value is not ReplaceOne:
+        raise InvalidParameter(
+            "neighbors", value, expected="unacorda.AddRemove or unacorda.ReplaceOne"
         )

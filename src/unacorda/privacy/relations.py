@@ -11,17 +11,6 @@ from unacorda.privacy import conversions
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.rounding import grid_down, grid_up, root_down, root_up
 
-__all__ = [
-    "approx_dp_within",
-    "gdp_of",
-    "gdp_within",
-    "implies",
-    "pure_within",
-    "renyi_of",
-    "zcdp_of",
-    "zcdp_within",
-]
-
 
 def implies(guarantee: Guarantee, other: Guarantee) -> bool:
     """Whether a theorem of this package says that whatever keeps `guarantee` keeps `other`.
@@ -127,6 +116,27 @@ def pure_within(target: Guarantee) -> PureDP:
         case RenyiDP(alpha, epsilon):
             largest = conversions.pure_from_renyi(epsilon, alpha=alpha)
             return PureDP(max(epsilon, grid_down(largest)))
+
+
+def bounded_range_within(target: PureDP | ZCDP | GDP | RenyiDP) -> Fraction:
+    """The largest epsilon of a mechanism of bounded range that keeps the target, rounded down.
+
+    Its range is bounded by epsilon where it is an exponential mechanism: it is then epsilon-DP,
+    (epsilon^2 / 8)-zCDP, and keeps less Gaussian DP than a pure mechanism does.
+    Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
+
+    >>> [round(float(bounded_range_within(target)), 3) for target in (GDP(1), ZCDP(0.5))]
+    [1.614, 2.0]
+    """
+    match target:
+        case PureDP(epsilon):
+            return epsilon
+        case ZCDP(rho):
+            return Fraction(conversions.bounded_range_from_zcdp(rho))
+        case RenyiDP(alpha, epsilon):
+            return Fraction(conversions.bounded_range_from_zcdp(epsilon / alpha))
+        case GDP(square):
+            return Fraction(conversions.bounded_range_from_gdp(root_down(square)))
 
 
 def approx_dp_within(target: Guarantee) -> ApproxDP:

@@ -8,18 +8,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = [
-    "GRID_BITS",
-    "float_above",
-    "float_below",
-    "grid_down",
-    "grid_sum_up",
-    "grid_up",
-    "root_down",
-    "root_near",
-    "root_up",
-]
-
 GRID_BITS = 80
 """Irrational numbers in guarantees are whole multiples of 2^-GRID_BITS."""
 

@@ -21,8 +21,6 @@ from unacorda.privacy.estimates import Interval
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.rounding import root_up
 
-__all__ = ["TradeoffCurve"]
-
 Real: TypeAlias = float | Fraction
 Point: TypeAlias = tuple[Real, Real]
 """(epsilon, delta), with epsilon 0 or above."""

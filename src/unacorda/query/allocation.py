@@ -42,17 +42,6 @@ from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.plan.query import Query, QueryBatch, Scan, naming, scans_of
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Allocation",
-    "PricedBatch",
-    "allocate",
-    "allocate_together",
-    "beyond",
-    "common_factor",
-    "event_of",
-    "shares_of",
-]
-
 _STEPS = 128  # per unit of the factor
 _MOST = 16
 _MOST_PARTS = 100  # kinds of mechanisms; pricing more takes seconds each time

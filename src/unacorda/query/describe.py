@@ -46,8 +46,6 @@ from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Unit
 
-__all__ = ["Progress", "choose_columns", "describe"]
-
 Progress = Callable[[int, int], None]
 """Called with (questions asked, questions in all): both functions of released numbers."""
 

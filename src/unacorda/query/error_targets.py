@@ -25,15 +25,6 @@ from unacorda.query.allocation import allocate, shares_of
 from unacorda.query.noise.additive import Share
 from unacorda.query.plan.query import Query
 
-__all__ = [
-    "Target",
-    "Wish",
-    "budgets_of",
-    "least_budget",
-    "split_for",
-    "targets_of",
-]
-
 _SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
 
 Wish = Number | Mapping[str, Number]
@@ -176,7 +167,7 @@ def split_for(
             found = query.weighted({**spent, **left}), request
         else:
             continue
-        if not _within(found[1], request) or _excess(*found, target, assumed) > 1:
+        if not found[1] <= request or _excess(*found, target, assumed) > 1:
             continue
         if best is None or _size(found[1]) < _size(best[1]):
             best = found
@@ -301,10 +292,6 @@ def _tried(excess: Callable[[Fraction], float], number: Fraction) -> float:
 def _rounded_up(number: Fraction, *, digits: int) -> Fraction:
     up = Context(prec=digits, rounding=ROUND_CEILING)
     return Fraction(up.divide(Decimal(number.numerator), Decimal(number.denominator)))
-
-
-def _within(asked: Guarantee, request: Guarantee) -> bool:
-    return all(a <= b for a, b in zip(asked.additive, request.additive, strict=True))
 
 
 def _size(budget: Guarantee) -> Fraction:

@@ -28,7 +28,14 @@ from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
 from unacorda.checks import Number, demand
 from unacorda.errors import LedgerMismatch, UnacordaError
-from unacorda.ledger.entries import Charge, Reservation, RowSearch, SearchBegun, Searched
+from unacorda.ledger.entries import (
+    Charge,
+    Reservation,
+    RowSearch,
+    SearchBegun,
+    Searched,
+    SeriesTerms,
+)
 from unacorda.ledger.ledger import Ledger, SubAccount
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
@@ -68,18 +75,6 @@ from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.postprocess import Select
 from unacorda.query.sql.select import build_query, parse_select
 
-__all__ = [
-    "ExecutionContext",
-    "FoundRows",
-    "bounded",
-    "check_engine",
-    "execute",
-    "find_rows",
-    "known_rows",
-    "read_request",
-    "salt_from",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
@@ -113,8 +108,11 @@ class ExecutionContext:
         salt: int,
         unit: Unit,
         search: RowSearch | None = None,
+        series: SeriesTerms | None = None,
     ) -> Reservation:
         """Reserve a cost; after this the engine may be asked, and nothing comes back.
+
+        series: that it is of a series, which is opened without a look at the engine.
 
         Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
         gone or a file another one: then the charge is given back, since neither is a function of
@@ -127,12 +125,15 @@ class ExecutionContext:
             reproducible=not self.bits.secure,
             plan_digest=digest,
             salt=salt.to_bytes(16, "big"),
-            limits=unit.limits,
+            limits=unit.limits if series is None else {},
             analyst=self.notes["analyst"],
             purpose=self.notes["purpose"],
             search=search,
+            series=series,
         )
         reservation = self.ledger.reserve(self.dataset, charge)
+        if series is not None:
+            return reservation
         try:
             check_engine(self.admission.engine)
         except BaseException:

@@ -49,8 +49,6 @@ from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person
 
-__all__ = ["FitRows", "Fits", "M", "NoisyTable", "fitted", "rows_of", "stated"]
-
 _DEEPEST = 20
 
 

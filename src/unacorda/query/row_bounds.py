@@ -22,19 +22,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.row_counts import KeptRows, RowHistogram, RowsKept
 from unacorda.query.allocation import shares_of
+from unacorda.query.expressions.markup import aligned
 from unacorda.query.noise.additive import additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person, Reach
-
-__all__ = [
-    "RowBound",
-    "SuggestedBounds",
-    "best_bound",
-    "check_suggestible",
-    "errors_by_bound",
-    "rows_question",
-]
 
 _MOST = 1_000_000  # rows of one person
 
@@ -86,26 +78,14 @@ class SuggestedBounds:
         }
 
     def __str__(self) -> str:
-        best = next(place for place, one in enumerate(self.expected) if self._is_best(one))
+        best = [one.max_rows for one in self.expected].index(self.max_rows)
         shown = self.expected[max(best - 3, 0) : best + 4]
-        cells = [
-            ("max_rows", "noise", "dropped", "error"),
-            *(
-                (f"{one.max_rows:,}", *(f"{x:,.0f}" for x in (one.noise, one.dropped, one.error)))
-                for one in shown
-            ),
-        ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
-        lines[1:] = [
-            f"{line}{'  <- least' if self._is_best(one) else ''}"
-            for line, one in zip(lines[1:], shown, strict=True)
-        ]
+        rows = [[one.max_rows, one.noise, one.dropped, one.error] for one in shown]
+        cells = [[f"{x:,.0f}" for x in row] for row in rows]
+        lines = aligned([("max_rows", "noise", "dropped", "error"), *cells])
+        lines[shown.index(self.expected[best]) + 1] += "  <- least"
         note = "expected in a count of rows of each group, if rows are dropped from all alike"
         return "\n".join([*lines, note, self.kept.sentence])
-
-    def _is_best(self, one: RowBound) -> bool:
-        return one.max_rows == self.max_rows
 
 
 def rows_question(query: Query) -> Query:

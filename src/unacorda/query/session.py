@@ -44,6 +44,7 @@ from unacorda.query.plan.joins import parted
 from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query, QueryBatch, Several, check_single
 from unacorda.query.plan.relation import Relation, SourceTable
+from unacorda.query.plan.synthesis import Synthesis
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Batch, Release
 from unacorda.query.results.simulation import Assume, assumed_of
@@ -61,16 +62,21 @@ from unacorda.query.sql.postprocess import Select, arranged
 from unacorda.query.sql.select import build_query, parse_select
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    from unacorda.over_time.bounds import OverTime, Wanted
     from unacorda.query.describe import Progress
     from unacorda.query.fit import M
+    from unacorda.query.over_time import Every, Series, SeriesForecast, SeriesPlan
     from unacorda.query.results.description import Description
-
-__all__ = ["Session", "check_affordable"]
+    from unacorda.query.series_bounds import SuggestedSteps
+    from unacorda.synthesis.forecast import SynthesisForecast
+    from unacorda.synthesis.release import SyntheticTable
 
 
 def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
     """Raise BudgetExceeded where what is left does not pay a price of the same kind."""
-    if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
+    if not price <= left:
         raise BudgetExceeded(asked=price, left=left, account=account)
 
 
@@ -182,6 +188,15 @@ class Session:
         return self._ledger.spent(self._dataset)
 
     @property
+    def account(self) -> tuple[Ledger | SubAccount, str]:
+        """The ledger that is debited, and the account's name, for what spends outside the session.
+
+        `learning.PrivateTraining(..., session=session)` reserves its budget there.
+        """
+        self._check_alive()
+        return self._ledger, self._dataset
+
+    @property
     def remaining(self) -> Guarantee:
         """What is left."""
         return self._ledger.remaining(self._dataset)
@@ -221,6 +236,10 @@ class Session:
     ) -> Explanation: ...
     @overload
     def explain(
+        self, query: Synthesis[Query], *, budget: Guarantee, assuming: Assume | None = None
+    ) -> SynthesisForecast: ...
+    @overload
+    def explain(
         self,
         query: Several,
         *,
@@ -234,7 +253,7 @@ class Session:
     ) -> Explanations: ...
     def explain(
         self,
-        query: Query | str | Several,
+        query: Query | str | Several | Synthesis[Query],
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
@@ -244,14 +263,19 @@ class Session:
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
         detail: bool = False,
-    ) -> Explanation | Explanations:
+    ) -> Explanation | Explanations | SynthesisForecast:
         """What a question, or several together, would do, cost and err by. Free: reads no data.
 
         assuming: what to assume of the data, for errors that depend on it: `Assume(...)`, or
         `Assume.from_table(...)` of a public table with these columns, on which the question is
         tried out with and without the limits on a person's rows. detail: print all that is known,
-        and not the expected errors and the cost alone. The rest as in `evaluate`.
+        and not the expected errors and the cost alone. The rest as in `evaluate`. Of a synthetic
+        table it is the noise of what will be measured, and its error on a table that is assumed.
         """
+        if isinstance(query, Synthesis):
+            given = {"weights": weights, "errors": errors, "kept": kept}
+            _check_alone(given | {"keys": keys, "level_weights": level_weights})
+            return self._foreseen(query, budget, assuming)
         together, _, budget = read_request(
             self._context,
             query,
@@ -280,6 +304,8 @@ class Session:
         level_weights: GivenLevelWeights = None,
     ) -> Release: ...
     @overload
+    def evaluate(self, query: Synthesis[Query], *, budget: Guarantee) -> SyntheticTable: ...
+    @overload
     def evaluate(
         self,
         query: Several,
@@ -293,7 +319,7 @@ class Session:
     ) -> Batch: ...
     def evaluate(
         self,
-        query: Query | str | Several,
+        query: Query | str | Several | Synthesis[Query],
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
@@ -302,12 +328,13 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
-    ) -> Release | Batch:
+    ) -> Release | Batch | SyntheticTable:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
         query: a question or a SELECT; a list, or a dict by name, of them is a batch, which is
         priced and reserved as one, with one scan for all questions about the same rows (table,
-        steps, groups, keys). weights: each question's part of the budget relative to the others',
+        steps, groups, keys); or a synthetic table that is asked for, `Query.synthesize`, by itself.
+        weights: each question's part of the budget relative to the others',
         in the form of the questions; else 1. errors: wanted standard errors of one question, a
         number or by aggregate: the split that reaches them with the least is taken, and no more is
         spent, unless others share what is left. kept: a part of each question's budget, such as
@@ -320,6 +347,10 @@ class Session:
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
         stays spent, unless the engine had not been asked yet, which gives it back.
         """
+        if isinstance(query, Synthesis):
+            given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
+            _check_alone(given | {"keys": keys, "level_weights": level_weights})
+            return self._synthesized(query, budget)
         alone = errors is None and assuming is not None
         checks.demand(not alone, "assuming", assuming, expected="it together with errors=")
         together, selects, budget = read_request(
@@ -495,6 +526,113 @@ class Session:
         self._check_alive()
         return fitted(self._context, model, rows)
 
+    def over_time(
+        self,
+        query: Query | None = None,
+        *,
+        name: str,
+        by: str | None = None,
+        every: Every = "day",
+        start: str | date | None = None,
+        steps: int | None = None,
+        person: OverTime | None = None,
+        wanted: Wanted | Sequence[Wanted] = ("totals",),
+        budget: Guarantee | None = None,
+    ) -> Series:
+        """Ask the same of a table that grows, every day, for one price that is paid now.
+
+        Protected is a person with all rows that they will ever have. The whole budget is reserved
+        when the series is opened, which reads nothing; `answer(day)` then costs nothing further. By
+        its name alone a later session, in any process, goes on where the ledger stands. See
+        docs/over-time.md.
+
+        query: counts of rows, sums with bounds and people so far, of one table, by groups with
+        public keys. by: a column of dates, when a row became visible. You promise that rows are
+        only added, and that it, the id and what decides whether a row counts (`where`, joins, other
+        groups than are listed) never change: a late row has a late date. every: the length of a
+        step, 'hour', 'day', 'week' or 'month'. start: the first step. steps: how many
+        there will be; None without an end, where no totals are wanted. Rows before, after and
+        without a date count nowhere. person: which rows of a person count; not needed for
+        `count_people`, which counts each at their first row, nor where single rows are protected.
+        wanted: what the noise is made for, 'totals', 'steps', `unacorda.window(28)`.
+
+        Raises InvalidParameter, WrongUnit, BudgetExceeded, and LedgerMismatch for a name that
+        stands for another plan.
+        """
+        from unacorda.query.over_time import open_series
+
+        plan = None
+        if query is not None:
+            plan = self._series_plan(
+                query,
+                by=by,
+                every=every,
+                start=start,
+                steps=steps,
+                person=person,
+                wanted=wanted,
+                budget=budget,
+            )
+        self._check_alive()
+        return open_series(self._context, name, plan)
+
+    def explain_over_time(self, query: Query, **asked: Any) -> SeriesForecast:
+        """What `over_time` with these arguments would do, cost and err by. Free: reads no data.
+
+        asked: `by`, `start`, `steps`, `person`, `budget` and others, as of `over_time`.
+        """
+        from unacorda.query.over_time import forecast
+
+        choices = {"every": "day", "steps": None, "person": None, "wanted": ("totals",), **asked}
+        return forecast(self._series_plan(query, **choices), self._budget)
+
+    def suggest_over_time(
+        self,
+        query: Query,
+        *,
+        before: int,
+        budget: Guarantee,
+        share: Number = "0.1",
+        **asked: Any,
+    ) -> SuggestedSteps:
+        """Find how to bind people in a series by the rows before its start, and pay for it.
+
+        Too large a bound adds noise, and too small a one drops rows. Spent is a `share` of the
+        budget now, on a private histogram of people by number of rows in the `before` steps before
+        the start. Of bounds by powers of two, for good and anew in each `before` steps, the one is
+        taken that errs least if people go on as before; each row is taken for a step of its own.
+        Then `session.over_time(query, person=found.person, budget=found.budget, ...)` opens the
+        series for what is left of the budget.
+
+        asked: `by`, `every`, `start`, `steps` and `wanted`, as of `over_time`. Raises as it does,
+        and InvalidParameter where single rows are protected, or limits by group are set.
+        """
+        from unacorda.over_time.bounds import OverTime
+        from unacorda.query.series_bounds import SuggestedSteps, earlier_rows, errors_of_bounds
+
+        steps = checks.positive_integer(before=before)
+        checks.demand(steps <= 10_000, "before", before, expected="at most 10,000 steps")
+        part = checks.exact("share", share)
+        checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
+        expected = "a session whose unit is unacorda.Person('id', max_rows=...)"
+        checks.demand(isinstance(self.unit, Person), "query", query, expected=expected)
+        choices = {"every": "day", "steps": None, "wanted": ("totals",), **asked}
+        plan = self._series_plan(query, person=OverTime(max_steps=1), budget=budget, **choices)
+        earlier, rest = earlier_rows(plan, before=steps), budget * (1 - part)
+        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        (release,) = self._answered(QueryBatch.alone(earlier), budget * part)
+        assert release.kept is not None
+        expected_errors = errors_of_bounds(plan, rest, release.kept.histogram, before=steps)
+        best = min(expected_errors, key=lambda one: one.error)
+        return SuggestedSteps(
+            person=best.person, budget=rest, expected=expected_errors, spent=release.charge
+        )
+
+    def _series_plan(self, query: Query, **asked: Any) -> SeriesPlan:
+        from unacorda.query.over_time import SeriesPlan
+
+        return SeriesPlan.of(self._admission.asked(query), **asked)
+
     def sql(
         self,
         text: str,
@@ -668,11 +806,35 @@ class Session:
                 "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
             )
 
+    def _foreseen(
+        self, asked: Synthesis[Query], budget: Guarantee, assuming: Assume | None
+    ) -> SynthesisForecast:
+        """The noise of a synthetic table; reads no data."""
+        from unacorda.query.synthesize import foresee
+
+        self._admission.check(asked.query)
+        request_price(budget, self._budget)  # refuses a budget of another unit
+        return foresee(asked, budget=budget, assuming=assuming)
+
+    def _synthesized(self, asked: Synthesis[Query], budget: Guarantee) -> SyntheticTable:
+        """A synthetic table, paid for."""
+        from unacorda.query.synthesize import synthesize_rows
+
+        self._check_alive()
+        return synthesize_rows(self._context, asked, budget=budget)
+
     def _answered(self, together: QueryBatch, budget: Guarantee) -> tuple[Release, ...]:
         """The answers to all questions, or none."""
         priced = PricedBatch.of(together, budget, self._budget)
         self._check_alive()
         return execute(self._context, priced)
+
+
+def _check_alone(given: Mapping[str, object]) -> None:
+    """Raise InvalidParameter for choices that a synthetic table does not have."""
+    for name, value in given.items():
+        expected = "it for questions alone: a synthetic table has its choices in synthesize(...)"
+        checks.demand(value is None, name, value, expected=expected)
 
 
 def _check_tables(tables: object, public: object) -> None:

@@ -15,18 +15,15 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unacorda.checks import demand, exact
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from unacorda.query.expressions.quoting import twin
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
-
-__all__ = ["Analyst", "Dataset", "Settings", "fact_of", "guarantee_of", "read_settings"]
 
 _BUDGETS = (
     "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
@@ -82,6 +79,9 @@ def fact_of(place: str, fact: object) -> Fact:
                 case "categories", [*values]:
                     form = '{"categories": [...]}'
                     return Categories(values)
+                case "dates", [str() as first, str() as last]:
+                    form = '{"dates": ["FIRST", "LAST"]}'
+                    return Dates(first, last)
                 case (("dates" | "text"), True):
                     return flags[kind]()
                 case _:
@@ -94,26 +94,16 @@ def fact_of(place: str, fact: object) -> Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Analyst:
-    """An analyst of a data set: the limit of all their questions, and of a single one."""
-
-    limit: Guarantee
-    most_a_question: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
     """The settings of one data set; what the file leaves out is empty or None.
 
     name: of its account in a ledger. tables, public: sources by name, each a path or what `engine`
     calls a table. unit: `person` with its columns, or `row`, and limits on a person's rows, by
     name. budget: of the account; query_budget: of a question that names none. columns: public
-    facts. stand_in: a public table to try questions on. show_total: whether analysts see what the
-    account has left.
+    facts. stand_in: a public table to try questions on. analysts: the limits of sub-accounts.
     """
 
     name: str
-    title: str | None = None
     engine: str | None = None
     tables: Mapping[str, str] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)
@@ -122,9 +112,8 @@ class Dataset:
     query_budget: Guarantee | None = None
     columns: Mapping[str, Fact] = field(default_factory=dict)
     stand_in: str | None = None
-    show_total: bool = False
     memory_limit: str | None = None
-    analysts: Mapping[str, Analyst] = field(default_factory=dict)
+    analysts: Mapping[str, Guarantee] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +167,12 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
     # A table of an engine is no path.
     sources = _sources(partial(_joined, Path()) if "engine" in keys else path_of)
     readers: dict[str, Callable[[str, Any], Any]] = {
-        **dict.fromkeys(("title", "engine", "memory_limit"), _text),
+        **dict.fromkeys(("engine", "memory_limit"), _text),
         **dict.fromkeys(("budget", "query_budget"), _budget),
         **dict.fromkeys(("tables", "public"), sources),
         "stand_in": path_of,
         "unit": _unit,
         "columns": _columns,
-        "show_total": _flag,
         "analysts": _analysts,
     }
     _check_names(place, keys, readers)
@@ -230,11 +218,6 @@ def _text(place: str, value: Any) -> str:
     return str(value)
 
 
-def _flag(place: str, value: Any) -> bool:
-    demand(isinstance(value, bool), place, value, expected="true or false")
-    return bool(value)
-
-
 def _budget(place: str, value: Any) -> Guarantee:
     numbers = _table(place, value)
     _check_names(place, numbers, _NUMBERS)
@@ -245,17 +228,8 @@ def _columns(place: str, value: Any) -> dict[str, Fact]:
     return {name: fact_of(f"{place}.{name}", fact) for name, fact in _table(place, value).items()}
 
 
-def _analysts(place: str, value: Any) -> dict[str, Analyst]:
-    found = {}
-    for name, given in _table(place, value).items():
-        own = f"{place}.{name}"
-        numbers = dict(_table(own, given))
-        _check_names(own, numbers, {*_NUMBERS, "most_a_question"})
-        most = numbers.pop("most_a_question", None)
-        if most is not None:
-            most = exact(f"{own}.most_a_question", most)
-        found[name] = Analyst(limit=guarantee_of(numbers, own), most_a_question=most)
-    return found
+def _analysts(place: str, value: Any) -> dict[str, Guarantee]:
+    return {name: _budget(f"{place}.{name}", own) for name, own in _table(place, value).items()}
 
 
 def _unit(place: str, value: Any) -> dict[str, Any]:

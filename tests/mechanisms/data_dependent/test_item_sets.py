@@ -17,7 +17,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent import DistinctCount
 from unacorda.mechanisms.data_dependent.removal import (
     RATIOS,
-    capped_count,
     item_set_losses,
     removal_losses,
     rising,
@@ -64,17 +63,15 @@ def test_a_flow_is_the_least_of_all_removals() -> None:
             least = min(left + ratio * gone for gone, left in rests(x))
             found = losses(x, [ratio])
             assert found == [max(-((point - least) // ratio), 0) for point in GRID]
-            if ratio.denominator == 1:
-                assert capped_count(**pairs(x), cap=int(ratio)) == least
 
 
-def test_a_capped_count_hands_out_items() -> None:
+def test_a_whole_ratio_hands_out_items() -> None:
     for x in data_sets(3):
         for cap in (1, 2):
             # Every way to choose at most `cap` items of each basket.
             ways = itertools.product(*(itertools.combinations(b, min(cap, len(b))) for b in x))
             most = max(len({item for basket in way for item in basket}) for way in ways)
-            assert capped_count(**pairs(x), cap=cap) == most
+            assert losses(x, [cap]) == [max(-((point - most) // cap), 0) for point in GRID]
 
 
 @pytest.mark.slow
@@ -119,7 +116,6 @@ def test_a_person_with_everything_does_not_decide() -> None:
 
 def test_no_data_and_bad_data() -> None:
     assert item_set_losses([], [], grid=GRID).tolist() == [0] * 5
-    assert capped_count([], [], cap=3) == 0
     for bad in (
         {"people": np.array([[1]])},
         {"people": np.array([1.5])},
@@ -131,5 +127,3 @@ def test_no_data_and_bad_data() -> None:
     for ratio in (0, -1, Fraction(1, 10_000)):
         with pytest.raises(InvalidParameter, match="ratios"):
             item_set_losses([1], [1], grid=GRID, ratios=[ratio])
-    with pytest.raises(InvalidParameter, match="cap"):
-        capped_count([1], [1], cap=0)

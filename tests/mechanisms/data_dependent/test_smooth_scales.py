@@ -120,6 +120,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @in_subtests(("epsilon", "delta", "smoothness"), CASES)
 @in_subtests(("noise", "law"), [("laplace", LAPLACE), ("gaussian", NORMAL)])
 def test_no_pair_of_neighbors_passes_delta_and_one_meets_it(

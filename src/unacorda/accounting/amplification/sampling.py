@@ -9,25 +9,21 @@ Never convert to (epsilon, delta), amplify, and then compose: it costs a factor;
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from unacorda.checks import positive
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions.arguments import Real, non_negative, share, whole
-from unacorda.privacy.conversions.group import approx_dp_of_group
+from unacorda.privacy.conversions.arguments import Real, non_negative, share
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 __all__ = [
     "SamplingWorth",
     "approx_dp_of_replaced_sample",
     "approx_dp_of_sample",
-    "approx_dp_of_sample_with_replacement",
     "approx_dp_within_sample",
     "draws",
-    "group_profile",
     "pure_of_replaced_sample",
     "replaced_response",
     "sampling_worth",
@@ -135,55 +131,6 @@ def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[
     )
 
 
-def approx_dp_of_sample_with_replacement(
-    epsilon: Real,
-    *,
-    delta: Real,
-    size: int,
-    population: int,
-    group_delta: Callable[[int], float] | None = None,
-) -> tuple[float, float]:
-    r"""(epsilon, delta), under replacement, on `size` draws with replacement.
-
-    epsilon, delta: of the mechanism on its sample, under replacement of one draw; group_delta: an
-    upper bound of its delta at that same epsilon when k draws are replaced at once, where more is
-    known than group privacy says (a Gaussian: its profile at k times the shift).
-
-    Statement   (log(1 + p (e^epsilon - 1)), sum over k of C(m,k) n^-k (1 - 1/n)^{m-k} delta_k),
-                p = 1 - (1 - 1/n)^m, m = size, n = population; delta_k from group privacy is
-                delta' (e^epsilon - 1)/(e^{epsilon/k} - 1) with delta' at epsilon/k, known here
-                for k = 1 alone: without `group_delta` the terms k > 1 count as 1.
-    Bound       upper, rounded up.
-    Edges       population = 1 -> p = 1: no amplification.
-    Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thm. 10.
-    """
-    non_negative(epsilon=epsilon)
-    share(delta=delta)
-    size, population = whole(size=size), whole(population=population)
-    mp = context()
-    once = 1 / mpf(Fraction(population))
-    missed = mp.log1p(-once) if population > 1 else -mp.inf
-    drawn = -mp.expm1(size * missed) if population > 1 else mpf(1.0)
-    amplified = float_up(mp.log1p(drawn * mp.expm1(mpf(epsilon))))
-    total, covered = mpf(0.0), mp.exp(size * missed) if population > 1 else mpf(0.0)
-    weight = covered
-    for k in range(1, size + 1):
-        if population == 1:
-            weight = mpf(1.0) if k == size else mpf(0.0)
-        else:
-            weight *= mpf(Fraction(size - k + 1, k)) * once / (1 - once)
-        if k == 1 and group_delta is None:
-            one = mpf(delta)
-        else:
-            one = mpf(1.0) if group_delta is None else mpf(group_delta(k))
-        total += weight * min(one, mpf(1.0))
-        covered += weight
-        if 1 - covered < mp.ldexp(1, -180) or group_delta is None:
-            break
-    total += max(mpf(0.0), 1 - covered) + mp.ldexp(1, -180)  # the terms left out count as 1
-    return amplified, min(1.0, float_up(total))
-
-
 def draws(
     size: int, population: int, *, largest: int = 1000, complete: bool = False
 ) -> tuple[list[Any], Any, Fraction]:
@@ -216,18 +163,6 @@ def draws(
     rate = Fraction(int(mp.ldexp(drawn, 240)), 1 << 240)
     rest = mp.mpf(0) if complete else max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -150)
     return weights, rest, rate
-
-
-def group_profile(profile: Callable[[float], float], *, epsilon: float, size: int) -> float:
-    r"""Delta at `epsilon` for a group of `size`, from the privacy profile of one unit.
-
-    Statement   delta(epsilon/k) (e^epsilon - 1)/(e^{epsilon/k} - 1), at most 1, k = size.
-    Bound       upper, rounded up.
-    Edges       epsilon = 0 -> k delta(0).
-    Source      approx_dp_of_group at epsilon/k.
-    """
-    smaller = float_down(mpf(epsilon) / size)  # a smaller epsilon has a larger delta: safe
-    return approx_dp_of_group(smaller, delta=min(1.0, profile(smaller)), size=size)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,14 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unacorda.accounting.amplification.binomials import log_binomial, mass_between
-from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
+from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = [
-    "approx_dp_of_shuffled",
-    "delta_of_shuffled",
-]
+__all__ = ["delta_of_shuffled"]
 
 _Array = npt.NDArray[np.float64]
 _UNIT = 2.0**-53
@@ -40,34 +36,6 @@ _BLOCKS = 128
 """Blocks of places in a standard deviation, where there are more places than that."""
 _REACH = 9.5
 """Standard deviations of the number of clones that are looked at run by run."""
-
-
-def approx_dp_of_shuffled(epsilon: Real, *, count: int, delta: Real) -> float:
-    r"""Epsilon, at `delta`, of `count` shuffled reports that are each epsilon-DP.
-
-    Statement   log(1 + (e^eps - 1)/(e^eps + 1) (8 sqrt(e^eps log(4/delta)/n) + 8 e^eps/n)), and
-                never above epsilon itself; delta_of_shuffled is smaller by a factor.
-    Bound       upper, rounded up, under replacement.
-    Edges       epsilon > log(n/(16 log(2/delta))) -> InvalidParameter: the theorem is silent.
-    Source      Feldman, McMillan, Talwar 2021, arXiv:2012.12803, Thm. 3.1.
-
-    >>> round(approx_dp_of_shuffled(1.0, count=10_000, delta=1e-6), 4)
-    0.214
-    """
-    non_negative(epsilon=epsilon)
-    share(delta=delta)
-    n, mp = whole(count=count), context()
-    if not 0 < delta < 1:
-        raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
-    grown = mp.exp(mpf(epsilon))
-    if grown * 16 * mp.log(2 / mpf(delta)) > n:
-        raise InvalidParameter(
-            "epsilon",
-            epsilon,
-            expected="at most log(count / (16 log(2/delta))); delta_of_shuffled has no such limit",
-        )
-    hidden = 8 * mp.sqrt(grown * mp.log(4 / mpf(delta)) / n) + 8 * grown / n
-    return min(float_up(mpf(epsilon)), float_up(mp.log1p(mp.tanh(mpf(epsilon) / 2) * hidden)))
 
 
 def delta_of_shuffled(local_epsilon: Real, *, count: int, epsilon: Real) -> float:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from unacorda.accounting import prices
 from unacorda.accounting.prices import pure_epsilon, renyi, rho
+from unacorda.accounting.rules.base import units_replaced
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.conversions import gdp_from_pure
@@ -120,7 +121,7 @@ def _pure(event: Event, neighbors: Neighbors) -> Cost:
 
 def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
     try:
-        price = prices.zcdp_price(event)  # exact where rational
+        price = prices.zcdp_price(units_replaced(event, neighbors))  # exact where rational
     except UnsupportedEvent:
         return rho(event, neighbors=neighbors)  # also of samples
     return _beside_delta(price, target)
@@ -128,7 +129,7 @@ def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
 
 def _gaussian(event: Event, target: GDP, neighbors: Neighbors) -> Cost:
     try:
-        price = prices.gdp_price(event)
+        price = prices.gdp_price(units_replaced(event, neighbors))
     except UnsupportedEvent:
         epsilon = pure_epsilon(event, neighbors=neighbors)  # of samples
         if epsilon is None:

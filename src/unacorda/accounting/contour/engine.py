@@ -24,7 +24,7 @@ from unacorda.accounting.contour.jump_search import (
 )
 from unacorda.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
 from unacorda.accounting.contour.jumps import leading, split
-from unacorda.accounting.contour.parts import attained, flatten, parts_of
+from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.plan import (
     Curve,
     chernoff_epsilon,
@@ -103,9 +103,8 @@ def epsilon_interval(
 
     composition: events with their numbers of copies; delta: strictly between 0 and 1; directions:
     one, or the worse of both; neighbors: the relation. Where the certificate cannot be met the
-    interval is wide, at worst [0, inf]; it is never wrong; where laws dominate that no pair of
-    tables has, it starts at 0. Raises UnsupportedEvent for events
-    whose loss has no dominating law here, InvalidParameter for a delta outside (0, 1).
+    interval is wide, at worst [0, inf]; it is never wrong. Raises UnsupportedEvent for events
+    whose loss has no law here, InvalidParameter for a delta outside (0, 1).
 
     Bound       both sides, rounded outward.
     Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
@@ -165,7 +164,7 @@ def epsilon_of(
     for direction in _directions(directions, events, neighbors):
         found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
-    return Interval(low if attained(events) else 0.0, high)
+    return Interval(low, high)
 
 
 def delta_of(
@@ -184,7 +183,7 @@ def delta_of(
     for direction in _directions(directions, events, neighbors):
         found = _delta(events, epsilon, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
-    return Interval(low if attained(events) else 0.0, high)
+    return Interval(low, high)
 
 
 def _directions(

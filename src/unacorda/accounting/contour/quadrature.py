@@ -110,40 +110,6 @@ class Sum:
         pad = 4 * u * (abs(high) + abs(low) + left + kept)
         return Sides(near=near, lower=max(lower - pad, 0.0), upper=upper + pad, tail=2 * beyond)
 
-    def over(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Both sides of delta at many epsilons at once, as `at` tells them: (lower, upper).
-
-        Source      docs/proofs/contour.md, Theorem 1.
-        """
-        plan, u = self.plan, UNIT
-        turn = np.multiply.outer(self.mean - epsilons, self.t) + self.phase
-        total = np.cos(turn) @ self.real - np.sin(turn) @ self.imaginary
-        wide = abs(self.mean) + self.mean_size + np.abs(epsilons)
-        fixed = float(self.size @ (8.0 + 6.0 * np.abs(self.phase)))
-        steep = float(self.size @ self.t)
-        slip = 6.0 * np.abs(turn) @ self.size + 4.0 * wide * steep + fixed
-        # dot products of so many terms, not correctly rounded sums
-        slip += 4.0 * self.t.size * float(np.sum(self.size))
-        slip = self.error + u * slip * (1 + 1e-9)
-        log_scale = self.k - plan.c * epsilons - self.log_unit
-        scale = np.where(log_scale > 690.0, np.inf, np.exp(np.minimum(log_scale, 690.0)) / math.pi)
-        fixed = self.k_error + 6 * u * (2 + abs(self.k) + abs(self.log_unit))
-        loose = np.expm1(np.minimum(fixed + 6 * u * plan.c * np.abs(epsilons), 600.0))
-        with np.errstate(invalid="ignore"):
-            high, low = scale * plan.h * (total + slip), scale * plan.h * (total - slip)
-            pad = 4 * u * (np.abs(high) + np.abs(low))
-            high = high * (1 + np.copysign(loose, high))
-            low = low * (1 - np.copysign(np.minimum(loose, 1.0), low))
-        after = math.exp(min(self.tail, 0.0)) * math.atan2(plan.c, self.t[-1]) / plan.c
-        beyond = after * scale * (1 + loose) * (1 + 1e-12)
-        left = np.array([self._left(float(at)) for at in epsilons]).reshape(-1, 2)
-        right = np.array([self._right(float(at)) for at in epsilons])
-        slack = self.slack * math.exp(min(-self.log_unit, 700.0)) * (1 + 1e-9)
-        pad = pad + 4 * u * (left[:, 0] + left[:, 1])
-        upper = high + beyond - left[:, 1] + slack + pad
-        lower = low - beyond - left[:, 0] - right - pad
-        return np.fmax(lower, 0.0), np.where(np.isnan(upper), np.inf, upper)
-
     def _left(self, epsilon: float) -> tuple[float, float]:
         """The aliases k < 0: (an upper bound, a lower bound), in the unit."""
         plan = self.plan

@@ -1,4 +1,4 @@
-"""Renyi divergences of staircase and mixed noise and of draws with replacement; cut Laplace noise.
+"""Renyi divergences of staircase noise and of draws with replacement; cut and mixed noise.
 
 Where noise is cut, a mass is shown; what is left is bounded by the largest finite loss.
 """
@@ -7,7 +7,6 @@ Where noise is cut, a mass is shown; what is left is bounded by the largest fini
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -24,7 +23,6 @@ __all__ = [
     "approximate_of_truncated",
     "gdp_of_staircase",
     "moved_by",
-    "renyi_of_gaussian_mixture",
     "renyi_of_replacement",
     "renyi_of_staircase",
 ]
@@ -87,62 +85,6 @@ def moved_by(event: GaussianMixture) -> Fraction:
         for shift, weight in zip(event.shifts, event.weights, strict=True)
         if weight
     )
-
-
-def renyi_of_gaussian_mixture(event: GaussianMixture, *, rate: Real, alpha: Real) -> float:
-    r"""Renyi divergence of a mixture of Gaussians, on a Poisson sample where rate is below 1.
-
-    Statement   the larger of log E_Q[f^alpha] / (alpha - 1) and log E_Q[f^{1-alpha}] / (alpha - 1)
-                for f = dP/dQ, Q = N(0, 1), each by a certified integral and a bound of the rest;
-                never above log(1 - rate + rate sum of w_i e^{alpha (alpha-1) s_i^2/2})/(alpha - 1).
-    Bound       upper, rounded up.
-    Edges       no shift -> 0.0.
-    Source      the definition; joint convexity (the second); docs/proofs/contour.md, section 16.
-
-    >>> one = GaussianMixture(noise_multiplier=2, shifts=(1,), weights=(1,))
-    >>> renyi_of_gaussian_mixture(one, rate=1, alpha=4)  # 4 / (2 * 2^2)
-    0.5000000000000001
-    """
-    from unacorda.accounting.contour.densities import mixed  # takes long to load
-
-    order(alpha)
-    mp, a, b = context(), mpf(Fraction(alpha)), mpf(Fraction(alpha) - 1)
-    noise, share = exact("noise_multiplier", event.noise_multiplier), exact("rate", rate)
-    shifts = [exact("shifts", shift) for shift in event.shifts]
-    weights = [exact("weights", weight) for weight in event.weights]
-    largest = moved_by(event)
-    if largest == 0 or share == 0:
-        return 0.0
-    squares = [mpf((shift / noise) ** 2) for shift in shifts]
-    above = mpf(share) * mp.fsum(
-        mpf(weight) * mp.expm1(a * b * square / 2)
-        for weight, square in zip(weights, squares, strict=True)
-    )
-    plain = float_up(mp.log1p(above) / b)
-    reach = float(a) * float(largest) + 14.0
-    found = []
-    for remove in (True, False):
-        law = mixed(
-            noise_multiplier=noise,
-            shifts=shifts,
-            weights=weights,
-            rate=share,
-            count=1,
-            remove=remove,
-            far=0.5 * reach * reach,
-        )
-        level = math.inf if law is None else law.log_m_upper(float(b))
-        if not math.isfinite(level):
-            return plain
-        # f^alpha and f^{1-alpha} are at most the mean of those of the single shifts, and these
-        # have at most e^{a b s^2/2} P(|N| > reach - alpha s) beyond the ends
-        outside = mp.exp(a * b * mpf(largest) ** 2 / 2) * mp.erfc(
-            (mpf(reach) - a * mpf(largest)) / mp.sqrt(2)
-        )
-        # the abscissa float(b) is not alpha - 1 itself: the cumulant's slope is at most 2 alpha s^2
-        moved = abs(mpf(float(b)) - b) * (2 * a * mpf(largest) ** 2 + 1)
-        found.append(mp.log(mp.exp(mpf(level) + moved) + outside) / b)
-    return min(plain, float_up(max(found)))
 
 
 def gdp_of_staircase(event: Staircase) -> Fraction:

@@ -10,18 +10,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from unacorda.accounting.laws import ThreePoints
 from unacorda.accounting.pld.sources import curve_of_atoms
 from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["combined"]
+__all__ = ["combined", "few_points"]
 
 _U = 2.0**-53
 _MOST = 1 << 10
 """Atoms of a power; squares of such numbers of pairs are formed."""
 _PAIRS = 1 << 18
 _SAME = 64 * _U
+_SMALL, _LARGE = 1e-9, 600.0
+"""Losses that atoms stand for."""
 
 
 def combined(parts: Sequence[tuple[Curve, int]]) -> list[tuple[Curve, int]]:
@@ -43,6 +46,35 @@ def combined(parts: Sequence[tuple[Curve, int]]) -> list[tuple[Curve, int]]:
     if found is not None:
         rest.append((curve_of_atoms(found), 1))
     return rest
+
+
+def few_points(points: ThreePoints) -> Curve | None:
+    """The profile of randomised response by its atoms; None for other laws, or beyond floats.
+
+    Bound       both.
+    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    epsilon = float(points.epsilon)
+    if points.categories is None or not _SMALL < epsilon < _LARGE:
+        return None
+    low = math.exp(-epsilon)
+    top = float(1 - points.infinite) / (1 + (points.categories - 1) * low)
+    losses, masses = [epsilon, -epsilon], [top, top * low]
+    if points.categories > 2:
+        losses.append(0.0)
+        masses.append((points.categories - 2) * low * top)
+    mass = float(points.infinite)
+    return curve_of_atoms(
+        Atoms(
+            losses=np.array(losses),
+            masses=np.array(masses),
+            infinity=mass * (1 - 2 * _U),
+            infinity_above=mass * (1 + 2 * _U),
+            error=2 * _U * epsilon,
+            trust=16 * _U,
+            spacing=points.epsilon,
+        )
+    )
 
 
 def _size(curve: Curve, count: int) -> float:

@@ -23,19 +23,16 @@ from unacorda.accounting.pld.planning import LARGEST
 from unacorda.accounting.pld.stages import Part, Question, Sums
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.rules.base import Direction
-from unacorda.accounting.tradeoffs import check_points, sampled_curve
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import share
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.neighbors import AddRemove, Neighbors
-from unacorda.privacy.tradeoff import TradeoffCurve
 
 __all__ = [
     "LossMasses",
     "PrivacyLossDistribution",
     "worst_delta",
     "worst_epsilon",
-    "worst_tradeoff",
 ]
 
 
@@ -149,7 +146,7 @@ class PrivacyLossDistribution:
     """The loss ln(P/Q) under P of one direction of a composition, enclosed.
 
     Both directions are needed for a guarantee: build two, and take `worst_delta`,
-    `worst_epsilon` or `worst_tradeoff` of them. Composition only lists parts; the grid is laid when
+    or `worst_epsilon` of them. Composition only lists parts; the grid is laid when
     a question is asked, fine where that question needs it.
 
     parts: pairs and how often; grid: nodes over the window that matters, 2^8 to 2^21; the finer,
@@ -437,25 +434,3 @@ def worst_epsilon(
         found = loss.epsilon_interval(delta, enough=low)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)
-
-
-def worst_tradeoff(losses: Sequence[PrivacyLossDistribution], *, points: int = 25) -> TradeoffCurve:
-    """False alarms against misses under the worst of several directions, from both sides.
-
-    points: at how many epsilons delta is asked, from 2 to 10000.
-
-    Bound       both: the curve's lower side is the safe one.
-    Source      Dong, Roth, Su 2022, Prop. 2.12.
-
-    >>> from unacorda.privacy.events import RandomizedResponse
-    >>> response = RandomizedResponse(epsilon=1.0, categories=2) * 5
-    >>> losses = [
-    ...     PrivacyLossDistribution.from_event(response, direction=direction)
-    ...     for direction in ("remove", "add")
-    ... ]
-    >>> round(worst_tradeoff(losses).true_positive_rate(fpr=0.01), 3)
-    0.385
-    """
-    check_points(points)
-    largest = min(worst_epsilon(losses, delta=Fraction(1, 10**9)).upper, _MOST_LOSS)
-    return sampled_curve(lambda at: worst_delta(losses, epsilon=at), largest=largest, points=points)

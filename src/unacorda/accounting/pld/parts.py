@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.pld.combining import few_points
 from unacorda.accounting.pld.nested import curve_of_sum
 from unacorda.accounting.pld.selected import selected
 from unacorda.accounting.pld.shuffled_reports import curve_of_shuffled
@@ -45,6 +46,8 @@ from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
 
+_FEW_KINDS = 64
+"""Of more kinds together atoms are no quicker than profiles."""
 _ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
 
 
@@ -67,6 +70,10 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
+        points = rules_of(one).three_points(one) if len(flat) <= _FEW_KINDS else None
+        if points is not None and (curve := few_points(points)) is not None:
+            found.append(Part(curve, curve, count))
+            continue
         asked = Asked(direction=direction, neighbors=neighbors, inside=_inside)
         if copies := rules_of(one).together(one, count, flat, asked):
             found += [Part(curve, None, times) for curve, times in copies.above]
@@ -77,7 +84,9 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
             if apart is not None:
                 split, pair = apart
                 several = parts_of(split, direction=direction, neighbors=neighbors)
-                found += [Part(part.above, None, part.times * count) for part in several]
+                for part in several:
+                    above = None if part.above is None else part.above.above
+                    found.append(Part(above, None, part.times * count))
                 found.append(Part(None, pair, count))
                 continue
             curve = curve_of_any(one, direction=direction, neighbors=neighbors)

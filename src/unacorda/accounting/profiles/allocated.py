@@ -22,7 +22,7 @@ from unacorda.accounting.pld.convolution import Sum, Window, tilted, total
 from unacorda.accounting.pld.grid import Law
 from unacorda.accounting.profiles.allocation_pairs import AllocationPair
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.curves import Curve, TwoSides, nothing
 
 __all__ = ["Tails", "allocated", "falling_law", "rising_law"]
 
@@ -54,7 +54,7 @@ def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None)
     Source      Feldman and Shenfeld 2025, arXiv:2502.08202 (the pair); docs/proofs/allocation.md.
     """
 
-    def evaluate(epsilon: Box) -> Box:
+    def upper(epsilon: Box, near: float | None) -> Array:
         # delta falls in epsilon; the log of c is epsilon or, turned round, its negative
         gain = np.minimum(epsilon.lower, _FARTHEST) * (1.0 if remove else -1.0)
         found = np.ones_like(gain)
@@ -63,7 +63,10 @@ def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None)
             if not here.any():
                 continue
             at = gain[here]
-            value = (tails.rising if rise else tails.falling)(at)
+            goal = None if near is None else np.full_like(at, near)
+            if goal is not None and not remove:
+                goal *= np.exp(at)
+            value = (tails.rising if rise else tails.falling)(at, goal)
             if not remove:
                 value = np.exp(-at) * value
             if rise != remove:  # delta = 1 - e^epsilon + e^epsilon delta of the other way round
@@ -71,15 +74,18 @@ def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None)
             found[here] = value
         # the average ratio is no riskier than one
         found = np.fmin(found, (tails.forward if remove else tails.backward)(epsilon).upper)
-        found = found * (1 + 32 * _U) + 1e-307
-        plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
-        found = np.clip(found, plain, 1.0)
-        if pair is not None:
-            plain = np.maximum(plain, pair.below(epsilon, remove=remove))
-        return Box(plain, found)
+        return np.clip(found * (1 + 32 * _U) + 1e-307, plain(epsilon), 1.0)
 
-    return Curve(
-        evaluate=evaluate,
+    def plain(epsilon: Box) -> Array:
+        least = -np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300
+        return np.asarray(np.maximum(least, 0.0))
+
+    def lower(epsilon: Box) -> Array:
+        found = plain(epsilon)
+        return found if pair is None else np.maximum(found, pair.below(epsilon, remove=remove))
+
+    return Curve.of_sides(
+        TwoSides(lower, upper),
         infinity=tails.forward.infinity if remove else Fraction(0),
         attained=nothing() if pair is None else None,
     )
@@ -153,8 +159,8 @@ class _Tail:
     rise: bool
     pieces: dict[float, Callable[[Array], tuple[Array, Array]]] = field(default_factory=dict)
 
-    def __call__(self, log_c: Array) -> Array:
-        """At logarithms of c."""
+    def __call__(self, log_c: Array, near: Array | None = None) -> Array:
+        """At logarithms of c; near: values about which they are to be good, None: wherever."""
         best: Array
         # c may be up to the rounding below its float, where the tail is larger
         gap = np.expm1(log_c)
@@ -164,19 +170,40 @@ class _Tail:
             best = self.forward(Box(log_c, log_c)).upper
         else:
             best = self.backward(Box(-log_c, -log_c)).upper * np.exp(log_c) * (1 + 16 * _U)
+        if near is not None:
+            return self._near(gap, best, near)
         rough = best > _LEAST
         for goal in (*_GOALS, *_BETWEEN):
             if not rough.any():
                 break
             if goal in _BETWEEN and not np.any(rough & (best > goal / 30) & (best < goal * 30)):
                 continue
-            with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
-                if goal not in self.pieces:
-                    self.pieces[goal] = self._piece(goal)
-                value, error = self.pieces[goal](gap)
+            value, error = self._laid_out(goal, gap)
             rough &= ~((error < 0.01 * value) & (value > goal / 100))
             best = np.fmin(best, value)
         return best
+
+    def _near(self, gap: Array, best: Array, near: Array) -> Array:
+        """Only what decides where the tail falls to `near`: the nearest layouts first."""
+        goals = np.array((*_GOALS, *_BETWEEN))
+        ranks = np.argsort(np.abs(np.log(goals[:, None] / np.maximum(near, _LEAST))), axis=0)
+        rough = best > np.maximum(near, _LEAST)
+        for turn, chosen in enumerate(ranks):
+            rough &= (best < 30 * near) if turn else True
+            for goal in np.unique(goals[chosen[rough]]):
+                value, error = self._laid_out(float(goal), gap)
+                best = np.fmin(best, value)
+                rough &= ~((error < 0.01 * value) & (value > goal / 100)) & (best > near)
+            if not rough.any():
+                break
+        return best
+
+    def _laid_out(self, goal: float, gap: Array) -> tuple[Array, Array]:
+        """The tail by the layout for a goal, and the error in it."""
+        with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
+            if goal not in self.pieces:
+                self.pieces[goal] = self._piece(goal)
+            return self.pieces[goal](gap)
 
     def _piece(self, goal: float) -> Callable[[Array], tuple[Array, Array]]:
         where = _planned(self.forward, self.steps, goal, rise=self.rise)
@@ -326,12 +353,11 @@ def _crossing(curve: Curve, goal: float) -> float:
     """About where E (X - x)+ falls to the goal, within bounds."""
     low, high = 0.0, _FARTHEST
     limit = float(curve.infinity) * 1.01
-    for _ in range(40):
-        middle = (low + high) / 2
-        if float(curve(box(np.asarray(middle))).upper) > goal + limit:
-            low = middle
-        else:
-            high = middle
+    for _ in range(7):
+        places = np.linspace(low, high, 65)
+        above = np.flatnonzero(curve(box(places[1:-1])).upper > goal + limit)
+        last = int(above[-1]) + 1 if len(above) else 0
+        low, high = float(places[last]), float(places[last + 1])
     return math.exp(high)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +23,7 @@ from unacorda.privacy.rounding import root_down, root_up
 
 __all__ = [
     "Curve",
+    "TwoSides",
     "approximate",
     "discrete_gaussian",
     "discrete_laplace",
@@ -31,6 +32,14 @@ __all__ = [
     "randomized_response",
     "zero_concentrated",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSides:
+    """Both sides of a profile, apart: the upper one is good near a delta, or everywhere (None)."""
+
+    lower: Callable[[Box], Array]
+    upper: Callable[[Box, float | None], Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +52,7 @@ class Curve:
     particular; atomic: nothing else than atoms is there; peak: the mass at `spacing`, where that
     is the largest finite loss, or a lower bound of it; attained: where this curve only bounds
     what an event allows, the curve of one pair that it does allow, for lower bounds; atoms: the
-    whole law, where it is known by these.
+    whole law, where it is known by these; sides: where the two sides take long, each alone.
     """
 
     evaluate: Callable[[Box], Box] = field(repr=False)
@@ -54,6 +63,47 @@ class Curve:
     peak: Fraction | None = None
     attained: Curve | None = None
     atoms: Atoms | None = None
+    sides: TwoSides | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_sides(
+        cls, sides: TwoSides, *, infinity: Fraction = Fraction(0), attained: Curve | None = None
+    ) -> Curve:
+        """The curve of two sides that are each asked alone."""
+        return cls(
+            evaluate=lambda epsilon: Box(sides.lower(epsilon), sides.upper(epsilon, None)),
+            infinity=infinity,
+            attained=attained,
+            sides=sides,
+        )
+
+    def lower(self, epsilons: Array) -> Array:
+        """The lower side alone."""
+        sides = self.sides
+        if sides is None:
+            return self(epsilons).lower
+        alone = replace(self, evaluate=lambda at: Box(sides.lower(at), np.ones_like(at.lower)))
+        return alone(epsilons).lower
+
+    @property
+    def above(self) -> Curve:
+        """The curve where only its upper side is asked for: the lower one is 0."""
+        sides = self.sides
+        if sides is None:
+            return self
+        return replace(
+            self, evaluate=lambda at: Box(np.zeros_like(at.lower), sides.upper(at, None))
+        )
+
+    def upper(self, epsilons: Array, near: float) -> Array:
+        """The upper side alone, good where it is about `near`; elsewhere it may be looser."""
+        sides = self.sides
+        if sides is None:
+            return self(epsilons).upper
+        alone = replace(
+            self, evaluate=lambda at: Box(np.zeros_like(at.lower), sides.upper(at, near))
+        )
+        return alone(epsilons).upper
 
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""

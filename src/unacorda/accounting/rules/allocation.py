@@ -49,7 +49,7 @@ from unacorda.privacy.rounding import float_above, root_down
 class AllocationRules(Rules[RandomAllocation]):
     """One use exactly, by the average of the steps' ratios; several as one allocation for each."""
 
-    symmetric_if_replaced = sampled = one_unit = True
+    symmetric_if_replaced = sampled = one_unit = slow_moments = True
     theorem = "a unit in steps drawn at random: the average of the steps' ratios"
     source = "Feldman and Shenfeld 2025; docs/proofs/allocation.md"
 

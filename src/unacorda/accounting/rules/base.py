@@ -132,10 +132,6 @@ class Rules(Generic[_E]):
         """Whether it is known that both directions have one law, or the worse one is meant."""
         return self.symmetric or (self.symmetric_if_replaced and neighbors is ReplaceOne)
 
-    def attains_law(self, event: _E, *, alone: bool) -> bool:
-        """Whether one pair of tables has the law of the loss; alone: if nothing is composed."""
-        return True
-
     def cite(self, event: _E, neighbors: Neighbors) -> tuple[str, str]:
         """The theorem that prices the event, in words, and its source."""
         return self.theorem, self.source
@@ -267,7 +263,7 @@ class Rules(Generic[_E]):
 
     def curve(self, event: _E, asked: Profile) -> Curve:
         """The profile delta(epsilon), from both sides: that of the law, where there is one."""
-        law = self.law(event, reach=0, replaced=0)
+        law = self.law(event, reach=0)
         return self.no_curve(event, asked) if law is None else of_law(law, remove=asked.remove)
 
     def no_curve(self, event: _E, asked: Profile) -> Curve:
@@ -284,16 +280,12 @@ class Rules(Generic[_E]):
         """The rho of an event whose profile is known by its zCDP only; None for all others."""
         return None
 
-    def law(self, event: _E, *, reach: int, replaced: int) -> Law | None:
+    def law(self, event: _E, *, reach: int) -> Law | None:
         """The law of the loss: see `law_of`."""
         return None
 
     def three_points(self, event: _E) -> ThreePoints | None:
         """The law of the loss on an epsilon, 0 and its negative, where it is one."""
-        return None
-
-    def law_if_replaced(self, event: _E, units: int) -> Law | None:
-        """The law inside a sample, so many units replaced; None where it is that of `replaced`."""
         return None
 
 
@@ -454,15 +446,14 @@ def renyi_of_event(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fract
 
 
 @functools.lru_cache(maxsize=512)
-def law_of(event: Event, *, reach: int, replaced: int = 0) -> Law | None:
+def law_of(event: Event, *, reach: int) -> Law | None:
     """The law of the loss of an event that is no sample; None where none is known here.
 
-    reach: how many sigma of a discrete Gaussian are kept on either side; replaced: 0 where one
-    unit is added or removed, else how many units are replaced at once: each moves twice as far.
+    reach: how many sigma of a discrete Gaussian are kept on either side.
     Raises TooExtreme.
 
     Bound       exact, for the worst pair of the event; upper for Exponential, where all pairs
-                count together, and for Approximate and RandomizedResponse with several replaced.
+                count together.
     Source      docs/proofs/contour.md, section 11.
     """
-    return rules_of(event).law(event, reach=reach, replaced=replaced)
+    return rules_of(event).law(event, reach=reach)

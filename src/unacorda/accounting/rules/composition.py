@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
-from unacorda.accounting.laws import Law, TooExtreme, both, repeated
+from unacorda.accounting.laws import Law, both, repeated
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rewriting import with_parts
@@ -48,9 +47,6 @@ class CompositionRules(Rules[Composition]):
 
     def inside(self, event: Composition) -> tuple[Event, ...]:
         return event.parts if isinstance(event, Composed) else (event.event,)
-
-    def attains_law(self, event: Composition, *, alone: bool) -> bool:
-        return all(rules_of(part).attains_law(part, alone=False) for part in self.inside(event))
 
     def replaced(self, event: Composition, units: int) -> Event:
         return with_parts(event, lambda part: under_replacement(part, units=units))
@@ -127,18 +123,11 @@ class CompositionRules(Rules[Composition]):
                 return several.above[0][0]
         return self.no_curve(event, asked)
 
-    def law(self, event: Composition, *, reach: int, replaced: int) -> Law | None:
-        found = (law_of(part, reach=reach, replaced=replaced) for part in self.inside(event))
+    def law(self, event: Composition, *, reach: int) -> Law | None:
+        found = (law_of(part, reach=reach) for part in self.inside(event))
         if isinstance(event, Repeated):
             return repeated(next(found), event.count)
         return functools.reduce(both, found)
-
-    def law_if_replaced(self, event: Composition, units: int) -> Law | None:
-        if all(rules_of(part).law_if_replaced(part, units) is None for part in self.inside(event)):
-            return None
-        with contextlib.suppress(TooExtreme):
-            return law_of(event, reach=0, replaced=units)
-        return None
 
 
 def squared_mu(event: Event) -> Fraction | None:

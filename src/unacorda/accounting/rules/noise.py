@@ -10,6 +10,7 @@ from fractions import Fraction
 from unacorda.accounting import laws
 from unacorda.accounting.divergences import noises as divergences
 from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
+from unacorda.accounting.divergences.gaussian import renyi_of_gaussian_mixture
 from unacorda.accounting.laws import (
     Edged,
     Finite,
@@ -46,11 +47,6 @@ _LARGEST_TABLE = 50_000
 """Discrete Gaussians beyond this sigma are bounded by their zCDP, not tabulated."""
 
 
-def steps(replaced: int) -> int:
-    """How often a unit's step counts in a law of which so many units are replaced; 0: none is."""
-    return max(2 * replaced, 1)
-
-
 def noise_of(event: Gaussian | Laplace | TruncatedLaplace | GaussianMixture) -> Fraction:
     """The noise multiplier."""
     return exact("noise_multiplier", event.noise_multiplier)
@@ -76,8 +72,8 @@ class GaussianRules(Rules[Gaussian]):
     def renyi_price(self, event: Gaussian, order: Fraction) -> RenyiDP:
         return known(renyi_of(self.zcdp(event), alpha=order))
 
-    def law(self, event: Gaussian, *, reach: int, replaced: int) -> Law:
-        return Normal(square=(steps(replaced) / noise_of(event)) ** 2)
+    def law(self, event: Gaussian, *, reach: int) -> Law:
+        return Normal(square=1 / noise_of(event) ** 2)
 
 
 @rules_for(Laplace)
@@ -98,8 +94,8 @@ class LaplaceRules(Rules[Laplace]):
         found = conversions.renyi_from_laplace(self.pure(event), alpha=order)
         return RenyiDP(order, grid_up(found))
 
-    def law(self, event: Laplace, *, reach: int, replaced: int) -> Law:
-        return laws.of_laplace(steps(replaced) * self.pure(event))
+    def law(self, event: Laplace, *, reach: int) -> Law:
+        return laws.of_laplace(self.pure(event))
 
 
 @rules_for(DiscreteGaussian)
@@ -148,8 +144,8 @@ class DiscreteGaussianRules(Rules[DiscreteGaussian]):
 
         return Curve(evaluate=evaluate, attained=below)
 
-    def law(self, event: DiscreteGaussian, *, reach: int, replaced: int) -> Law | None:
-        square = (exact("sensitivity", event.sensitivity) * steps(replaced)) ** 2
+    def law(self, event: DiscreteGaussian, *, reach: int) -> Law | None:
+        square = exact("sensitivity", event.sensitivity) ** 2
         if square < 1:
             return laws.nothing()
         return laws.of_discrete_gaussian(exact("sigma", event.sigma), reach) if square < 2 else None
@@ -179,13 +175,13 @@ class DiscreteLaplaceRules(Rules[DiscreteLaplace]):
         return Fraction(found)
 
     def curve(self, event: DiscreteLaplace, asked: Profile) -> Curve:
-        return curves.discrete_laplace(exact("scale", event.scale), _shift(event, 0))
+        return curves.discrete_laplace(exact("scale", event.scale), _shift(event))
 
-    def law(self, event: DiscreteLaplace, *, reach: int, replaced: int) -> Law:
-        return laws.of_discrete_laplace(1 / exact("scale", event.scale), _shift(event, replaced))
+    def law(self, event: DiscreteLaplace, *, reach: int) -> Law:
+        return laws.of_discrete_laplace(1 / exact("scale", event.scale), _shift(event))
 
     def three_points(self, event: DiscreteLaplace) -> ThreePoints | None:
-        shift = _shift(event, 0)
+        shift = _shift(event)
         return None if shift > 1 else ThreePoints.of_response(shift / exact("scale", event.scale))
 
 
@@ -212,11 +208,8 @@ class StaircaseRules(Rules[Staircase]):
     def renyi_price(self, event: Staircase, order: Fraction) -> RenyiDP:
         return RenyiDP(order, grid_up(divergences.renyi_of_staircase(event, alpha=order)))
 
-    def law(self, event: Staircase, *, reach: int, replaced: int) -> Finite:
-        return laws.of_staircase(self.pure(event), exact("split", event.split), steps(replaced))
-
-    def law_if_replaced(self, event: Staircase, units: int) -> Finite:
-        return self.law(event, reach=0, replaced=units)
+    def law(self, event: Staircase, *, reach: int) -> Finite:
+        return laws.of_staircase(self.pure(event), exact("split", event.split))
 
     def three_points(self, event: Staircase) -> ThreePoints:
         epsilon = self.pure(event)
@@ -245,11 +238,8 @@ class TruncatedLaplaceRules(Rules[TruncatedLaplace]):
         epsilon, mass = self.approximate(event)
         return mass, Pure(epsilon=epsilon)
 
-    def law(self, event: TruncatedLaplace, *, reach: int, replaced: int) -> Edged:
-        times = steps(replaced)
-        return laws.of_truncated_laplace(
-            times / noise_of(event), exact("bound", event.bound) / times
-        )
+    def law(self, event: TruncatedLaplace, *, reach: int) -> Edged:
+        return laws.of_truncated_laplace(1 / noise_of(event), exact("bound", event.bound))
 
 
 @rules_for(GaussianMixture)
@@ -276,7 +266,7 @@ class GaussianMixtureRules(Rules[GaussianMixture]):
         return self.replaced(event, 1) if self.doubles(event) else None
 
     def doubles(self, event: GaussianMixture) -> bool:
-        shifts, weights = _shares(event)
+        shifts, weights = shares_of(event)
         return len({shift for shift, weight in zip(shifts, weights, strict=True) if weight}) == 1
 
     def pure(self, event: GaussianMixture) -> Fraction | None:
@@ -289,7 +279,8 @@ class GaussianMixtureRules(Rules[GaussianMixture]):
         return GDP.from_squared(divergences.moved_by(event) ** 2)
 
     def renyi_price(self, event: GaussianMixture, order: Fraction) -> RenyiDP:
-        found = divergences.renyi_of_gaussian_mixture(event, rate=1, alpha=order)
+        shifts, weights = shares_of(event)
+        found = renyi_of_gaussian_mixture(noise_of(event), shifts, weights, rate=1, alpha=order)
         return RenyiDP(order, grid_up(found))
 
     def renyi(self, event: GaussianMixture, alpha: Fraction, neighbors: Neighbors) -> Fraction:
@@ -306,10 +297,8 @@ class GaussianMixtureRules(Rules[GaussianMixture]):
             return asked.of(self.replaced(event, 1))
         return super().curve(event, asked)
 
-    def law(self, event: GaussianMixture, *, reach: int, replaced: int) -> Law | None:
-        if replaced:
-            return None
-        shifts, weights = _shares(event)
+    def law(self, event: GaussianMixture, *, reach: int) -> Law | None:
+        shifts, weights = shares_of(event)
         return MixedNormal(noise=noise_of(event), shifts=shifts, weights=weights)
 
 
@@ -327,12 +316,12 @@ def _tabulated(sigma: Fraction, sensitivity: Fraction) -> bool:
     return sensitivity * sensitivity < 2 and sigma <= _LARGEST_TABLE
 
 
-def _shift(event: DiscreteLaplace, replaced: int) -> int:
+def _shift(event: DiscreteLaplace) -> int:
     """By how many whole numbers the query moves."""
-    return math.floor(exact("sensitivity", event.sensitivity) * steps(replaced))
+    return math.floor(exact("sensitivity", event.sensitivity))
 
 
-def _shares(event: GaussianMixture) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+def shares_of(event: GaussianMixture) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """Shifts and weights, exactly."""
     shifts = tuple(exact("shifts", shift) for shift in event.shifts)
     return shifts, tuple(exact("weights", weight) for weight in event.weights)

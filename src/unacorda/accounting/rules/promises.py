@@ -16,7 +16,7 @@ from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.rules.base import Profile, Rules, Together, known, rules_for
-from unacorda.accounting.rules.noise import no_gdp, steps
+from unacorda.accounting.rules.noise import no_gdp
 from unacorda.checks import exact
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group
@@ -62,8 +62,8 @@ class PureRules(Rules[Pure]):
     def curve(self, event: Pure, asked: Profile) -> Curve:
         return curves.approximate(epsilon_of(event))
 
-    def law(self, event: Pure, *, reach: int, replaced: int) -> Law:
-        return laws.of_points(epsilon_of(event) * steps(replaced), 2)
+    def law(self, event: Pure, *, reach: int) -> Law:
+        return laws.of_points(epsilon_of(event), 2)
 
     def three_points(self, event: Pure) -> ThreePoints:
         return ThreePoints.of_response(epsilon_of(event))
@@ -101,12 +101,9 @@ class ApproximateRules(Rules[Approximate]):
     def curve(self, event: Approximate, asked: Profile) -> Curve:
         return curves.approximate(*self.approximate(event))
 
-    def law(self, event: Approximate, *, reach: int, replaced: int) -> Law:
-        times = steps(replaced)
-        own, mass = self.approximate(event)
-        if times > 1 and mass:
-            mass = Fraction(approx_dp_of_group(own, delta=mass, size=times)[1])
-        return replace(laws.of_points(own * times, 2), infinite=mpf(mass))
+    def law(self, event: Approximate, *, reach: int) -> Law:
+        epsilon, mass = self.approximate(event)
+        return replace(laws.of_points(epsilon, 2), infinite=mpf(mass))
 
     def three_points(self, event: Approximate) -> ThreePoints:
         epsilon, delta = self.approximate(event)
@@ -170,11 +167,8 @@ class RandomizedResponseRules(Rules[RandomizedResponse]):
     def curve(self, event: RandomizedResponse, asked: Profile) -> Curve:
         return curves.randomized_response(epsilon_of(event), event.categories)
 
-    def law(self, event: RandomizedResponse, *, reach: int, replaced: int) -> Law:
-        own = epsilon_of(event)
-        if replaced < 2:
-            return laws.of_points(own, event.categories)
-        return laws.of_points(own * replaced, 2)
+    def law(self, event: RandomizedResponse, *, reach: int) -> Law:
+        return laws.of_points(epsilon_of(event), event.categories)
 
     def three_points(self, event: RandomizedResponse) -> ThreePoints:
         return ThreePoints.of_response(epsilon_of(event), event.categories)
@@ -187,9 +181,6 @@ class ExponentialRules(Rules[Exponential]):
     theorem = "bounded range: coins of every bias"
     source = "Dong, Durfee, Rogers 2020"
     symmetric = True
-
-    def attains_law(self, event: Exponential, *, alone: bool) -> bool:
-        return alone
 
     def replaced(self, event: Exponential, units: int) -> Event:
         return Exponential(epsilon=2 * units * epsilon_of(event))
@@ -242,5 +233,5 @@ class ExponentialRules(Rules[Exponential]):
             tuple(zip(known, times, strict=True)), one_coin(edge, min(several, _MOST_COINS))
         )
 
-    def law(self, event: Exponential, *, reach: int, replaced: int) -> Law:
-        return laws.of_bounded_range(epsilon_of(event) * steps(replaced))
+    def law(self, event: Exponential, *, reach: int) -> Law:
+        return laws.of_bounded_range(epsilon_of(event))

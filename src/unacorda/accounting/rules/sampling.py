@@ -18,15 +18,17 @@ from unacorda.accounting.divergences.finite import (
     sampled_loss,
     sampled_replaced_loss,
 )
-from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
-from unacorda.accounting.divergences.noises import renyi_of_gaussian_mixture, renyi_of_replacement
+from unacorda.accounting.divergences.gaussian import (
+    renyi_of_gaussian_mixture,
+    renyi_of_sampled_gaussian,
+)
+from unacorda.accounting.divergences.noises import renyi_of_replacement
 from unacorda.accounting.divergences.sampled import (
     LARGEST_ORDER,
     renyi_at_large_orders,
     renyi_of_fixed_size,
     renyi_of_poisson,
 )
-from unacorda.accounting.laws import Finite
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.locations import location_family
@@ -44,6 +46,7 @@ from unacorda.accounting.rules.base import (
     without_mass,
 )
 from unacorda.accounting.rules.composition import squared_mu
+from unacorda.accounting.rules.noise import noise_of, shares_of
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import conversions
@@ -85,9 +88,6 @@ class PoissonRules(Rules[PoissonSampled]):
             "a Poisson sample, one unit leaving and another coming",
             "group privacy of two steps",
         )
-
-    def attains_law(self, event: PoissonSampled, *, alone: bool) -> bool:
-        return rules_of(event.event).attains_law(event.event, alone=alone)
 
     def replaced(self, event: PoissonSampled, units: int) -> Event:
         if _rate(event) == 1:
@@ -167,12 +167,8 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
     theorem = "a sample of fixed size, its numbers doubled for replacement"
     source = "Balle, Barthe, Gaboardi 2018; Wang, Balle, Kasiviswanathan 2019"
 
-    def attains_law(self, event: FixedSizeSampled, *, alone: bool) -> bool:
-        return alone
-
     def below(self, event: FixedSizeSampled, neighbors: Neighbors) -> Event | None:
-        inner, one = rules_of(event.event), event.event
-        known = inner.doubles(one) or inner.law_if_replaced(one, 1) is not None
+        known = rules_of(event.event).doubles(event.event)
         return super().below(event, neighbors) if known else None
 
     def without_mass(self, event: FixedSizeSampled, neighbors: Neighbors) -> tuple[Fraction, Event]:
@@ -230,9 +226,6 @@ class ReplacementRules(Rules[ReplacementSampled]):
     keeps_size = "a fixed size"
     theorem = "draws with replacement: as many hits of one unit as there may be"
     source = "Balle, Barthe, Gaboardi 2018, Thm. 10; docs/proofs/amplification.md"
-
-    def attains_law(self, event: ReplacementSampled, *, alone: bool) -> bool:
-        return False
 
     def renyi(self, event: ReplacementSampled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
         epsilon = pure_of(event, ReplaceOne)
@@ -317,7 +310,9 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     if noise is not None:
         found.append(renyi_of_sampled_gaussian(noise, rate=rate, alpha=alpha))
     if isinstance(event, GaussianMixture):
-        found.append(renyi_of_gaussian_mixture(event, rate=rate, alpha=alpha))
+        shifts, weights = shares_of(event)
+        sigma = noise_of(event)
+        found.append(renyi_of_gaussian_mixture(sigma, shifts, weights, rate=rate, alpha=alpha))
     epsilon = pure_of(event, AddRemove)
     if epsilon is not None:
         found.append(renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
@@ -373,10 +368,6 @@ def _of_two(event: Event) -> FiniteLoss | None:
 def _replaced(event: Event, units: int, asked: Profile) -> tuple[Curve, Curve]:
     """Both directions of an event inside a sample, that many units replaced at once."""
     inner = Profile(inside=asked.inside)
-    law = rules_of(event).law_if_replaced(event, units)
-    if isinstance(law, Finite):
-        curve = noises.finite(law)
-        return curve, curve
     try:
         pair = under_replacement(event, units=units)
     except UnsupportedEvent:

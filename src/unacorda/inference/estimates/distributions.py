@@ -27,8 +27,6 @@ from unacorda.inference.records import ArrayErrors, Floats, column, half_width, 
 from unacorda.inference.sums import law_of, noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Density", "Distribution", "Histogram", "density", "distribution", "histogram"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram(ArrayErrors):

@@ -35,8 +35,6 @@ from unacorda.inference.sums import ROUNDED, floored, noisy_mean, sum_noise
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
-__all__ = ["MatrixEstimate", "correlation_matrix", "covariance_matrix"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixEstimate(ArrayErrors):

@@ -41,18 +41,6 @@ from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.estimates import Estimate, Interval
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = [
-    "ClippedMean",
-    "clipped_mean",
-    "find_bounds",
-    "mean",
-    "positive_part",
-    "proportion",
-    "stdev",
-    "unit_moments",
-    "variance",
-]
-
 _SQUARE_L2: Final = Fraction(83, 50)
 r"""a with |(u, a u^2) - (v, a v^2)|_2 <= 2 on [-1, 1].
 

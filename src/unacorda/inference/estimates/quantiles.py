@@ -31,8 +31,6 @@ from unacorda.mechanisms.selection.exponential import PiecewiseConstantExponenti
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["iqr", "median", "quantile", "quartiles", "ranked_points"]
-
 _TWO_THIRDS: Final = Fraction(2, 3)
 _POINTS: Final = 1 << 20
 """The default grid cuts the interval into about so many steps."""

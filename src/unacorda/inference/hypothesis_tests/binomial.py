@@ -30,8 +30,6 @@ from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.guarantees import Guarantee, PureDP
 
-__all__ = ["BinomialTest", "binomial_power", "binomial_test", "tulap_cdf"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinomialTest:

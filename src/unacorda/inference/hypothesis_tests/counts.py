@@ -25,8 +25,6 @@ from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import noisy_counts
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["fit_test", "independence_test", "two_proportions_test"]
-
 
 def fit_test(
     x: ArrayLike,

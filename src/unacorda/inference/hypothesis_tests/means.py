@@ -29,8 +29,6 @@ from unacorda.inference.hypothesis_tests.results import (
 from unacorda.inference.records import Floats, column, public_range, unit_values
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["anova", "t_test", "two_sample_t_test"]
-
 _Statistic: TypeAlias = Callable[[Floats, Floats], Floats]
 """Of noisy means and variances of all groups, along the last axis."""
 

@@ -28,8 +28,6 @@ from unacorda.inference.records import Floats, column
 from unacorda.inference.sums import additive_noise
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["mann_whitney_test", "signed_rank_test"]
-
 _EXACT = 200
 """Up to so many people ranks are drawn; beyond, the statistic is drawn from its normal limit."""
 

@@ -16,16 +16,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 
-__all__ = [
-    "Alternative",
-    "Power",
-    "Simulation",
-    "TestResult",
-    "check_alternative",
-    "power_curve",
-    "simulate_noise",
-]
-
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 """Departures from the null hypothesis that count."""
 

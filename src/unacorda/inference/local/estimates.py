@@ -31,17 +31,6 @@ from unacorda.mechanisms.local.means import Duchi, Hybrid, MeanOracle, Piecewise
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.guarantees import Guarantee, PureDP
 
-__all__ = [
-    "CategoryReports",
-    "NumberReports",
-    "VectorReports",
-    "frequency_randomizer",
-    "local_frequencies",
-    "local_mean",
-    "mean_randomizer",
-    "vector_randomizer",
-]
-
 NumberReports: TypeAlias = MeanOracle | NoisyNumber
 CategoryReports: TypeAlias = FrequencyOracle | NoisyCategories
 """Reports of a number or a category: a device calls `encode`, the server `aggregate`."""

@@ -51,15 +51,6 @@ from unacorda.mechanisms.local.directions import Directions
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = [
-    "Device",
-    "LocalLinearRegression",
-    "LocalLogisticRegression",
-    "LocalMEstimator",
-    "dealt",
-    "shares",
-]
-
 _EARLY: Final = [Fraction(part, 80) for part in (2, 2, 3, 4, 5)]
 _LATE: Final = [Fraction(part, 80) for part in (7, 14, 19, 24)]
 """Shares of those who report gradients: in careful steps, then in Newton's steps."""

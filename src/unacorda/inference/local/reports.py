@@ -30,12 +30,6 @@ from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 
-__all__ = [
-    "NoisyCategories",
-    "NoisyNumber",
-    "NoisyVector",
-]
-
 _STEPS: Final = 1 << 30
 _FINE: Final = 28
 """The radius of a ball is about this many powers of two of its grid."""

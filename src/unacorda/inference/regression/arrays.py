@@ -28,8 +28,6 @@ from unacorda.inference.regression.rows import (
 )
 from unacorda.inference.sums import BLOCK, ROOT_TWO, Moment, NoisySums
 
-__all__ = ["OCTAVES", "ArrayRows"]
-
 FAR: Final = 1e6
 """Features are clipped at so many half widths of their bounds, so that squares stay finite."""
 

@@ -22,28 +22,12 @@ from unacorda.inference.regression.rows import (
     GRADIENT,
     Counts,
     Histogram,
+    Released,
     Rows,
     Value,
     share_of,
 )
 from unacorda.inference.sums import ROOT_TWO, NoisySums
-
-__all__ = [
-    "GradientBound",
-    "Lengths",
-    "Tail",
-    "best_radius",
-    "cap_of",
-    "find_ranges",
-    "gradient_bound",
-    "lengths_below",
-    "lengths_of",
-    "median_of",
-    "radius_counts",
-    "sure_end_of",
-    "tail_of",
-    "within_of",
-]
 
 _SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
 """From how many deviations of its noise on a count is taken for one: the dearer one is that is seen
@@ -55,6 +39,28 @@ noise: the move by cutting them is then a part of the sampling error that does n
 
 _MEAN_SQUARE: Final = 0.72
 """Of the square of a bin's upper edge, the mean of squares within half an octave below it."""
+
+_MEAN: Final = 0.85
+"""Of a bin's upper edge, the mean within half an octave below it."""
+
+_NEXT: Final = 5
+"""Bins that are counted beyond an edge, of a tail: the noise of empty ones far out adds up."""
+
+_HEAVIEST, _LIGHTEST = 1.3, 2.5
+"""Indices of a Pareto tail beyond what counts show. A lighter tail is not believed, as what few
+rows add lies where noise hides them."""
+
+_HIDDEN: Final = 0.4
+"""Deviations of their noise that rows beyond what counts show are taken to be more."""
+
+_APART: Final = 4.0
+"""Rows of a tail, in deviations of the noise of the sum of their directions, for a pull to show."""
+
+_CHANCE: Final = 1.5
+"""Deviations of the squared length under independent signs from which on a pull is seen."""
+
+_OUTER: Final = 0.13
+"""The largest share of rows that is a tail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +133,127 @@ class GradientBound:
     within: float
 
 
-def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> GradientBound:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParetoTail:
+    """The tail of lengths: the rows beyond an edge, and the index of a power that they fall by.
+
+    Source: Hill 1975 (the index of a tail from its upper part).
+    """
+
+    edge: float
+    beyond: float
+    index: float
+    lengths: Lengths
+
+    @classmethod
+    def of(cls, lengths: Lengths) -> ParetoTail:
+        """The tail beyond the first edge that no counts are seen beyond, by slopes around it."""
+        beyond, edges = _beyond(lengths, _NEXT), lengths.edges
+        noise = lengths.deviation * math.sqrt(_NEXT)
+        # From the fullest bin on without a gap: far out, counts are seen by chance.
+        start = int(np.argmax(lengths.counts[:-1]))
+        hidden = np.append(beyond[start:] <= 3 * noise, True)
+        last = max(start + int(np.argmax(hidden)) - 1, 0)
+        rows = max(float(beyond[last]), noise)
+        first, total = last, max(float(lengths.counts.sum()), 1.0)
+        while first > 0 and beyond[first] < min(3 * rows, 0.2 * total):
+            first -= 1
+        index = _slope(edges[[first, last]], float(beyond[first]), rows) if first < last else 0.0
+        end = min(last + 1, len(beyond) - 1)
+        if end > last:  # where rows end all at once, these say so, and those before do not
+            index = max(index, _slope(edges[[last, end]], rows, max(beyond[end], 0.0) + noise))
+        # Counts beyond the end are low, as those that are not seen are, and those before high.
+        led = rows * math.pow(edges[end] / edges[last], -index)
+        left = math.sqrt(led * (max(float(beyond[end]), 0.0) + _HIDDEN * noise))
+        index = min(max(index, _HEAVIEST), _LIGHTEST)
+        return cls(edge=float(edges[end]), beyond=left, index=index, lengths=lengths)
+
+    def excess(self, bound: float) -> float:
+        """The sum over rows of how much longer than a bound they are."""
+        if bound >= self.edge:
+            rows = self.beyond * math.pow(bound / self.edge, -self.index)
+            return rows * bound / (self.index - 1)
+        middle = _MEAN * self.lengths.edges
+        between = (middle > bound) & (middle <= self.edge)
+        seen = np.maximum(self.lengths.counts[between], 0.0) @ (middle[between] - bound)
+        return float(seen) + self.beyond * (self.edge - bound + self.edge / (self.index - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """How far the longest gradients point one way: 0 where their signs are those of coins.
+
+    tail: of their lengths before rows are weighed and cut; direction: of unit length; strength: the
+    length of the mean of their directions, noise and chance taken off, at most 1; 0 where these
+    may be all of it.
+    """
+
+    tail: ParetoTail
+    direction: Floats
+    strength: float
+
+    def moved(self, bound: float) -> float:
+        """The sum of gradients that a bound may take away, all in that direction."""
+        return self.strength * self.tail.excess(bound)
+
+
+def pull_of(mean: Released, rows: Rows, lengths: Lengths, *, place: int) -> Pull:
+    """The pull of rows beyond an edge of counts, from the mean of their directions."""
+    beyond = float(_beyond(lengths, 2 * _NEXT)[place])
+    total, sd = mean.values * rows.number, mean.deviation * rows.number
+    length = float(np.linalg.norm(total))
+    size, one = len(total), sd**2 + rows.repeated * max(beyond, 1.0) / len(total)
+    clear = length**2 > size * one + _CHANCE * math.sqrt(2 * size) * one
+    squared = (length**2 - size * one) / max(beyond, 1.0) ** 2 if clear else 0.0
+    return Pull(
+        tail=ParetoTail.of(lengths),
+        direction=total / max(length, 1e-300),
+        strength=math.sqrt(min(squared, 1.0)),
+    )
+
+
+def can_show_pull(rows: Rows, *, share: float) -> bool:
+    """True if a pull of a tail would show above the noise of the sum of its directions."""
+    return _enough(rows, share) <= _OUTER * rows.number
+
+
+def pull_edge(rows: Rows, lengths: Lengths, *, share: float) -> tuple[float, int]:
+    """The last edge beyond which enough rows lie for their pull to show, and its place."""
+    enough = np.nonzero(_beyond(lengths, 2 * _NEXT) > _enough(rows, share))[0]
+    place = int(enough[-1]) if len(enough) else 0
+    return float(lengths.edges[place]), place
+
+
+def _enough(rows: Rows, share: float) -> float:
+    return _APART * rows.number * rows.noise(GRADIENT, 1.0, share) * math.sqrt(rows.size)
+
+
+def _slope(edges: Floats, before: float, after: float) -> float:
+    """The power by which counts fall from one edge to the next."""
+    return math.log(max(before / after, 1.0)) / math.log(edges[1] / edges[0])
+
+
+def _beyond(lengths: Lengths, bins: int) -> Floats:
+    """Counts of the next bins beyond each edge."""
+    up_to = np.concatenate([[0.0], np.cumsum(lengths.counts)])
+    place = np.arange(1, len(lengths.edges))
+    return np.asarray(up_to[np.minimum(place + bins, len(lengths.counts))] - up_to[place])
+
+
+def gradient_bound(
+    rows: Rows,
+    lengths: Lengths,
+    *,
+    share: float,
+    most: float,
+    pull: Pull | None = None,
+) -> GradientBound:
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
-    No larger than where counts end, and no smaller than where more than a few rows would be cut.
-    share: of mu^2, of the steps that it is for; most: a ratio of standard deviations.
-    Source: docs/proofs/regression.md, section 3.
+    No larger than where counts end, and no smaller than where more than a few rows would be cut;
+    where the longest gradients pull one way, so much larger that noise and what they may move by
+    being cut have the least sum of squares. share: of mu^2, of the steps that it is for; most: a
+    ratio of standard deviations. Source: docs/proofs/regression.md, section 3.
     """
     edges, sd, n = lengths.edges, lengths.deviation, rows.number
     # Far out a bin that is seen by chance is dear: counts there have to stand out.
@@ -151,6 +272,9 @@ def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -
     place = max(int(good[-1]) if len(good) else 0, least)
     enough = np.nonzero(tail <= 1e-4 * n)[0]
     place = min(place, int(enough[0]) if len(enough) else len(edges) - 1)
+    if pull is not None:
+        moved = np.array([pull.moved(float(edge)) for edge in edges[place:]])
+        place += int(np.argmin(noise[place:] + moved**2 / n))
     return GradientBound(
         bound=float(edges[place]),
         within=float(np.clip(1 - tail[place] / max(total, 1.0), 0.2, 1.0)),

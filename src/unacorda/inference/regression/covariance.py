@@ -18,17 +18,6 @@ from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import Row, Rows
 from unacorda.inference.sums import Moment, floored
 
-__all__ = [
-    "Fitted",
-    "Step",
-    "fit_of",
-    "propagated",
-    "sampling_errors",
-    "shrunk",
-    "step_ratio",
-]
-
-
 _LONGEST_STEP: Final = 3.5
 
 

@@ -21,15 +21,6 @@ from numpy.typing import ArrayLike
 from unacorda.inference.records import Floats, bounds_of
 from unacorda.inference.sums import BLOCK
 
-__all__ = [
-    "FAR",
-    "SPREAD",
-    "Scaling",
-    "mallows_weights",
-    "radius_of",
-    "scaling",
-]
-
 SPREAD: Final = 2.5
 """Deviations in half the width of public bounds; more or less costs noise only."""
 

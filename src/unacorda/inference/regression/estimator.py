@@ -28,8 +28,6 @@ from unacorda.inference.regression.tables import Table, TableRows, TableSums, no
 from unacorda.inference.sums import LEVEL, NoisySums, norm_of
 from unacorda.privacy.guarantees import GDP, Guarantee
 
-__all__ = ["LineRegression", "Regression"]
-
 _HEARD: Final = 0.12
 """The share of mu^2 of the largest matrix, by which a budget is judged beforehand."""
 

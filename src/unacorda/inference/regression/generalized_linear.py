@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from unacorda.inference.contract import RegressorMixin, features, labels, predicted, weighed
+from unacorda.inference.contract import features, labels, predicted, weighed
 from unacorda.inference.losses import Logistic, Loss, Poisson
 from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.covariance import Fitted
@@ -32,12 +32,15 @@ from unacorda.inference.regression.metric import (
     whiten,
 )
 from unacorda.inference.regression.newton import Newton, Shares
-from unacorda.inference.regression.results import TwoClasses, second_class, two_classes
+from unacorda.inference.regression.results import (
+    PublicRegression,
+    TwoClasses,
+    second_class,
+    two_classes,
+)
 from unacorda.inference.regression.rows import Rows, Total, power, share_of
 from unacorda.inference.sums import floored, inverse_root
 from unacorda.privacy.guarantees import Guarantee
-
-__all__ = ["LogisticRegression", "PoissonRegression", "fit_rare", "log_odds", "mean_target"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -161,7 +164,7 @@ def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
+class PoissonRegression(PublicRegression, Regression):
     r"""Fits a Poisson regression, with valid intervals, private under replacement of one row.
 
     The logarithm of the mean is linear in the features. Errors are those of the sandwich, so that

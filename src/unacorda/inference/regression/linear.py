@@ -21,10 +21,14 @@ from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import (
     GradientBound,
     Lengths,
+    Pull,
+    can_show_pull,
     gradient_bound,
     lengths_below,
     lengths_of,
     median_of,
+    pull_edge,
+    pull_of,
     within_of,
 )
 from unacorda.inference.regression.covariance import (
@@ -55,8 +59,6 @@ from unacorda.inference.regression.rows import (
 from unacorda.inference.sums import Moment, floored, norm_of
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["LeastSquares", "LinearRegression", "RidgeRegression"]
-
 
 class _SquaresRegression(LineRegression):
     """The least squares fit that `LinearRegression` and `RidgeRegression` share."""
@@ -77,8 +79,10 @@ class LinearRegression(_SquaresRegression):
     r"""Fits a line by least squares, with valid intervals, private under replacement of one row.
 
     It estimates the least squares line of the population, whatever the errors look like, as far as
-    no gradient is clipped: `diagnostics_["cut"]` is the share that is, by released counts. It falls
-    with n; 0 means that the estimate is that of ordinary least squares. Rows with a number that is
+    no gradient is clipped: `diagnostics_["cut"]` is about the share that is, by released counts.
+    It falls with n. Where the longest gradients point one way, as where the mean is no line and
+    few rows decide its slope, they are clipped farther out, and intervals are wider by what
+    clipping may have moved. Rows with a number that is
     not finite have weight 0. Errors name public facts alone: shapes, dtypes, bounds, and a budget
     too small for n and p.
 
@@ -109,8 +113,9 @@ class LinearRegression(_SquaresRegression):
     feature_bounds_, target_bounds_, found_bounds_
         Given or found, and which were found: places of features, and "target".
     diagnostics_
-        "rows", the share "beyond" the radius (who weigh less), the share "cut", the "signal" of the
-        second moment over its noise, the "last step" over the length that its error explains.
+        "rows", the share "beyond" the radius (who weigh less), the share "cut", the "pull" of the
+        longest gradients (1: all one way, 0: not seen), the "signal" of the second moment over its
+        noise, the "last step" over the length that its error explains.
     event_, guarantee_
         The event for the accountant, and the promise.
 
@@ -186,6 +191,9 @@ class RidgeRegression(_SquaresRegression):
 
 _STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
 _COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
+_TAIL_COUNTED, _PULL = 0.025, 0.02
+"""Of the counts before the last steps, and of the directions of the longest gradients."""
+
 _FARTHEST: Final = 1e3
 """Residuals are clipped at so many half widths of the target's bounds."""
 
@@ -198,12 +206,17 @@ _TYPICAL: Final = 0.6745
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquaresDescent:
-    """The end of steps, the steps, and the bound of the last ones."""
+    """The end of steps, the steps, and the bound of the last ones.
+
+    pulled: the mean gradient that rows may have lost by being cut, all one way.
+    """
 
     theta: Floats
     steps: list[Step]
     last: Floats
     cut: GradientBound
+    pull: Pull | None
+    pulled: Floats
     shape: float
     second: Moment
 
@@ -238,24 +251,40 @@ class LeastSquares:
     square: float = 0.0
 
     def descend(
-        self, shares: Sequence[float], *, gram_share: float, counted: float, averaged: int
+        self,
+        shares: Sequence[float],
+        *,
+        gram_share: float,
+        counted: float,
+        averaged: int,
+        pulls: bool = False,
     ) -> SquaresDescent:
-        """Steps that spend these shares, the last ones averaged and cut at one bound."""
+        """Steps that spend these shares, the last ones averaged and cut at one bound.
+
+        pulls: before the last ones ask whether the longest gradients point one way, for
+        `_TAIL_COUNTED` and `_PULL` more.
+        """
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
         second = gram(rows, square, gram_share)
         bent = floored(second.matrix, second.norm)
         theta, steps, last, precision = np.zeros(d), list[Step](), np.zeros(d), 0.0
         alone, total = len(shares) - averaged, sum(shares[-averaged:])
+        pull: Pull | None = None
+        lengths = Lengths(edges=np.ones(1), counts=np.zeros(1), deviation=0.0)
         for step, share in enumerate(shares):
             final = step >= alone
             if step <= alone:
-                lengths = self._lengths(theta, counted)
+                if final and pulls:
+                    lengths, pull = self._pull(theta, counted, before=lengths)
+                else:
+                    lengths = self._lengths(theta, counted)
                 cut = gradient_bound(
                     rows,
                     lengths,
                     share=total if final else share,
                     most=self.ratio if final else 1.0,
+                    pull=pull,
                 )
                 if self.tuning is not None and final:
                     bound = min(cut.bound, self.tuning * median_of(lengths) / _TYPICAL)
@@ -269,11 +298,16 @@ class LeastSquares:
             steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
             last = preconditioner @ (gradient.values - self._penalty @ theta)
             theta = theta + last
+        pulled = np.zeros(d)
+        if pull is not None:
+            pulled = pull.direction * (pull.moved(cut.bound) / rows.number)
         return SquaresDescent(
             theta=theta,
             steps=steps,
             last=last,
             cut=cut,
+            pull=pull,
+            pulled=pulled,
             shape=min(cut.bound, lengths.upper_edge(0.995)),
             second=second,
         )
@@ -283,10 +317,15 @@ class LeastSquares:
         rows, d = self.rows, self.rows.size
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
-        spent = grammed + 4 * _COUNTED + curved + _SCORES + _LEVEL
-        left = (rows.left - spent) * (1 - 1e-6)
+        pulls = self.tuning is None and can_show_pull(rows, share=_PULL)
+        counted = 4 * _COUNTED + (_TAIL_COUNTED + _PULL if pulls else 0)
+        left = (rows.left - grammed - counted - curved - _SCORES - _LEVEL) * (1 - 1e-6)
         found = self.descend(
-            [left * share for share in _STEPS], gram_share=grammed, counted=_COUNTED, averaged=2
+            [left * share for share in _STEPS],
+            gram_share=grammed,
+            counted=_COUNTED,
+            averaged=2,
+            pulls=pulls,
         )
         theta, bound, square = found.theta, found.cut.bound, self.square
 
@@ -328,6 +367,8 @@ class LeastSquares:
             number=rows.number,
             trace=max(float(np.trace(scores.matrix)), scores.deviation),
         )
+        moved = np.linalg.solve(penalized, found.pulled)
+        sampling = sampling + np.outer(moved, moved)
         closed = []
         if signal < 1.5 or of_gram < 1:
             closed.append("noise hides the second moment of the features in some direction")
@@ -347,6 +388,7 @@ class LeastSquares:
             closed,
             signal=min(signal / 1.5, of_gram),
             cut=1 - found.cut.within,
+            pull=0.0 if found.pull is None else found.pull.strength,
             scale=math.sqrt(max(level, noise) / float(np.trace(curvature))),
         )
 
@@ -368,6 +410,29 @@ class LeastSquares:
         asked = lengths_below(top, of=self._length, share=share)
         (found,) = self.rows.ask(asked, theta=theta)
         return lengths_of(found)
+
+    def _pull(self, theta: Floats, share: float, *, before: Lengths) -> tuple[Lengths, Pull]:
+        """`_lengths`, and the pull of the longest gradients, beyond an edge of earlier counts."""
+        edge, place = pull_edge(self.rows, before, share=_PULL)
+        top, unit = float(before.edges[-1]), self.unit
+
+        def residual(row: Row) -> Any:
+            return np.clip(unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
+
+        def length(row: Row) -> Any:
+            return np.abs(residual(row)) * np.sqrt(row.square)
+
+        def direction(row: Row) -> Any:
+            one = np.sign(residual(row)) / np.sqrt(np.maximum(row.square, 1e-90))
+            return np.where(length(row) > edge, row.own * one, 0.0)
+
+        weighted, free, mean = self.rows.ask(
+            lengths_below(top, of=self._length, share=share),
+            lengths_below(top, of=length, share=_TAIL_COUNTED),
+            Gradient(of=direction, bound=1.0, share=share_of(_PULL)),
+            theta=theta,
+        )
+        return lengths_of(weighted), pull_of(mean, self.rows, lengths_of(free), place=place)
 
     @property
     def score(self) -> WeightedResidual:

@@ -30,18 +30,6 @@ from unacorda.inference.regression.tables import Table
 from unacorda.inference.sums import floored
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = [
-    "MEstimator",
-    "Pilot",
-    "QuantileRegression",
-    "checked_loss",
-    "fit_from",
-    "mean_curvature",
-    "pilot_of",
-    "residual_quantile",
-    "residual_scale",
-]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MEstimator(LineRegression):

@@ -19,8 +19,6 @@ from unacorda.inference.regression.bounds import Tail, tail_of
 from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
 from unacorda.inference.sums import Moment, inverse_root
 
-__all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "thrift", "whiten"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
@@ -32,6 +30,14 @@ class Metric:
 
 LEAST_THRIFT: Final = 0.02
 """The least thrift, from which on a second round of whitening has nothing to add."""
+
+
+_AFFORDABLE, _CHEAP = 0.25, 0.05
+"""Norms of the noise of the Gram matrix, of norm 1, with the largest radius that rows need, and
+with one that costs nothing worth saving."""
+
+_FARTHER: Final = 64.0
+"""The largest square of a radius, in multiples of that where counts end."""
 
 
 def thrift(rows: Rows) -> float:
@@ -67,9 +73,13 @@ def whiten(rows: Rows) -> Metric:
 
 
 def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
-    """The square of the radius: exceeded by few rows, unless noise of the Gram forbids it."""
-    affordable = 0.25 / (rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size))
-    return max(min(metric.end, affordable), 1.25 * rows.size)
+    """The square of the radius: exceeded by few rows, unless noise of the Gram forbids it.
+
+    Larger than where counts end as far as that costs little: rows that noise hides lie there.
+    """
+    one = rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size)
+    square = max(min(metric.end, _AFFORDABLE / one), min(_FARTHER * metric.end, _CHEAP / one))
+    return max(square, 1.25 * rows.size)
 
 
 def gram(rows: Rows, square_radius: float, share: float) -> Moment:

@@ -49,8 +49,6 @@ from unacorda.inference.regression.rows import (
 )
 from unacorda.inference.sums import Moment, floored, inverse_root, norm_of
 
-__all__ = ["Descent", "Newton", "Shares"]
-
 _LONGEST: Final = 3.0
 """Steps before the last two are at most so many roots of d long, in the metric of the curvature."""
 

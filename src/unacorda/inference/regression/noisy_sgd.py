@@ -34,8 +34,6 @@ from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 
-__all__ = ["NoisySGD", "Squared", "noise_for"]
-
 _WORDS: Final = 1 << 64
 _FINE: Final = 28
 _MOST_STEPS: Final = 1_000_000

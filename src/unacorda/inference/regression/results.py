@@ -24,22 +24,15 @@ from unacorda.inference.contract import (
     features,
     predicted,
 )
+from unacorda.inference.diagnostics.classification import score_table
+from unacorda.inference.diagnostics.residual_sums import residual_table
+from unacorda.inference.diagnostics.residuals import ResidualTable
+from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.expressions import literal
 from unacorda.inference.records import Floats, column, half_width
 from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.rows import Row, Rows
 from unacorda.privacy.guarantees import Guarantee
-
-__all__ = [
-    "Influence",
-    "Intervals",
-    "LinearPredictor",
-    "ManyPeople",
-    "Summary",
-    "TwoClasses",
-    "second_class",
-    "two_classes",
-]
 
 
 class Intervals(PrivateEstimator):
@@ -368,6 +361,11 @@ class Summary:
                 f"{cut:.2%} of the gradients are clipped: where residuals have long tails, this is "
                 "not quite the least squares fit"
             )
+        if self.diagnostics.get("pull", 0.0) > 0:
+            found.append(
+                "the longest gradients point one way, as where a line does not fit: intervals "
+                "allow for what clipping them may have moved"
+            )
         return [line for text in found for line in textwrap.wrap(text, 9 + 10 * 8)]
 
     __repr__ = __str__
@@ -380,7 +378,30 @@ def _cell(number: float) -> str:
     return f"{text:>10}" if len(text) < 10 else f"{number:>10.3g}"
 
 
-class LinearPredictor(RegressorMixin):  # type: ignore[misc]
+class PublicRegression(RegressorMixin):  # type: ignore[misc]
+    """A regression that is public once it has been fitted."""
+
+    def diagnose(
+        self, X: ArrayLike, y: ArrayLike, *, budget: Guarantee, **choices: Any
+    ) -> ResidualTable:
+        """Releases the table of residuals of other rows; see `residual_table`.
+
+        Parameters
+        ----------
+        X
+            Features of rows that did not fit it, shape (n, p).
+        y
+            Their targets, shape (n,).
+        budget
+            Any guarantee; it is spent whole, apart from that of the fit.
+        choices
+            Further arguments of `residual_table`.
+        """
+        check_is_fitted(self)
+        return residual_table(self, X, y, budget=budget, **choices)
+
+
+class LinearPredictor(PublicRegression):
     """A regression whose prediction is linear in the features."""
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -430,6 +451,25 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
         """
         second = self.decision_function(X) > 0
         return self.classes_[second.astype(np.int64)]
+
+    def diagnose(
+        self, X: ArrayLike, y: ArrayLike, *, budget: Guarantee, **choices: Any
+    ) -> ScoreTable:
+        """Releases the table of scores of other rows; see `score_table`.
+
+        Parameters
+        ----------
+        X
+            Features of rows that did not fit it, shape (n, p).
+        y
+            Their labels, shape (n,).
+        budget
+            Any guarantee; it is spent whole, apart from that of the fit.
+        choices
+            Further arguments of `score_table`.
+        """
+        check_is_fitted(self)
+        return score_table(self, X, y, budget=budget, **choices)
 
     def __sklearn_tags__(self) -> Any:
         """The abilities that scikit-learn reads: two classes."""

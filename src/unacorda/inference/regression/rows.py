@@ -22,25 +22,6 @@ from unacorda.inference.records import Floats
 from unacorda.inference.sums import BudgetShares
 from unacorda.privacy import events
 
-__all__ = [
-    "GRADIENT",
-    "MATRIX",
-    "Counts",
-    "Gradient",
-    "Histogram",
-    "Matrix",
-    "Release",
-    "Released",
-    "Row",
-    "Rows",
-    "Total",
-    "Unit",
-    "Value",
-    "bounded_back",
-    "power",
-    "share_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -46,17 +46,6 @@ from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.privacy.rounding import root_down
 
-__all__ = [
-    "CENTRING",
-    "CUT",
-    "UNIT",
-    "SparseRegression",
-    "absolute_sums",
-    "best_by_labels",
-    "best_by_numbers",
-    "grid_values",
-]
-
 _ROUNDED: Final = 1 - Fraction(1, 10**9)
 """So little less than the budget that an accountant's rounding finds `event_` within it."""
 

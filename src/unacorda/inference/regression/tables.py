@@ -44,8 +44,6 @@ from unacorda.inference.sums import LEVEL, BudgetShares, Moment, level_of, unpac
 from unacorda.mechanisms.contributions.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 
-__all__ = ["Table", "TableRows", "TableSums", "note_table"]
-
 
 class Table(Protocol):
     """A table that fits ask for noisy sums, in their order, with the deviation of the noise."""

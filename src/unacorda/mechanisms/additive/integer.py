@@ -20,15 +20,13 @@ from unacorda.mechanisms.noise import discrete, error_bounds, rounding
 from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
-    keep,
     positive,
     some_of,
     whole,
 )
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ZCDP, PureDP
-
-__all__ = ["DiscreteGaussian", "DiscreteLaplace"]
 
 _SECURE = SecureBits()
 _RANGE = {"least": -(1 << 62), "most": 1 << 62}

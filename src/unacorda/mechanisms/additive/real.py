@@ -23,15 +23,13 @@ from unacorda.mechanisms.noise.continuous import gaussian_chunk, laplace_chunk
 from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
-    keep,
     positive,
     quotient,
     some_of,
 )
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-
-__all__ = ["Gaussian", "GridNoise", "Laplace", "mu_squared"]
 
 _SECURE = SecureBits()
 

@@ -23,8 +23,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.contributions.sums import grid_unit, numeric, steps_of
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
-__all__ = ["clip_rows", "clip_users", "clipping_sensitivity"]
-
 Integers = NDArray[np.int64]
 Norm = Literal["l1", "l2"]
 

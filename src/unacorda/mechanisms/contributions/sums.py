@@ -25,16 +25,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
-__all__ = [
-    "SumRequest",
-    "fixed_point_bounds",
-    "fixed_point_sensitivity",
-    "fixed_point_sum",
-    "grid_unit",
-    "numeric",
-    "steps_of",
-]
-
 _LARGEST: Final = 1 << 62  # of a bound in grid steps
 _CHUNK: Final = 1 << 16
 _LOW_BITS: Final = 32

@@ -26,8 +26,6 @@ from unacorda.mechanisms.noise import error_bounds
 from unacorda.mechanisms.noise.continuous import CHUNK, gaussian_chunk
 from unacorda.mechanisms.noise.rounding import floor_log2
 
-__all__ = ["END", "HALF_BITS", "LARGEST_ROW", "Grid", "grid_for", "halves", "numbers_of"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 

@@ -25,12 +25,11 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.real import mu_squared
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
-from unacorda.mechanisms.parameters import Real, inverse_root_up, keep, positive, quotient
+from unacorda.mechanisms.parameters import Real, inverse_root_up, positive, quotient
 from unacorda.mechanisms.parameters import whole as whole_number
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
-
-__all__ = ["Marginals"]
 
 Attributes: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = NDArray[np.float64]

@@ -22,11 +22,10 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.correlated.grid import LARGEST_ROW, Grid, grid_for, halves, numbers_of
 from unacorda.mechanisms.correlated.strategies import cell_covariance, svd_bound
 from unacorda.mechanisms.correlated.workloads import Workload, as_workload, real_matrix
-from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, positive, readable, whole
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.rounding import root_down
-
-__all__ = ["MatrixMechanism"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

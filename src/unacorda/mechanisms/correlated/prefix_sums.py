@@ -22,12 +22,10 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter, StreamStopped
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves, numbers_of
-from unacorda.mechanisms.parameters import Real, keep, positive, quotient, whole
+from unacorda.mechanisms.parameters import Real, positive, quotient, whole
 from unacorda.mechanisms.protocol import NonCopyable
 from unacorda.privacy import events
-
-__all__ = ["BinaryTree", "Counter", "PrefixStream", "PrefixSums"]
-
+from unacorda.privacy.events.fields import keep
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

@@ -28,17 +28,6 @@ from unacorda.mechanisms.correlated.workloads import (
 )
 from unacorda.mechanisms.parameters import whole
 
-__all__ = [
-    "Optimised",
-    "best_hierarchical",
-    "haar",
-    "hierarchical",
-    "identity",
-    "optimal",
-    "svd_bound",
-    "total_variance",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 _LOST = 1e-12  # of the squared norm of a workload: what lies beyond is round-off

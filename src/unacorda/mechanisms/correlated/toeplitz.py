@@ -17,30 +17,21 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Inexact, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
+from unacorda.extras import later
 from unacorda.mechanisms.correlated.grid import END, HALF_BITS, LARGEST_ROW, halves
 from unacorda.mechanisms.correlated.prefix_sums import PrefixSums
-from unacorda.mechanisms.parameters import keep, quotient, whole
+from unacorda.mechanisms.parameters import quotient, whole
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 
-__all__ = [
-    "LARGEST_BANDS",
-    "SquareRootToeplitz",
-    "as_fractions",
-    "decoded",
-    "inverse",
-    "product_halves",
-    "scale_for",
-    "square_root_coefficients",
-]
-
+signal: Any = later("scipy.signal")
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -57,15 +48,24 @@ def scale_for(bands: int) -> int:
     return min(_FINEST, LARGEST_ROW.bit_length() - 1 - math.ceil(math.log2(longest)))
 
 
-@lru_cache(maxsize=8)
 def square_root_coefficients(bands: int) -> Integers:
     r"""The first `bands` coefficients of (1 - x)^(-1/2), as multiples of 2^-scale_for(bands).
 
     They are binom(2 k, k) / 4^k, from 1 down to about 1 / sqrt(pi k): the Toeplitz square root of
-    the lower triangular matrix of ones. Rounded to the nearest, so they do not increase.
+    the lower triangular matrix of ones.
     Source: Fichtenberger, Henzinger, Upadhyay 2023, arXiv:2202.11205, Theorem 1.
     """
-    ratios = 1 - 0.5 / np.arange(1, bands)
+    return power_coefficients(bands, 0.5)
+
+
+@lru_cache(maxsize=8)
+def power_coefficients(bands: int, power: float) -> Integers:
+    r"""The first `bands` coefficients of (1 - x)^-power, as multiples of 2^-scale_for(bands).
+
+    power: from 0, which has one coefficient that is not 0, to 1/2. Rounded to the nearest, so they
+    do not increase.
+    """
+    ratios = 1 - (1 - power) / np.arange(1, bands)
     exact = np.concatenate([[1.0], np.cumprod(ratios)])
     rounded = np.rint(np.ldexp(exact, scale_for(bands))).astype(np.int64)
     coefficients: Integers = np.minimum.accumulate(rounded)

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.parameters import keep, whole
-
-__all__ = ["LARGEST_CELLS", "Prefixes", "Queries", "Ranges", "Workload", "as_workload"]
+from unacorda.mechanisms.parameters import whole
+from unacorda.privacy.events.fields import keep
 
 Floats: TypeAlias = NDArray[np.float64]
 

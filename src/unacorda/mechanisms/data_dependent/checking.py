@@ -21,9 +21,7 @@ import numpy as np
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["SensitivityCheck", "Violation", "check_sensitivity"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 Data: TypeAlias = tuple[Any, ...]
 Losses: TypeAlias = dict[Any, Fraction | float]  # a float where it is infinite or no number
@@ -112,8 +110,7 @@ than 1, so a mechanism that trusts this sensitivity is not private.
     >>> bool(check_sensitivity(distance_to_a_mean_of_two, domain=[0, 2, 5], n=3, sensitivity=3))
     True
     """
-    if neighbors is not AddRemove and neighbors is not ReplaceOne:
-        raise InvalidParameter("neighbors", neighbors, expected="unacorda.AddRemove or ReplaceOne")
+    check_added_or_replaced(neighbors)
     allowed = checks.exact("sensitivity", sensitivity)
     if allowed < 0:
         raise InvalidParameter("sensitivity", sensitivity, expected="0 or above")

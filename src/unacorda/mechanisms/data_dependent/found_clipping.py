@@ -37,9 +37,7 @@ from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["STEPS", "ClippedSum", "FoundClipping", "steps_at"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 Real: TypeAlias = float | Fraction
 
@@ -110,10 +108,7 @@ class FoundClipping(PureCalibrated):
     target: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        if self.neighbors not in (AddRemove, ReplaceOne):
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-            )
+        check_added_or_replaced(self.neighbors)
         share = checks.exact("share", self.share)
         if not 0 < share < 1:
             raise InvalidParameter("share", self.share, expected="a number between 0 and 1")

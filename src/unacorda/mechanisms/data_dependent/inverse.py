@@ -46,9 +46,7 @@ from unacorda.mechanisms.selection.exponential import choose, pieces_of_steps
 from unacorda.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["InverseSensitivity", "Selection"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 Selection: TypeAlias = Literal["exponential", "permute and flip"]
 
@@ -113,10 +111,7 @@ class InverseSensitivity(RangeCalibrated):
         check_selection(epsilon=self.epsilon, sensitivity=1, monotone=False)
         if self.statistic is not None:
             _check_statistic(self.statistic)
-        if self.neighbors not in (AddRemove, ReplaceOne):
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-            )
+        check_added_or_replaced(self.neighbors)
         if self.selection not in _SELECTIONS:
             raise InvalidParameter(
                 "selection", self.selection, expected="'exponential' or 'permute and flip'"

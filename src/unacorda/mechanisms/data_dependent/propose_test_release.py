@@ -36,13 +36,12 @@ from unacorda.mechanisms.data_dependent.standard_noise import (
 from unacorda.mechanisms.data_dependent.statistics.ranks import InterquartileRange, RankStatistic
 from unacorda.mechanisms.noise import rounding
 from unacorda.mechanisms.noise.refinement import coin
-from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, positive, readable, whole
 from unacorda.mechanisms.partitions.selection import rising_chances, table_length
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.privacy import events
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["ProposeTestRelease"]
+from unacorda.privacy.events.fields import keep
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 _SECURE = SecureBits()
 _BITS: Final = 128
@@ -107,10 +106,7 @@ class ProposeTestRelease(ApproxCalibrated):
             raise InvalidParameter(
                 "statistic", self.statistic, expected="a rank statistic or InterquartileRange"
             )
-        if self.neighbors not in (AddRemove, ReplaceOne):
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-            )
+        check_added_or_replaced(self.neighbors)
         proposed, epsilon = positive("proposed", self.proposed), positive("epsilon", self.epsilon)
         if not 1 / _LARGEST <= checks.exact("proposed", proposed) <= _LARGEST:
             raise InvalidParameter("proposed", self.proposed, expected="from 2^-1000 to 2^1000")

@@ -64,20 +64,6 @@ from unacorda.mechanisms.data_dependent.statistics.records import multiplicities
 from unacorda.mechanisms.data_dependent.statistics.sums import Sum
 from unacorda.mechanisms.noise.rounding import floor_log2
 
-__all__ = [
-    "RATIOS",
-    "Monotone",
-    "RisingGrid",
-    "capped_count",
-    "geometric_grid",
-    "item_set_losses",
-    "least_value",
-    "people_above",
-    "removal_losses",
-    "rising",
-]
-
-
 _MOST_POINTS: Final = 1 << 22
 _LARGEST: Final = Fraction(2) ** 1000
 
@@ -305,19 +291,6 @@ def item_set_losses(
         bounds = [-((b * floor - flow) // a) for floor in floors]
         np.maximum(losses, np.array([max(bound, 0) for bound in bounds]), out=losses)
     return losses
-
-
-def capped_count(people: ArrayLike, items: ArrayLike, *, cap: int) -> int:
-    """The most distinct items that can be handed out with at most `cap` a person. NOT private.
-
-    A person moves it by at most cap under every relation, so that noise for this sensitivity makes
-    it a release of its own. Source: Knop and Steinke 2023.
-
-    >>> capped_count([1, 1, 1, 2], ["a", "b", "c", "a"], cap=1)
-    2
-    """
-    whole = checks.positive_integer(cap=cap)
-    return _flow(_column("people", people), _column("items", items), _ratio(whole))
 
 
 def _ratio(ratio: Number) -> Fraction:

@@ -60,17 +60,6 @@ from unacorda.mechanisms.sparse_vector.streams import first_above
 from unacorda.mechanisms.sparse_vector.threshold import SparseVector
 from unacorda.privacy import events
 
-__all__ = [
-    "MOST_PEOPLE",
-    "AboveThresholdSearch",
-    "Integers",
-    "NoisyBinarySearch",
-    "Solver",
-    "halves_of",
-    "least_whole",
-]
-
-
 Integers: TypeAlias = NDArray[np.int64]
 Real: TypeAlias = float | Fraction
 

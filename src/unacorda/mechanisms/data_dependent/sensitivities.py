@@ -23,9 +23,7 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent.statistics.base import Statistic
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["down_sensitivity", "local_sensitivity", "smooth_sensitivity"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 _FLOATS_END: Final = Fraction(sys.float_info.max)
 _LEAST_SMOOTHNESS: Final = Fraction(1, 2**16)
@@ -57,7 +55,7 @@ def local_sensitivity(
     """
     _check_statistic(statistic)
     steps = checks.positive_integer(distance=distance)
-    _check_neighbors(neighbors)
+    check_added_or_replaced(neighbors)
     return _up(statistic.local(values, distance=steps, neighbors=neighbors))
 
 
@@ -110,7 +108,7 @@ def smooth_sensitivity(
     given = checks.exact("smoothness", smoothness)
     if given < _LEAST_SMOOTHNESS:
         raise InvalidParameter("smoothness", smoothness, expected="at least 2^-16, about 1.6e-5")
-    _check_neighbors(neighbors)
+    check_added_or_replaced(neighbors)
     # A little of the smoothness is kept for roundings, which differ between neighbors.
     slack = Fraction(1, 2**37) + Fraction(1, 2**42) / given
     rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
@@ -132,11 +130,4 @@ def _check_statistic(value: object) -> None:
             "statistic",
             value,
             expected="one of unacorda.mechanisms.data_dependent, as Median(lower=0, ...)",
-        )
-
-
-def _check_neighbors(value: object) -> None:
-    if value is not AddRemove and value is not ReplaceOne:
-        raise InvalidParameter(
-            "neighbors", value, expected="unacorda.AddRemove or unacorda.ReplaceOne"
         )

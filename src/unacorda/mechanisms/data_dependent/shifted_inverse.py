@@ -49,9 +49,7 @@ from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.events import fields
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["ShiftedInverse", "Underestimate"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 Real: TypeAlias = float | Fraction
 Method: TypeAlias = Literal["ascending", "tolerant search"]
@@ -136,10 +134,7 @@ class ShiftedInverse(PureCalibrated):
     noise: DiscreteLaplace | DiscreteGaussian | None = None
 
     def __post_init__(self) -> None:
-        if self.neighbors not in (AddRemove, ReplaceOne):
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-            )
+        check_added_or_replaced(self.neighbors)
         least = None if self.statistic is None else least_value(self.statistic)
         fields.keep(self, grid=rising(self.grid, least=least))
         self._check_price()

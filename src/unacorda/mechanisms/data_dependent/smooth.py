@@ -38,13 +38,12 @@ from unacorda.mechanisms.data_dependent.statistics.base import BetweenBounds
 from unacorda.mechanisms.data_dependent.statistics.sums import Sum
 from unacorda.mechanisms.data_dependent.statistics.variances import Variance
 from unacorda.mechanisms.noise import rounding
-from unacorda.mechanisms.parameters import Real, keep, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, positive, readable, whole
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP, PureDP
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["ROUNDING", "SmoothSensitivity", "public_grid"]
+from unacorda.privacy.neighbors import AddRemove, Neighbors, check_added_or_replaced
 
 ROUNDING: Final = Fraction(1, 1 << 30)
 """By how much, relative, a smooth bound may be rounded up: the noise makes up for it."""
@@ -134,10 +133,7 @@ class SmoothSensitivity(PureCalibrated):
     def __post_init__(self) -> None:
         if self.noise not in _NOISES:
             raise InvalidParameter("noise", self.noise, expected=" or ".join(map(repr, _NOISES)))
-        if self.neighbors not in (AddRemove, ReplaceOne):
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
-            )
+        check_added_or_replaced(self.neighbors)
         epsilon = positive("epsilon", self.epsilon)
         if not _LEAST_EPSILON <= checks.exact("epsilon", epsilon) <= _LARGEST_EPSILON:
             raise InvalidParameter("epsilon", self.epsilon, expected="a number from 1e-6 to 500")

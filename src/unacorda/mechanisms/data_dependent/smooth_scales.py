@@ -21,15 +21,6 @@ from unacorda import checks
 from unacorda.mechanisms.parameters import Real, decimal_up
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 
-__all__ = [
-    "Noise",
-    "default_smoothness",
-    "gaussian_delta",
-    "laplace_delta",
-    "least_scale",
-    "student_epsilon",
-]
-
 Noise: TypeAlias = Literal["student", "laplace", "gaussian"]
 
 _NUDGE = Fraction(1, 10**12)

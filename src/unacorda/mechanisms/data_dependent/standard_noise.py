@@ -24,15 +24,6 @@ from unacorda.mechanisms.noise.refinement import (
     turned_bounds,
 )
 
-__all__ = [
-    "StandardLaplace",
-    "StandardNoise",
-    "StandardNormal",
-    "StandardStudent",
-    "exact_number",
-    "rounded_sum",
-]
-
 _LARGEST: Final = Fraction(2) ** 1100  # what infinities count as
 
 Ends: TypeAlias = tuple[int, int, int]

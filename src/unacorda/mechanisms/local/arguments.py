@@ -18,18 +18,6 @@ from unacorda import checks, elements
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import fields
 
-__all__ = [
-    "ValueBounds",
-    "answers",
-    "bounds",
-    "indices",
-    "keep_epsilon",
-    "packed",
-    "places",
-    "share",
-    "tallied",
-]
-
 Shape: TypeAlias = tuple[int, ...] | None
 """The shape of an array, or None for a bare number."""
 

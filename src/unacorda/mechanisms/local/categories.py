@@ -36,9 +36,6 @@ from unacorda.mechanisms.local.frequencies import FrequencyOracle, PureOracle
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = ["RandomizedResponse", "SubsetSelection", "UnaryEncoding", "bit_sums", "own_bits"]
-
-
 Variant: TypeAlias = Literal["optimized", "symmetric"]
 
 _BYTES = 1 << 20  # of reports that are filled at once

@@ -26,24 +26,6 @@ from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.privacy import events
 from unacorda.privacy.events.fields import Real
 
-__all__ = [
-    "CHUNK",
-    "MOST_ANSWERS",
-    "MOST_CATEGORIES",
-    "WHOLE",
-    "Kary",
-    "Support",
-    "below",
-    "biased_bytes",
-    "chunks",
-    "exp_down",
-    "halves",
-    "kary",
-    "pair_event",
-    "weak",
-]
-
-
 WHOLE: Final = 1 << 64
 """The chances in one random word."""
 

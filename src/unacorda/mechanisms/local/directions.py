@@ -31,8 +31,6 @@ from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real
 
-__all__ = ["Directions"]
-
 _SECURE = SecureBits()
 _AXES: Final = (1, 2, 4, 8, 16, 32)
 _WORTH: Final = 0.97

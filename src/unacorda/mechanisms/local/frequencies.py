@@ -30,8 +30,6 @@ from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events import fields
 from unacorda.privacy.events.fields import Real
 
-__all__ = ["Frequencies", "FrequencyOracle", "PureOracle"]
-
 _SECURE = SecureBits()
 
 

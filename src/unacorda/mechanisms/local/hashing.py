@@ -32,9 +32,6 @@ from unacorda.mechanisms.local.chances import (
 from unacorda.mechanisms.local.frequencies import Frequencies, FrequencyOracle, PureOracle
 from unacorda.privacy import events
 
-__all__ = ["HadamardResponse", "LocalHashing"]
-
-
 _PRIME: Final = (1 << 31) - 1
 _MOST_CELLS: Final = 1 << 20
 

@@ -37,8 +37,6 @@ from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
 from unacorda.privacy.events.fields import Real
 
-__all__ = ["STEPS", "Duchi", "Hybrid", "MeanOracle", "Piecewise", "Spread"]
-
 STEPS: Final = 1 << 30
 """Between how many places, equally far apart, values are rounded."""
 

@@ -36,20 +36,6 @@ from unacorda.mechanisms.noise.refinement import (
     signed_uniform,
 )
 
-__all__ = [
-    "CHUNK",
-    "LARGEST_RATIO",
-    "cosine_and_sine",
-    "cut_laplace_chunk",
-    "gaussian_chunk",
-    "laplace_chunk",
-    "laplace_shift",
-    "low_part",
-    "magnitude_chunk",
-    "staircase_chunk",
-]
-
-
 Floats = NDArray[np.float64]
 
 CHUNK: Final = 1 << 14
@@ -151,12 +137,19 @@ def laplace_chunk(
 
 @np.errstate(divide="ignore", invalid="ignore")  # ln 0 is refined
 def gaussian_chunk(
-    offsets: Floats, exact: Callable[[int], Fraction], *, ratio: Fraction, bits: RandomBits
+    offsets: Floats,
+    exact: Callable[[int], Fraction],
+    *,
+    ratio: Fraction,
+    bits: RandomBits,
+    more: Callable[[int], RandomBits] | None = None,
 ) -> Floats:
     """floor(offset + ratio Z) with independent standard normal Z, one for each offset.
 
     Box and Muller (1958): of two uniforms, sqrt(-2 ln U) times the cosine and the sine of 2 pi V.
-    The first half of the offsets takes the cosines, the second half the sines.
+    The first half of the offsets takes the cosines, the second half the sines. more: the further
+    bits of each pair, by its number, so that Z is the same whatever the offsets; by default those
+    of `bits` that come next.
     """
     pairs = (offsets.size + 1) // 2
     words = bits.words(2 * pairs)
@@ -187,7 +180,7 @@ def gaussian_chunk(
                 int(angle_words[pair]),
                 ratio=ratio,
                 offsets=(exact(pair), exact(pair + pairs) if used else None),
-                bits=bits,
+                bits=bits if more is None else more(pair),
             )
             floors[pair] = first_floor
             if used:

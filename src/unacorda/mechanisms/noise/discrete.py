@@ -56,21 +56,6 @@ from unacorda.mechanisms.noise.continuous import (
 )
 from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 
-__all__ = [
-    "LARGEST_SIGMA",
-    "CumulativeTable",
-    "acceptance_bounds",
-    "cumulative_bounds",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "exact_scale",
-    "fill_by_rejection",
-    "geometric",
-    "table",
-    "within_range",
-]
-
-
 LARGEST_SIGMA: Final = 200
 """Above this sigma rejection is as fast and needs no table."""
 

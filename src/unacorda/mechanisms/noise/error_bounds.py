@@ -33,18 +33,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA, cumulative_bounds
 from unacorda.privacy.rounding import float_above
 
-__all__ = [
-    "confident",
-    "discrete_gaussian_deviation",
-    "discrete_gaussian_half_width",
-    "discrete_laplace_deviation",
-    "discrete_laplace_half_width",
-    "laplace_quantile",
-    "normal_quantile",
-    "on_grid_width",
-    "rounded_deviation",
-]
-
 _PRECISION = 120
 _ONE_MORE = Fraction(1) + Fraction(1, 1 << 100)  # above every rounding at that precision
 

@@ -28,22 +28,6 @@ from numpy.typing import NDArray
 from unacorda import numerics
 from unacorda.bits import RandomBits
 
-__all__ = [
-    "Coin",
-    "LazyUniform",
-    "coin",
-    "exp_bounds",
-    "gaussian_floors_exact",
-    "laplace_floor_exact",
-    "log_ratio_bounds",
-    "magnitude_exact",
-    "minus_log_bounds",
-    "normal_bounds",
-    "signed_uniform",
-    "turned_bounds",
-]
-
-
 _GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
 _SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
 

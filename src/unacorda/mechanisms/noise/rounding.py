@@ -31,24 +31,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import CHUNK, LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import exact_scale
 
-__all__ = [
-    "LARGEST_VALUE_LOG2",
-    "Chunk",
-    "add_integers",
-    "add_to_floats",
-    "add_to_integers",
-    "default_grid_log2",
-    "exact_steps",
-    "float_multiples",
-    "floor_log2",
-    "fraction_multiples",
-    "grid_ratio",
-    "released",
-    "shaped",
-    "summands",
-]
-
-
 Shape: TypeAlias = tuple[int, ...] | None
 """The shape of an array, or None for a bare number."""
 
@@ -288,10 +270,14 @@ def add_to_floats(
     bits: RandomBits,
     draw: Chunk,
     chunk: int = CHUNK,
+    out: Floats | None = None,
 ) -> Floats:
-    """Each value plus noise, rounded to the grid; see `rounded_laplace_floats`."""
+    """Each value plus noise, rounded to the grid; see `rounded_laplace_floats`.
+
+    out: a flat array for the result, which may be that of the values.
+    """
     flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
-    released = np.empty_like(flat)
+    released = np.empty_like(flat) if out is None else out
     end = 2.0 ** (LARGEST_VALUE_LOG2 - max(grid, 0))
     for start in range(0, flat.size, chunk):
         part = flat[start : start + chunk]

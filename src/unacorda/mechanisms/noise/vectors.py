@@ -28,8 +28,6 @@ from unacorda.mechanisms.noise.refinement import (
     signed_uniform,
 )
 
-__all__ = ["cube_chunk", "linear_chunk", "sphere_chunk"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]

@@ -26,21 +26,10 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.continuous import CHUNK
 from unacorda.mechanisms.noise.refinement import exp_bounds
-from unacorda.mechanisms.parameters import Real, keep, positive, whole
+from unacorda.mechanisms.parameters import Real, positive, whole
 from unacorda.mechanisms.protocol import ApproxCalibrated
 from unacorda.privacy import events
-
-__all__ = [
-    "Key",
-    "PartitionSelection",
-    "counted",
-    "in_order",
-    "rising_chances",
-    "table_length",
-    "thresholds",
-    "unzipped",
-]
-
+from unacorda.privacy.events.fields import keep
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -29,7 +29,6 @@ from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
     inverse_root_up,
-    keep,
     positive,
     readable,
     some_of,
@@ -38,10 +37,9 @@ from unacorda.mechanisms.parameters import (
 from unacorda.mechanisms.partitions.selection import Key, counted, in_order, unzipped
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_down
-
-__all__ = ["ThresholdedGaussian", "ThresholdedLaplace"]
 
 Integers = NDArray[np.int64]
 

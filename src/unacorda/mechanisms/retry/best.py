@@ -35,9 +35,6 @@ from unacorda.mechanisms.retry.runs import Number, Run, is_nan, number_of
 from unacorda.privacy import events
 from unacorda.privacy.events import NegativeBinomialTries, PoissonTries
 
-__all__ = ["BestOf", "draw_tries"]
-
-
 Ratios: TypeAlias = tuple[int, int, int, int]
 """p, q, r, s of the ratios (p + q j) / (r + s j)."""
 

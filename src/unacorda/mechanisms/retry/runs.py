@@ -15,16 +15,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.parameters import Real, readable
 from unacorda.privacy.guarantees import ApproxDP, PureDP
 
-__all__ = [
-    "Number",
-    "Run",
-    "guarantee_of_run",
-    "is_nan",
-    "number_of",
-    "probability",
-    "too_high",
-]
-
 Output_co = TypeVar("Output_co", covariant=True)
 
 Number: TypeAlias = int | float | Fraction

@@ -23,7 +23,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import exp_bounds
-from unacorda.mechanisms.parameters import Real, decimal_up, keep, positive, readable, whole
+from unacorda.mechanisms.parameters import Real, decimal_up, positive, readable, whole
 from unacorda.mechanisms.retry.runs import (
     Number,
     Run,
@@ -34,10 +34,8 @@ from unacorda.mechanisms.retry.runs import (
 )
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP, PureDP
-
-__all__ = ["AbsorbFailure", "ConditionOnSuccess", "acceptance"]
-
 
 Output = TypeVar("Output")
 

@@ -27,9 +27,6 @@ from unacorda.mechanisms.noise.continuous import CHUNK
 from unacorda.mechanisms.noise.refinement import exp_bounds, minus_log_bounds, signed_uniform
 from unacorda.mechanisms.selection.scores import Floats, Noise, exact_score, exponents
 
-__all__ = ["Entrant", "difference_in_steps", "noisy_argmax"]
-
-
 _SLACK: Final = 2.0**-24  # bound on the error of a value near 0, see the proof
 _RELATIVE: Final = 2.0**-45  # and on what it grows by with the value
 _TAIL: Final = -21.0  # ln U below this: too few bits of U have been read

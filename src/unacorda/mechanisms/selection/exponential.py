@@ -54,9 +54,6 @@ from unacorda.mechanisms.selection.scores import (
 )
 from unacorda.privacy import events
 
-__all__ = ["Exponential", "PiecewiseConstantExponential", "choose", "pieces_of_steps"]
-
-
 _SECURE = SecureBits()
 _CHUNK: Final = 1 << 16  # matrix entries computed at once
 _ROUNDING: Final = 2.0**-50  # see docs/proofs/noise.md, section 7

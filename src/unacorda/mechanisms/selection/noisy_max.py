@@ -77,8 +77,6 @@ from unacorda.mechanisms.selection.scores import (
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import ZCDP, PureDP
 
-__all__ = ["PermuteAndFlip", "TopK"]
-
 _SECURE = SecureBits()
 
 

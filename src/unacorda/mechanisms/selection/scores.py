@@ -30,22 +30,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.privacy.enclosure import boundary, context, float_up, mpf
 
-__all__ = [
-    "Floats",
-    "Noise",
-    "Real",
-    "check_selection",
-    "exact_score",
-    "exponents",
-    "factor_of",
-    "noisy_max_loss",
-    "odds_loss",
-    "one_row",
-    "score_rows",
-    "walk_loss",
-]
-
-
 Real: TypeAlias = float | Fraction
 Noise: TypeAlias = Literal["gumbel", "exponential"]
 Floats: TypeAlias = NDArray[np.float64]

@@ -64,8 +64,6 @@ from unacorda.mechanisms.selection.scores import Real, check_selection, exact_sc
 from unacorda.privacy import events
 from unacorda.privacy.rounding import float_above
 
-__all__ = ["StableSelection"]
-
 _SECURE = SecureBits()
 
 

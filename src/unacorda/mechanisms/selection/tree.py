@@ -54,8 +54,6 @@ from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_up
 
-__all__ = ["TreeSelection", "TreeTrace"]
-
 _SECURE = SecureBits()
 _BRANCHINGS: Final = (2, 4, 8, 16)
 _REACH: Final = Fraction(1 << 800)  # the noise has a grid

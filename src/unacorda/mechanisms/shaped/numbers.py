@@ -41,7 +41,6 @@ from unacorda.mechanisms.noise.refinement import LazyUniform, exp_bounds
 from unacorda.mechanisms.parameters import (
     Real,
     decimal_up,
-    keep,
     positive,
     quotient,
     readable,
@@ -51,10 +50,8 @@ from unacorda.mechanisms.parameters import (
 from unacorda.mechanisms.protocol import PerNumberCalibrated
 from unacorda.privacy import events
 from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import ApproxDP
-
-__all__ = ["BoundedLaplace", "Staircase", "TruncatedLaplace", "least_scale"]
-
 
 _SECURE = SecureBits()
 _BEST = cast("float", None)  # a number once the mechanism is made

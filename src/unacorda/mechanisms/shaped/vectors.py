@@ -29,7 +29,6 @@ from unacorda.mechanisms.noise.vectors import cube_chunk, linear_chunk, sphere_c
 from unacorda.mechanisms.parameters import (
     Real,
     inverse_root_up,
-    keep,
     positive,
     quotient,
     readable,
@@ -37,11 +36,9 @@ from unacorda.mechanisms.parameters import (
 )
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events
+from unacorda.privacy.events.fields import keep
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 from unacorda.privacy.rounding import root_down
-
-__all__ = ["KNorm", "MultivariateGaussian"]
-
 
 _SECURE = SecureBits()
 _MOST_DIMENSIONS: Final = 1 << 14

@@ -54,22 +54,6 @@ from unacorda.mechanisms.noise.continuous import LARGEST_RATIO
 from unacorda.mechanisms.noise.discrete import geometric
 from unacorda.mechanisms.noise.rounding import floor_log2
 
-__all__ = [
-    "Comparison",
-    "Integers",
-    "Question",
-    "check_noise",
-    "comparison_for",
-    "grid_for",
-    "level_for",
-    "question",
-    "questions",
-    "share_ratio",
-    "step_of",
-    "steps_of",
-]
-
-
 Integers: TypeAlias = NDArray[np.int64]
 Question: TypeAlias = float | np.integer[Any] | np.floating[Any] | np.bool_ | NDArray[Any]
 """One exact answer: a number, also as NumPy holds it."""

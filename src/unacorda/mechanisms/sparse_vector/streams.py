@@ -30,15 +30,6 @@ from unacorda.mechanisms.sparse_vector.comparison import (
     steps_of,
 )
 
-__all__ = [
-    "LEVELS_AHEAD",
-    "NumericStream",
-    "ThresholdStream",
-    "first_above",
-    "search",
-]
-
-
 LEVELS_AHEAD: Final = 64
 """Threshold noises drawn at once where they are drawn afresh."""
 

@@ -71,9 +71,6 @@ from unacorda.privacy import events
 from unacorda.privacy.events import fields
 from unacorda.privacy.guarantees import PureDP
 
-__all__ = ["NumericSparse", "SparseVector"]
-
-
 Real: TypeAlias = float | Fraction
 
 _SECURE = SecureBits()

@@ -32,20 +32,6 @@ from unacorda.privacy.enclosure import (
     sum_up,
 )
 
-__all__ = [
-    "approx_dp_delta_from_gdp",
-    "approx_dp_delta_from_pure",
-    "approx_dp_delta_from_zcdp",
-    "approx_dp_from_gdp",
-    "approx_dp_from_zcdp",
-    "delta_of_mixture",
-    "delta_of_part",
-    "gdp_from_approx_dp",
-    "pure_from_approx_dp",
-    "zcdp_from_approx_dp",
-]
-
-
 # The order of Renyi divergence by which zCDP says most about one (epsilon, delta).
 #
 # rho-zCDP is Renyi DP (alpha, rho alpha) at every order alpha above 1, and the optimal conversion

@@ -14,8 +14,6 @@ from typing import ParamSpec, TypeAlias, TypeVar
 
 from unacorda.errors import InvalidParameter
 
-__all__ = ["Real", "cached", "non_negative", "numbers_of", "order", "share", "stretch", "whole"]
-
 Real: TypeAlias = float | Fraction
 """A float stands for the number it holds, so that chains of conversions stay safe."""
 

@@ -14,13 +14,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, numbers_of, share
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = [
-    "advanced_composition",
-    "advanced_composition_of_approximate",
-    "basic_composition",
-    "delta_of_independent_failures",
-]
-
 
 def basic_composition(
     epsilons: Iterable[Real], *, deltas: Sequence[Real]

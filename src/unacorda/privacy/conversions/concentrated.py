@@ -9,17 +9,7 @@ from fractions import Fraction
 
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
 from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near
-
-__all__ = [
-    "approximate_zcdp_from_approx_dp",
-    "bounded_range_from_zcdp",
-    "gdp_from_zcdp",
-    "pure_from_zcdp",
-    "renyi_from_zcdp",
-    "zcdp_from_bounded_range",
-    "zcdp_from_gdp",
-    "zcdp_from_pure",
-]
+from unacorda.privacy.rounding import root_down
 
 
 @cached
@@ -84,7 +74,7 @@ def bounded_range_from_zcdp(rho: Real) -> float:
     Source      the inverse of zcdp_from_bounded_range.
     """
     non_negative(rho=rho)
-    return float_down(context().sqrt(8 * mpf(rho)))
+    return root_down(8 * Fraction(rho))
 
 
 def approximate_zcdp_from_approx_dp(epsilon: Real, *, delta: Real) -> tuple[float, Real]:

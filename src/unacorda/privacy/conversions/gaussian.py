@@ -10,13 +10,6 @@ from typing import Any
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative
 from unacorda.privacy.enclosure import boundary, context, float_down, mpf
 
-__all__ = [
-    "bounded_range_from_gdp",
-    "gdp_from_bounded_range",
-    "gdp_from_pure",
-    "pure_from_gdp",
-]
-
 _FAR = 1e100
 
 

@@ -10,16 +10,6 @@ from unacorda.privacy.conversions import arguments
 from unacorda.privacy.conversions.arguments import Real, non_negative, order, share, whole
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = [
-    "approx_dp_of_group",
-    "gdp_of_group",
-    "pure_of_group",
-    "renyi_of_two_steps",
-    "renyi_orders_of_two_steps",
-    "zcdp_of_group",
-    "zcdp_of_two_steps",
-]
-
 
 def pure_of_group(epsilon: Real, *, size: int) -> Fraction:
     r"""Epsilon for any group of `size` units, of an epsilon-DP mechanism.

@@ -15,12 +15,6 @@ from unacorda.privacy.conversions.arguments import Real, non_negative, share
 from unacorda.privacy.conversions.group import approx_dp_of_group
 from unacorda.privacy.enclosure import context, float_down, mpf
 
-__all__ = [
-    "add_remove_from_replace_one",
-    "replace_one_from_add_remove",
-    "zero_out_from_replace_one",
-]
-
 
 def replace_one_from_add_remove(epsilon: Real, *, delta: Real) -> tuple[Fraction, float]:
     r"""(epsilon, delta) under replacement, of an (epsilon, delta)-DP mechanism under add/remove.

@@ -11,19 +11,6 @@ from typing import Any
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
 from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
 
-__all__ = [
-    "approx_dp_delta_from_renyi",
-    "approx_dp_delta_from_renyi_closed",
-    "approx_dp_from_renyi",
-    "approx_dp_from_renyi_closed",
-    "log_least",
-    "pure_from_renyi",
-    "renyi_from_approx_dp",
-    "renyi_from_laplace",
-    "renyi_from_pure",
-]
-
-
 # From one Renyi divergence to (epsilon, delta): the optimal conversion, and a quick closed one.
 #
 # Let an event A break (epsilon, delta): p - e^epsilon q > delta, p = P(A), q = Q(A). Telling A from

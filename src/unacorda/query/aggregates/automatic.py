@@ -63,15 +63,6 @@ from unacorda.query.noise.sensitivity import Sensitivity, of_totals
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Unit
 
-__all__ = [
-    "WIDEST",
-    "ClampingSearch",
-    "FoundBounds",
-    "RowsPerPerson",
-    "Total",
-    "find_bounds",
-]
-
 _UNIT_LOG2 = -32  # of numbers that need not be whole; these keep the unit 1
 _HIGHEST_LOG2 = 76  # the last rung and the most a row counts for, in units: 2^50 such rows fit
 _HIGHEST_WHOLE_LOG2 = 62
@@ -137,7 +128,6 @@ class LadderSearch(Single):
 
     @property
     def integers(self) -> int:
-        """One for each rung."""
         return len(self.rungs)
 
     def noise(self, share: Share, reach: Reach) -> ThresholdSearch | ClampingSearch:
@@ -147,7 +137,6 @@ class LadderSearch(Single):
 
     def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known beforehand: how many people pass what is found, not how far."""
-        del assume
         return Forecast(
             noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}{self.each}",
             sensitivity=of_totals(reach).reason,
@@ -176,8 +165,6 @@ class Total(LadderSearch):
         return Total(column=column, weight=weight, signs=signs, expressions=(expression,))
 
     def bound_to(self, scope: TableSchema) -> Total:
-        """The same: its column is looked up already."""
-        del scope
         return self
 
     @property
@@ -213,7 +200,6 @@ class Total(LadderSearch):
         )
 
     def noise(self, share: Share, reach: Reach) -> ClampingSearch:
-        """The search and the noise within the share."""
         hits = int(of_totals(reach, signs=len(self.signs)).l1)
         return ClampingSearch(
             search=search_for(share * _SEARCH, rungs=len(self.rungs), hits=hits),
@@ -249,7 +235,6 @@ class Total(LadderSearch):
 
     def forecast(self, noise: ClampingSearch, reach: Reach, assume: Assumption | None) -> Forecast:
         """What is known beforehand: how many people are cut, not by how much."""
-        del assume
         one = noise.noise(1)
         law = "Laplace noise" if one.laplace else "normal noise"
         ratio = one.standard_deviation / self._absolute(1)
@@ -358,13 +343,10 @@ class RowsPerPerson(LadderSearch):
         return tuple(rungs)
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
-        """People by how many rows they have."""
-        del values
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
         return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT"),)
 
     def release(self, exact: Exact, noise: ThresholdSearch, bits: RandomBits) -> Answer:
-        """By cell the number found."""
         found = [self.rungs[rung] for rung in noise.find(exact.people[0].above(), bits)]
         nothing: list[float | None] = [None] * len(found)
         return Answer(values=found, standard_errors=nothing, lower=nothing, upper=nothing)

@@ -35,27 +35,6 @@ from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach, Unit
 
-__all__ = [
-    "ENDINGS",
-    "IMPRECISE",
-    "TABLE_ROWS",
-    "Aggregate",
-    "Answer",
-    "Assumed",
-    "Assumption",
-    "Exact",
-    "Forecast",
-    "OfColumn",
-    "Single",
-    "answer_of",
-    "bounds_of",
-    "expression_of",
-    "given_bounds",
-    "weight_of",
-    "widened",
-]
-
-
 Floats = NDArray[np.float64]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
@@ -309,7 +288,8 @@ class Aggregate(ABC):
     and so the same in each line of a release. reads: the fields that name columns or expressions,
     each with the kind that they have to be of, None for any; those whose names are plural hold
     several. optional: those that may be left out. zeros_add_nothing: whether rows in which its
-    expression is 0 could go without changing it.
+    expression is 0 could go without changing it. in_units: whether its answer is in the unit of
+    its column, to be read beside the bounds.
     """
 
     tag: ClassVar[str]
@@ -317,6 +297,7 @@ class Aggregate(ABC):
     reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
     optional: ClassVar[Collection[str]] = ()
     zeros_add_nothing: ClassVar[bool] = False
+    in_units: ClassVar[bool] = False
     weight: Fraction = Fraction(1)
     expressions: tuple[Expression, ...] = ()
 
@@ -334,7 +315,6 @@ class Aggregate(ABC):
 
     def within(self, reach: Reach) -> Aggregate:
         """The same in a question with these contribution bounds."""
-        del reach
         return self
 
     @property
@@ -370,11 +350,6 @@ class Aggregate(ABC):
         return () if self.bounds is None or column is None else ((column, *self.bounds),)
 
     @property
-    def in_units(self) -> bool:
-        """Whether its answer is in the unit of its column, to be read beside the bounds."""
-        return False
-
-    @property
     def expression(self) -> Expression:
         """The one it is taken of, where there is one."""
         (found,) = self.expressions
@@ -388,7 +363,6 @@ class Aggregate(ABC):
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
         """Exact integers over the bounded rows of a cell; values: its expressions' names."""
-        del values
         return ()
 
     def reads_people(self, values: Sequence[str], unit: Unit) -> bool:
@@ -401,12 +375,10 @@ class Aggregate(ABC):
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """What is counted by place on a public grid."""
-        del values
         return ()
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
         """What people are counted by."""
-        del values, unit
         return ()
 
     @abstractmethod
@@ -431,7 +403,6 @@ class Single(Aggregate):
         """The released numbers; noise: what `noise` returned."""
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
-        """The released numbers under the aggregate's own name."""
         return {"": self.release(exact, noise, bits)}
 
 
@@ -447,14 +418,12 @@ class OfColumn(Aggregate):
     upper: Fraction | None
 
     def bound_to(self, scope: TableSchema) -> Aggregate:
-        """The same, its column looked up and its bounds known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         return replace(self, expressions=(expression,), lower=lower, upper=upper)
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Its column."""
         return (self.column,)
 
 

@@ -46,8 +46,6 @@ from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals
 from unacorda.query.schema.units import Reach
 
-__all__ = ["Extreme", "max", "min"]
-
 _MOST_PEOPLE = 2**40  # to leave out; more than there are
 
 
@@ -56,6 +54,7 @@ class Extreme(GridAggregate, Single):
     """The least or the greatest value of a number column, few people left out."""
 
     tag: ClassVar[str] = "extreme"
+    assumes: ClassVar[tuple[str, ...]] = ()  # how far beyond the answer people lie is not forecast
 
     side: Literal["min", "max"]
 
@@ -63,11 +62,6 @@ class Extreme(GridAggregate, Single):
         """People by their own extreme, each once in a cell."""
         (rows,) = GridAggregate.rankings(self, values)
         return (dataclasses.replace(rows, people=self.side),)
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """No column: how far beyond the answer people lie is not forecast."""
-        return ()
 
     def beyond(self, point: Exponential) -> int:
         """How many people a draw is aimed to leave beyond it."""
@@ -82,14 +76,12 @@ class Extreme(GridAggregate, Single):
         return Selection(point=draws.mechanism, event=draws.event)
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
-        """One grid point a cell."""
         q, beyond = Fraction(self.side == "max"), self.beyond(noise.point)
         places = self.draw(exact, q, noise.point, bits, shift=-beyond if q else beyond)
         return drawn(self.grid.values(places).tolist(), limits=self.limits)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""
-        del assume
         (clamping, points), beyond = self.notes, self.beyond(noise.point)
         names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
         return Forecast(

@@ -77,24 +77,6 @@ from unacorda.mechanisms.selection.exponential import Exponential, choose
 from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.units import Person, Unit, id_columns
 
-__all__ = [
-    "LEAST_RESOLUTION_LOG2",
-    "SLOTS_LOG2",
-    "GridCounts",
-    "Lines",
-    "PlaceBins",
-    "PublicGrid",
-    "Ranking",
-    "SpreadDraws",
-    "accepts",
-    "below_each",
-    "bisection",
-    "draw_places",
-    "draw_spread",
-    "is_below",
-    "rank_losses",
-]
-
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

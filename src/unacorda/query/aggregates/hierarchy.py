@@ -79,21 +79,6 @@ from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "MARGIN",
-    "Consistent",
-    "GivenLevelWeights",
-    "LevelNoise",
-    "LevelWeights",
-    "Margins",
-    "Places",
-    "check_level_weights",
-    "check_margins",
-    "consistent",
-    "level_shares",
-]
-
-
 MARGIN = "margin"
 """The column of a release that names the columns a line is about."""
 
@@ -501,8 +486,6 @@ class Consistent(Single):
         return dataclasses.replace(self, margins=dataclasses.replace(self.margins, keys=keys))
 
     def bound_to(self, scope: TableSchema) -> Consistent:
-        """The same: its column is looked up already."""
-        del scope
         return self
 
     @property
@@ -611,7 +594,6 @@ class Consistent(Single):
         )
 
     def forecast(self, noise: LevelNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
         if self.margins.keys:
             variances = self.margins.fitted_variances([_square(level) for level in noise.levels])

@@ -60,17 +60,6 @@ from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "EqualBins",
-    "FoundBins",
-    "Histogram",
-    "Top",
-    "histogram",
-    "place_among",
-    "place_between",
-    "top",
-]
-
 _MOST_EDGES = 1_001
 _MOST_FOUND = 100
 _MOST_VALUES = 5_000
@@ -123,12 +112,10 @@ class Histogram(Linear):
 
     @property
     def integers(self) -> int:
-        """One for each line."""
         return self.lines
 
     @property
     def each(self) -> str:
-        """What the noise is added to."""
         return f", in each of {self.lines:,} bins"
 
     @property
@@ -137,7 +124,6 @@ class Histogram(Linear):
         return (f"{_EDGES}; the first line is what lies below all edges, the last what lies above",)
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """The rows by bin."""
         place = place_between(values[0], [double(edge) for edge in self.edges])
         return (Ranking(place=place, steps=self.lines - 1),)
 
@@ -146,7 +132,6 @@ class Histogram(Linear):
         return of_counts(reach.split(self.lines))
 
     def integers_of(self, exact: Exact) -> Sequence[int]:
-        """The counts, bin by bin."""
         (counted,) = exact.rankings
         found: list[int] = counted.counts.ravel().tolist()
         return found
@@ -187,11 +172,9 @@ class EqualBins(GridAggregate):
 
     @property
     def lines(self) -> int:
-        """One for each bin."""
         return len(self.wanted) + 1
 
     def noise(self, share: Share, reach: Reach) -> FoundBins:
-        """The cuts and the counts within the share."""
         moved = of_counts(reach.split(self.lines))
         return FoundBins(
             cutting=finding(share * _FINDING, reach, self.wanted),
@@ -219,7 +202,6 @@ class EqualBins(GridAggregate):
 
     def forecast(self, noise: Any, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error of each count is known, and by how many ranks the edges are off at most."""
-        del assume
         return Forecast(
             noise=f"{noise.counts}, in each of {self.lines:,} bins; their edges by the "
             f"{noise.cutting.words}",
@@ -247,30 +229,25 @@ class Top(Single):
 
     @property
     def lines(self) -> int:
-        """One for each of the values that are released."""
         return self.size
 
     @property
     def integers(self) -> int:
-        """One for each listed value."""
         return len(self.listed or ())
 
     def bound_to(self, scope: TableSchema) -> Top:
-        """The same, its column looked up and its values known."""
         listed = self._declared(scope) if self.listed is None else self.listed
         kind = key_kinds(listed)[-1]
         expression = expression_of(self.column, scope, kind=kind)
         return dataclasses.replace(self, expressions=(expression,), listed=listed)
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """The rows by the number of their value in the list."""
         listed = self._values()
         order = sorted(range(len(listed)), key=listed.__getitem__)  # type: ignore[arg-type]
         numbered = [(literal(listed[number]), number) for number in order]
         return (Ranking(place=place_among(values[0], numbered), steps=max(len(listed) - 1, 1)),)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
         moved = of_counts(reach.split(len(self._values())))
         return additive_noise(share, moved, unit_log2=0, counts=True)
 
@@ -298,8 +275,6 @@ class Top(Single):
         )
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The error of all counts, before any is chosen."""
-        del assume
         count = len(self._values())
         width = self._half_width(noise)
         return Forecast(

@@ -77,12 +77,6 @@ from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Chain",
-    "chain_moves",
-    "chain_places",
-]
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -410,7 +404,6 @@ class Chain(QuantileDraws):
 
     @property
     def costs(self) -> Sequence[events.Event]:
-        """What the counts cost, and what all draws."""
         return [self.count.event, self.draws.event]
 
     @property
@@ -447,7 +440,6 @@ class Chain(QuantileDraws):
 
     @property
     def words(self) -> str:
-        """What is done."""
         epsilon = float(self.draws.mechanism.epsilon)
         return (
             f"exponential mechanism with epsilon = {epsilon:.6g} for all {len(self.wanted)} cuts "

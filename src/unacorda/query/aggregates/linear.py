@@ -60,24 +60,6 @@ from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, o
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Count",
-    "CountDistinct",
-    "CountIf",
-    "CountPeople",
-    "Linear",
-    "OfClamped",
-    "Sum",
-    "VectorSum",
-    "count",
-    "count_distinct",
-    "count_if",
-    "count_people",
-    "released",
-    "sum",
-    "vector_sum",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(Aggregate):
@@ -114,7 +96,6 @@ class Linear(Aggregate):
         return ()
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
         return additive_noise(
             share, self.sensitivity(reach), unit_log2=self.unit_log2, counts=self.counts
         )
@@ -126,14 +107,12 @@ class Linear(Aggregate):
         return [number for cell in zip(*exact.sums, strict=True) for number in cell]
 
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
-        """Noisy numbers with their errors."""
         found = released(self.integers_of(exact), noise, bits, limits=self.limits)
         lines, step = range(len(found.values)), len(self.parts)
         return {part: found.picked(lines[place::step]) for place, part in enumerate(self.parts)}
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assumption | None) -> Forecast:
         """The error about what the bounded and clamped rows add up to, known beforehand."""
-        del assume
         return Forecast(
             noise=f"{noise}{self.each}",
             sensitivity=self.sensitivity(reach).reason,
@@ -178,11 +157,9 @@ class Count(Linear):
     column: str | None
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of rows."""
         return (PresentCount(tuple(values)),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the counts."""
         return of_counts(reach)
 
 
@@ -198,15 +175,12 @@ class CountIf(Linear):
 
     @property
     def filter(self) -> str | None:
-        """Its condition."""
         return f"({self.expression.text})"
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of rows in which the condition holds."""
         return (TrueCount(values[0]),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the counts."""
         return of_counts(reach)
 
 
@@ -225,11 +199,9 @@ class CountPeople(Linear):
     column: str | None = None
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of people."""
         return (PeopleCount(*values),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the counts."""
         return of_people(reach)
 
 
@@ -240,11 +212,11 @@ class CountDistinct(Linear):
     tag: ClassVar[str] = "countdistinct"
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
     counts: ClassVar[bool] = True
+    notes: ClassVar[tuple[str, ...]] = ("values that only dropped rows have are not counted",)
 
     column: str
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of values."""
         return (ValueCount(values[0], numeric=self.expression.kind.numeric),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
@@ -252,11 +224,6 @@ class CountDistinct(Linear):
         counted = of_counts(reach)
         reason = f"{counted.reason}, and no more values than rows"
         return dataclasses.replace(counted, reason=reason)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What else a reader of its forecast should know."""
-        return ("values that only dropped rows have are not counted",)
 
 
 def count(column: Written | None = None, *, weight: Number = 1) -> Count:
@@ -314,10 +281,7 @@ def count_distinct(column: Written, *, weight: Number = 1) -> CountDistinct:
 class OfClamped(OfColumn, Linear):
     """What is linear in the clamped values of a column."""
 
-    @property
-    def in_units(self) -> bool:
-        """Its answer is in the unit of its column."""
-        return True
+    in_units: ClassVar[bool] = True
 
     @property
     def clamp(self) -> Clamp:
@@ -326,12 +290,10 @@ class OfClamped(OfColumn, Linear):
 
     @property
     def unit_log2(self) -> int:
-        """That of the range."""
         return self.clamp.unit_log2
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That values are clamped."""
         return (clamping_note(self.lower, self.upper),)
 
 
@@ -350,11 +312,9 @@ class Sum(OfClamped):
         return OfColumn.bound_to(self, scope)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The sum of clamped values."""
         return (SumOf(Clamped(values[0], self.clamp)),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the sums."""
         return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
 
     @property
@@ -401,12 +361,10 @@ class VectorSum(Linear):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """One for each column, by its place."""
         return tuple(f"_{place}" for place in range(len(self.columns)))
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
         return self.columns
 
     @property
@@ -422,18 +380,15 @@ class VectorSum(Linear):
         return tuple(SumOf(term, present=tuple(values)) for term in self._terms(values))
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the vector of sums."""
         radius = self._terms(self.columns)[0].radius
         return of_balls(reach, radius=radius, size=len(self.columns))
 
     @property
     def unit_log2(self) -> int:
-        """That of the terms."""
         return self._terms(self.columns)[0].unit_log2
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That vectors are cut."""
         longer = f"vectors longer than {self.length:g} are cut to that length"
         return (f"{longer}; by how much that moves the sums is not known",)
 

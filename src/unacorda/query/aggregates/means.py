@@ -66,17 +66,6 @@ from unacorda.query.noise.sensitivity import Sensitivity, of_splits
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Mean",
-    "Proportion",
-    "SplitMean",
-    "WeightedMean",
-    "mean",
-    "proportion",
-    "ratio_interval",
-    "weighted_mean",
-]
-
 Floats = NDArray[np.float64]
 
 _AT_AN_END = "a mean at an end of the range has this error; in the middle it is 1.4 times less"
@@ -111,11 +100,9 @@ class SplitMean(Linear):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The range."""
         return self.clamp.range
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """How far one unit moves the pair of sums."""
         return of_splits(reach, width=self.clamp.width * self.most)
 
     @property
@@ -136,7 +123,6 @@ class SplitMean(Linear):
         return found
 
     def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
-        """Noisy means with their errors."""
         noisy = noise.doubles(self.integers_of(exact), bits=bits)
         a, b = noisy[0::2], noisy[1::2]
         low, high = self.limits
@@ -183,14 +169,9 @@ class Mean(OfClamped, SplitMean):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
-
-    @property
-    def each(self) -> str:
-        """What the noise is added to."""
-        return " on each of two sums, of x - lower and of upper - x"
+    each: ClassVar[str] = " on each of two sums, of x - lower and of upper - x"
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The sum of clamped values, and their number."""
         (value,) = values
         return (SumOf(Clamped(value, self.clamp)), PresentCount((value,)))
 
@@ -328,26 +309,18 @@ class Proportion(SplitMean):
 
     tag: ClassVar[str] = "proportion"
     reads: ClassVar[Mapping[str, Kind | None]] = {"condition": Kind.BOOLEAN}
+    clamp: ClassVar[Clamp] = Clamp(lower=0, upper=1, unit_log2=0)
+    each: ClassVar[str] = (
+        " on each of two counts, of rows that fulfil the condition and that do not"
+    )
 
     condition: str
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Its condition: ones and zeros."""
         return (self.condition,)
 
-    @property
-    def clamp(self) -> Clamp:
-        """Zero and one."""
-        return Clamp(lower=0, upper=1, unit_log2=0)
-
-    @property
-    def each(self) -> str:
-        """What the noise is added to."""
-        return " on each of two counts, of rows that fulfil the condition and that do not"
-
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The numbers of rows in which the condition holds, and in which it is known."""
         (value,) = values
         return (TrueCount(value), PresentCount((value,)))
 
@@ -369,9 +342,10 @@ class WeightedMean(OfTwo, SplitMean):
 
     tag: ClassVar[str] = "weightedmean"
     even: ClassVar[tuple[str, ...]] = ("the errors by rows are for weights at their upper bound",)
+    each: ClassVar[str] = " on each of two weighted sums, of x - lower and of upper - x"
+    lowest: ClassVar[int] = 0  # above the lower bound weighted values are summed
 
     def bound_to(self, scope: TableSchema) -> WeightedMean:
-        """The same, its columns looked up and their bounds known."""
         found = OfTwo.bound_to(self, scope)
         refuse_negative("weights_bounds", found.sides[1])
         return found
@@ -387,7 +361,6 @@ class WeightedMean(OfTwo, SplitMean):
         return values, dataclasses.replace(weights, lower=min(least, weights.upper))
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The sums of weighted values, above their lower bound, and of weights."""
         (value, weight), (x, w) = values, self.clamps
         weighted = Times(Clamped(value, x, above=True), Clamped(weight, w))
         terms = (weighted, Clamped(weight, w))
@@ -395,18 +368,11 @@ class WeightedMean(OfTwo, SplitMean):
 
     @property
     def clamp(self) -> Clamp:
-        """That of the values."""
         return self.clamps[0]
 
     @property
     def most(self) -> int:
-        """The largest weight."""
         return self.clamps[1].upper
-
-    @property
-    def lowest(self) -> int:
-        """The lower bound, above which weighted values are summed."""
-        return 0
 
     @property
     def unit_log2(self) -> int:
@@ -414,18 +380,11 @@ class WeightedMean(OfTwo, SplitMean):
         return self.clamp.unit_log2 - self.most.bit_length()
 
     @property
-    def each(self) -> str:
-        """What the noise is added to."""
-        return " on each of two weighted sums, of x - lower and of upper - x"
-
-    @property
     def notes(self) -> tuple[str, ...]:
-        """That values and weights are clamped."""
         return self.clamping
 
     @property
     def per_row(self) -> float:
-        """The largest weight."""
         return self.most * 2.0 ** -self.most.bit_length()
 
     def expected(self, assume: Assumption) -> tuple[Floats | None, int]:

@@ -33,25 +33,6 @@ from unacorda.query.expressions.quoting import double
 from unacorda.query.noise.additive import grid_unit
 from unacorda.query.schema.units import Person, Unit, id_columns
 
-__all__ = [
-    "Clamp",
-    "Clamped",
-    "Climbers",
-    "Measure",
-    "PeopleCount",
-    "PresentCount",
-    "RowTerm",
-    "Shortened",
-    "SumOf",
-    "Thresholds",
-    "Times",
-    "TrueCount",
-    "ValueCount",
-    "clamp_of",
-    "clamping_note",
-    "per_person",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clamp:
@@ -162,13 +143,11 @@ class Clamped(RowTerm):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Those of the range."""
         least = self.clamp.lower if self.above else 0
         return self.clamp.lower - least, self.clamp.upper - least
 
     @property
     def sql(self) -> str:
-        """SQL of it."""
         clamped = self.clamp.sql(self.value)
         return f"({clamped} - ({self.clamp.lower}))" if self.above else clamped
 
@@ -199,12 +178,10 @@ class Times(RowTerm):
 
     @property
     def sql(self) -> str:
-        """SQL of it."""
         return f"{self.first.sql} * {self.second.sql}"
 
     @property
     def reads(self) -> str:
-        """What both read."""
         return f"{self.first.reads} AND {self.second.reads}"
 
 
@@ -301,15 +278,12 @@ class PresentCount(Measure):
     values: tuple[str, ...] = ()
 
     def sql(self, unit: Unit) -> str:
-        """SQL of it."""
-        del unit
         if len(self.values) > 1:
             return f"count({_present(self.values, '1')})"
         return f"count({''.join(self.values) or '*'})"
 
     @property
     def reads(self) -> str | None:
-        """That all values are present."""
         return _all_present(self.values) if self.values else None
 
 
@@ -321,13 +295,10 @@ class TrueCount(Measure):
     value: str
 
     def sql(self, unit: Unit) -> str:
-        """SQL of it."""
-        del unit
         return f"count(CASE WHEN {self.value} THEN 1 END)"
 
     @property
     def reads(self) -> str | None:
-        """The condition itself."""
         return self.value
 
 
@@ -340,13 +311,10 @@ class ValueCount(Measure):
     numeric: bool
 
     def sql(self, unit: Unit) -> str:
-        """SQL of it."""
-        del unit
         return f"count(DISTINCT {self.value}{' + 0.0e0' if self.numeric else ''})"
 
     @property
     def reads(self) -> str | None:
-        """That the value is present."""
         return _all_present([self.value])
 
 
@@ -360,7 +328,6 @@ class PeopleCount(Measure):
     counts_people = True
 
     def sql(self, unit: Unit) -> str:
-        """SQL of it."""
         present = "" if self.value is None else f" FILTER ({self.value} IS NOT NULL)"
         if not isinstance(unit, Person):
             return f"count(*){present}"
@@ -369,7 +336,6 @@ class PeopleCount(Measure):
 
     @property
     def reads(self) -> str | None:
-        """That the value is present."""
         return None if self.value is None else _all_present([self.value])
 
 
@@ -385,8 +351,6 @@ class SumOf(Measure):
         _check(self.term, _TERMS)
 
     def sql(self, unit: Unit) -> str:
-        """SQL of it."""
-        del unit
         summed = self.term.sql
         return f"sum({_present(self.present, summed) if self.present else summed})"
 

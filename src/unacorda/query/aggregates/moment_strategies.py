@@ -82,21 +82,6 @@ from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_vectors
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "CROSSED",
-    "MAIN",
-    "PAIRED",
-    "SQUARED",
-    "Noisy",
-    "OfMoments",
-    "Strategies",
-    "Strategy",
-    "ends",
-    "linear_ends",
-    "mean_box",
-    "moment_clamp",
-]
-
 Floats = NDArray[np.float64]
 Vectors = tuple[tuple[int, ...], ...]
 
@@ -238,7 +223,6 @@ class OfMoments(Single):
         return Noisy(moments=numbers @ inverse.T, inverse=inverse, deviation=deviation)
 
     def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy solutions with their errors."""
         matrix = self.strategies.of(laplace=noise.laplace).matrix
         numbers = noise.doubles(_combined(matrix, self.moments(exact.sums)), bits=bits)
         noisy = self._solved(numbers.reshape(-1, len(matrix)), noise)

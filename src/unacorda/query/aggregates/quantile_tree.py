@@ -89,18 +89,6 @@ from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "PLACES_LOG2",
-    "Cutting",
-    "QuantileDraws",
-    "QuantileTree",
-    "TreeCut",
-    "moves_of",
-    "plan_for",
-    "row_weight",
-    "spread",
-]
-
 Integers = NDArray[np.int64]
 
 PLACES_LOG2 = 16
@@ -362,7 +350,6 @@ class Cutting(QuantileDraws):
 
     @property
     def costs(self) -> Sequence[events.Event]:
-        """What the draws of each level cost."""
         return [draws.event for draws in self.levels]
 
     @property
@@ -390,7 +377,6 @@ class Cutting(QuantileDraws):
 
     @property
     def words(self) -> str:
-        """What is done."""
         levels = ", ".join(f"{float(epsilon):.6g}" for epsilon in self.epsilons)
         return (
             f"exponential mechanism with epsilon = {levels} in {len(self.levels)} rounds of cuts, "

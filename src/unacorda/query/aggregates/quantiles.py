@@ -79,22 +79,6 @@ from unacorda.query.noise.sensitivity import of_ranks
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "GridAggregate",
-    "Quantile",
-    "Quantiles",
-    "QuartileRange",
-    "Selection",
-    "drawn",
-    "finding",
-    "given",
-    "iqr",
-    "median",
-    "quantile",
-    "quantiles",
-    "rank_error",
-]
-
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _MISS = 0.025  # of either end of an interval
@@ -116,7 +100,6 @@ class GridAggregate(OfColumn):
     resolution: Fraction | None
 
     def bound_to(self, scope: TableSchema) -> Self:
-        """The same, its column looked up, its bounds and its grid known."""
         expression, resolution = expression_of(self.column, scope), self.resolution
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         if resolution is not None:
@@ -234,17 +217,12 @@ class Quantile(GridAggregate, Single):
     """
 
     tag: ClassVar[str] = "quantile"
+    in_units: ClassVar[bool] = True
 
     q: Fraction
     interval: Fraction
 
-    @property
-    def in_units(self) -> bool:
-        """Its answer is in the unit of its column."""
-        return True
-
     def noise(self, share: Share, reach: Reach) -> Selection:
-        """The draws within the share."""
         point = _rank_draws(share * (1 - self.interval), reach, self.q)
         if not self.interval:
             return Selection(point=point.mechanism, event=point.event)
@@ -260,7 +238,6 @@ class Quantile(GridAggregate, Single):
         return drawn(self.grid.values(places).tolist(), limits=self.limits, ends=ends)
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The rank error, and under assumptions the error itself."""
         notes, reading = list(self.notes), ""
         error = rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE))
         if noise.end is None:
@@ -372,7 +349,6 @@ class GridQuantiles(GridAggregate):
     interval: Fraction
 
     def noise(self, share: Share, reach: Reach) -> QuantileDraws:
-        """The cuts and the ends of intervals within the share."""
         return finding(share, reach, self.wanted, self.interval)
 
     def drawn(self, exact: Exact, noise: QuantileDraws, bits: RandomBits) -> list[list[float]]:
@@ -392,7 +368,6 @@ class GridQuantiles(GridAggregate):
         ]
 
     def forecast(self, noise: QuantileDraws, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The rank error, and under assumptions the error itself."""
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
         notes = [*self.notes, f"expected rank errors, where values hardly repeat: {typical}"]
         error, reading = noise.rank_error(slots=int(self.grid.slots[-1])), ""
@@ -440,7 +415,6 @@ class Quantiles(GridQuantiles):
         return tuple(f"_{_percent(q).replace('.', '_')}" for q in self.wanted)
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
-        """One grid point a cell, for each quantile."""
         values = self.drawn(exact, noise, bits)
         ends = self.ends(exact, noise, bits, miss=_MISS)
         return {

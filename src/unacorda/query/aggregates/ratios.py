@@ -59,14 +59,6 @@ from unacorda.query.noise.additive import noise_quantile
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import TableSchema
 
-__all__ = [
-    "OfTwo",
-    "Ratio",
-    "RatioSide",
-    "ratio",
-    "refuse_negative",
-]
-
 Floats = NDArray[np.float64]
 
 
@@ -110,13 +102,11 @@ class OfTwo(Aggregate):
     sides: tuple[RatioSide, RatioSide]
 
     def bound_to(self, scope: TableSchema) -> Self:
-        """The same, its columns looked up and their bounds known."""
         (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
         return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
         return tuple(side.column for side in self.sides)
 
     @property
@@ -127,7 +117,6 @@ class OfTwo(Aggregate):
 
     @property
     def clamped(self) -> tuple[tuple[str, float, float], ...]:
-        """Both columns with their public ranges."""
         return tuple((side.column, *_range(side)) for side in self.sides)
 
     @property
@@ -182,7 +171,6 @@ class Ratio(OfTwo, OfMoments):
     numbers: ClassVar[str] = "two sums of combinations of both"
 
     def bound_to(self, scope: TableSchema) -> Ratio:
-        """The same, its columns looked up and their bounds known."""
         found = OfTwo.bound_to(self, scope)
         reason = ": the sign of what divides must be known"
         refuse_negative("denominator_bounds", found.sides[1], reason=reason)
@@ -190,7 +178,6 @@ class Ratio(OfTwo, OfMoments):
 
     @property
     def clamps(self) -> tuple[Clamp, Clamp]:
-        """The public ranges in integers."""
         (x, y), (first, second) = self.sides, self.expressions
         return clamp_of(first, x.lower, x.upper), clamp_of(second, y.lower, y.upper)
 
@@ -214,7 +201,6 @@ class Ratio(OfTwo, OfMoments):
         )
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The sums of both over the rows in which both are present."""
         terms = map(Clamped, values, self.clamps)
         return tuple(SumOf(term, present=tuple(values)) for term in terms)
 
@@ -261,12 +247,10 @@ class Ratio(OfTwo, OfMoments):
         return over(low, least if low < 0 else most), over(high, least if high > 0 else most)
 
     def expected(self, assume: Assumption) -> tuple[Floats, float]:
-        """Of all assumed pairs."""
         x, y = means = self._means(assume)
         return means, float(x / y) if y > 0 else 0.0
 
     def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
-        """Of rows with these means."""
         x, y = self._means(assume)
         if y <= 0:
             return math.inf

@@ -53,14 +53,13 @@ from unacorda.query.noise.additive import (
 from unacorda.query.noise.sensitivity import of_one_bin
 from unacorda.query.schema.units import Person, Reach, Unit
 
-__all__ = ["KeptRows", "RowHistogram", "RowsKept", "RowsNoise", "row_rungs", "rows_kept"]
-
 _TOP = 100_000  # rows of one person; above it the last bin is open
 _ONE_SIDED = (
     "the share has an upper limit, and a lower one where no person has more rows than a number "
     "that is released with it"
 )
-_SURE = 6  # standard deviations
+_SURE, _SURE_OF_NEXT, _SURE_OF_WIDEST = 6, 4.5, 4  # standard deviations
+_WIDEST = 16  # bins together
 _LEAST = 1e-3  # of the deviation, to divide by
 _FITTED = 10  # bins above the last in which people are seen
 _RATIOS = np.linspace(0.05, 1.0, 39)
@@ -146,6 +145,20 @@ class RowHistogram:
         found: Floats = np.zeros_like(counts)
         if end == 0:
             return found
+        found[:end] = np.maximum(counts[:end], 0.0)
+        tail, apart = self._tail(counts, start, end)
+        if apart > _SURE:  # where rows end all at once, the last bins say nothing of those above
+            found[end:], _ = self._tail(counts, end, end)
+        else:
+            alone = end - start <= 2
+            found[end if alone else start :] = tail[end - start if alone else 0 :]
+        return found
+
+    def _tail(self, counts: Floats, start: int, end: int) -> tuple[Floats, float]:
+        """The fitted people from a bin on, and how far those below `end` are from the counts.
+
+        That in standard deviations of the noise and of the people themselves, at the farthest bin.
+        """
         deviation = max(self.deviation, _LEAST)
         steps = np.arange(len(counts) - start)
         observed = counts[start : end + _FITTED]
@@ -156,27 +169,36 @@ class RowHistogram:
         apart = np.sum((observed - tails[:, : len(observed)]) ** 2, axis=1) / (2 * deviation**2)
         unusual = (_RATIOS - _USUAL) ** 2 / (2 * _SPREAD**2)
         tail = tails[np.argmin(apart + unusual)]
+        below = slice(0, end - start)
+        off = np.abs(tail[below] - observed[below]) / np.hypot(deviation, np.sqrt(tail[below]))
         tail = np.minimum(tail, counts[start:] + _SURE / 2 * deviation)
         tail[tail < 1 / 2] = 0.0
-        found[:end] = np.maximum(counts[:end], 0.0)
-        alone = end - start <= 2
-        found[end if alone else start :] = tail[end - start if alone else 0 :]
-        return found
+        return tail, float(off.max(initial=0.0))
 
     def _seen(self, counts: Floats) -> tuple[int, int]:
         """Where the tail begins, and the end of the last bins in which people are surely seen.
 
-        They are sought in single bins first, then in two together, in four and so on.
+        They are sought in single bins first, then in two together, in four and so on; then in the
+        next bins above, together, as these cannot be seen by chance far out.
         """
         below = np.concatenate([[0.0], np.cumsum(counts)])
-        for width in (1, 2, 4, 8, 16):
+        for width in (1, 2, 4, 8, _WIDEST):
             ends = np.arange(1, len(counts) + 1)
             sums = below[ends] - below[np.maximum(ends - width, 0)]
-            seen = ends[sums > _SURE * self.deviation * math.sqrt(width)]
+            sure = _SURE if width < _WIDEST else _SURE_OF_WIDEST
+            seen = ends[sums > sure * self.deviation * math.sqrt(width)]
             if len(seen):
-                end = int(seen.max())
-                return max(end - width - 1, 0), end
+                return self._extended(below, max(int(seen.max()) - width - 1, 0), int(seen.max()))
         return 0, 0
+
+    def _extended(self, below: Floats, start: int, end: int) -> tuple[int, int]:
+        """The same, farther out as long as people are seen in the next bins together."""
+        for width in (2, 4, 6):
+            further = min(end + width, len(below) - 1)
+            people = below[further] - below[end]
+            if people > _SURE_OF_NEXT * self.deviation * math.sqrt(width):
+                return self._extended(below, max(further - width - 1, 0), further)
+        return start, end
 
     def dropped(self, limit: int) -> float:
         """An estimate of the number of rows that a limit drops."""
@@ -373,13 +395,10 @@ class RowsKept(Single):
         return row_rungs(self.limit)
 
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Thresholds, ...]:
-        """People by their number of rows before bounding."""
-        del values
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
         return (Thresholds(number=number, rungs=self.rungs, type="HUGEINT", overall=True),)
 
     def noise(self, share: Share, reach: Reach) -> RowsNoise:
-        """The least noise within the share."""
         counts = additive_noise(share, of_one_bin(reach), unit_log2=0, counts=False)
         return RowsNoise(counts=counts, limit=reach.rows)
 
@@ -408,8 +427,6 @@ class RowsKept(Single):
         )
 
     def forecast(self, noise: RowsNoise, reach: Reach, assume: Assumption | None) -> Forecast:
-        """The noise of the counts."""
-        del assume
         return Forecast(
             noise=f"{noise.counts}, on the people in each of {len(self.rungs) + 1:,} bins by "
             "number of rows",

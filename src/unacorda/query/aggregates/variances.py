@@ -81,17 +81,6 @@ from unacorda.query.aggregates.ratios import OfTwo, RatioSide
 from unacorda.query.expressions.columns import Written, written
 from unacorda.query.noise.additive import noise_quantile
 
-__all__ = [
-    "Correlation",
-    "Covariance",
-    "Variance",
-    "correlation",
-    "covariance",
-    "stdev",
-    "variance",
-    "variance_ends",
-]
-
 Floats = NDArray[np.float64]
 Range = tuple[Floats, Floats]
 
@@ -119,7 +108,6 @@ class Variance(OfColumn, OfMoments):
 
     @property
     def clamping(self) -> tuple[str, ...]:
-        """That values are clamped."""
         return (clamping_note(self.lower, self.upper),)
 
     @property
@@ -129,7 +117,6 @@ class Variance(OfColumn, OfMoments):
 
     @property
     def numbers(self) -> str:
-        """What the noise is added to."""
         return f"three sums, to which a row adds up to {2 * self.unit:.6g}"
 
     @property
@@ -138,7 +125,6 @@ class Variance(OfColumn, OfMoments):
         return self.clamp.half if self.root else self.clamp.half**2
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """The number of values, their sum and that of their squares, above the lower bound."""
         (value,) = values
         above = Clamped(value, self.clamp, above=True)
         return (PresentCount((value,)), SumOf(above), SumOf(Times(above, above)))
@@ -155,7 +141,6 @@ class Variance(OfColumn, OfMoments):
         return moments
 
     def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
-        """Variances, or their roots."""
         values, errors = self._variances(noisy)
         if not self.root:
             return values, errors
@@ -171,7 +156,6 @@ class Variance(OfColumn, OfMoments):
         return values, noisy.errors(weights) / rows
 
     def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
-        """The mean in its box, and then the variance."""
         values, errors = self._variances(noisy)
         box = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=laplace))
         z, most = noise_quantile(MAIN, laplace=laplace), 1.0 + self.ddof
@@ -193,7 +177,6 @@ class Variance(OfColumn, OfMoments):
 
     def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
         """Of values spread evenly, whose variance is 1/3."""
-        del assume
         weights = _weights(np.array(0.0), np.array(1 / 3))
         error = still.deviation * float(np.linalg.norm(weights @ still.inverse))
         return min((error / (2 * math.sqrt(1 / 3)) if self.root else error) / rows, 1.0)
@@ -301,7 +284,6 @@ class _Paired(OfTwo, OfMoments):
         return (x.width * y.width) ** (2 if self.squares else 1)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
-        """Counts and sums over the rows in which both are present."""
         both = tuple(values)
         first, second = (
             Clamped(value, clamp, above=True)
@@ -360,12 +342,10 @@ class Covariance(_Paired):
 
     @property
     def scale(self) -> float:
-        """Half of either width, multiplied."""
         x, y = self.clamps
         return x.half * y.half
 
     def estimates(self, noisy: Noisy) -> tuple[Floats, Floats]:
-        """Covariances."""
         n, u, v, uv = noisy.moments.T
         a, b = (np.clip(s / np.maximum(n, 1.0), -1, 1) for s in (u, v))
         rows = np.maximum(n - self.ddof, 1.0)
@@ -375,7 +355,6 @@ class Covariance(_Paired):
         return values, noisy.errors(weights) / rows
 
     def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
-        """Both means in their boxes, and then the covariance."""
         n, u, v, uv = noisy.moments.T
         z_box = noise_quantile((0.05 - MAIN) / 2, laplace=laplace)
         corners = list(itertools.product(*(mean_box(noisy, at, z=z_box) for at in (1, 2))))
@@ -397,7 +376,6 @@ class Covariance(_Paired):
         return answer_of(values, errors, (low, high), (-self.scale * most, self.scale * most))
 
     def expected(self, assume: Assumption) -> tuple[Floats, float]:
-        """Of all assumed pairs."""
         (u, v), rows = self.values(assume), assume.rows
         kappa = np.mean(u * v) - u.mean() * v.mean()
         true = float(kappa * rows / (rows - self.ddof)) if rows > self.ddof else 0.0
@@ -405,7 +383,6 @@ class Covariance(_Paired):
 
     def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
         """Of values spread evenly: that of the sum of products."""
-        del assume
         return min(still.deviation * float(np.linalg.norm(still.inverse[-1])) / rows, 1.0)
 
 
@@ -433,7 +410,6 @@ class Correlation(_Paired):
         return np.asarray(values), np.where(known, np.minimum(errors, 1.0), 1.0)
 
     def answer(self, noisy: Noisy, *, laplace: bool) -> Answer:
-        """Both means and variances in their boxes, and then the correlation."""
         values, errors = self.estimates(noisy)
         found = _correlation_ends(noisy, values, laplace=laplace)
         half = errors * noise_quantile(0.05, laplace=laplace)
@@ -449,7 +425,6 @@ class Correlation(_Paired):
 
     def first_order(self, still: Noisy, rows: int, assume: Assumption | None) -> float:
         """Of values spread evenly, whose variance is 1/3: that of the sum of products."""
-        del assume
         return min(3 * still.deviation * float(np.linalg.norm(still.inverse[-1])) / rows, 1.0)
 
 

@@ -56,15 +56,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unacorda.over_time.bounds import OverTime
 from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.units import Person, id_columns, steps_of
-
-__all__ = [
-    "bound_pairs",
-    "bound_rows",
-    "salt_for",
-    "salted_hash",
-]
 
 
 def bound_rows(
@@ -141,6 +135,43 @@ def bound_pairs(
     )
     kept = "".join(f", CASE WHEN t{n} <= {most} THEN p{n} END AS p{n}" for n in numbers)
     return f"SELECT {own}{kept} FROM (SELECT *{turns} FROM ({pairs}))"
+
+
+def bound_steps(
+    rows: str,
+    *,
+    person: OverTime,
+    ids: Sequence[str],
+    cell: Sequence[str],
+    values: Sequence[str],
+    salt: int,
+    once: bool = True,
+) -> str:
+    """SELECT (s, cell, ..., u0, ..., f) of the rows that count over time.
+
+    rows: a SELECT (u0, ..., cell, ..., s, p) of all rows so far, s their step and p the period that
+    it lies in. f: 1 in a person's first row, else NULL. Each choice looks at rows of no later
+    step, so that it is made once and stays (docs/proofs/over-time.md).
+    """
+    named = ", ".join(ids)
+    content = ", ".join(["s", *cell, *values, *ids])
+    if person.max_steps is not None:
+        within = named if person.within is None else f"{named}, p"
+        turns = f"dense_rank() OVER (PARTITION BY {within} ORDER BY s) AS turn"
+        rows = (
+            f"SELECT {content} FROM (SELECT *, {turns} FROM ({rows})) "
+            f"WHERE turn <= {person.max_steps}"
+        )
+    drawn = salt_for("rows in a step", salt)
+    sample = _Sample(
+        most=person.each, ids=ids, cell=["s", *cell], values=values, of=[*ids, "s"], salt=drawn
+    )
+    rows = sample.plain(rows) if once else sample.single(rows)
+    order = ", ".join(["s", _order_of_groups(ids, cell, salt), *values])
+    place = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}) AS place"
+    flag = "CASE WHEN place = 1 THEN 1 END AS f"
+    most = "" if person.max_rows is None else f" WHERE place <= {person.max_rows}"
+    return f"SELECT {content}, {flag} FROM (SELECT *, {place} FROM ({rows})){most}"
 
 
 def _order_of_groups(ids: Sequence[str], cell: Sequence[str], salt: int) -> str:

@@ -29,11 +29,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from unacorda.over_time.bounds import OverTime
 from unacorda.query.aggregates.measures import PeopleCount, check_measure
-from unacorda.query.engines.bounding import bound_pairs, bound_rows, salt_for, salted_hash
-from unacorda.query.expressions.language import Kind
+from unacorda.query.engines.bounding import (
+    bound_pairs,
+    bound_rows,
+    bound_steps,
+    salt_for,
+    salted_hash,
+)
+from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.logic import LONGEST_JOINED
-from unacorda.query.expressions.quoting import identifier, literal
+from unacorda.query.expressions.quoting import double, identifier, literal
 from unacorda.query.plan.public_tables import join_key
 from unacorda.query.plan.pushdown import bounds_rows, push_filters
 from unacorda.query.plan.query import Query
@@ -51,17 +58,6 @@ from unacorda.query.plan.relation import (
 )
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
-
-__all__ = [
-    "KeyCountSql",
-    "KeyTable",
-    "SqlContext",
-    "Statement",
-    "compile_chosen",
-    "compile_found",
-    "compile_query",
-    "relation",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +441,62 @@ def compile_query(query: Query, context: SqlContext) -> Statement:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRange:
+    """The steps of a series whose integers are asked for.
+
+    step: the expression of a row's step, from 0. person: which rows of a person count. first, last:
+    the steps whose rows are counted; those before are read, so that it is known who has counted.
+    """
+
+    step: Expression
+    person: OverTime
+    first: int
+    last: int
+
+
+def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Statement:
+    """The SQL of a query by step: cell c of the n-th step has the number n times cells plus c."""
+    unit, inputs = context.unit, query.inputs
+    names = [f"v{index}" for index in range(len(inputs))]
+    within = over.person.within or 1
+    listed = [f"CAST({over.step.sql} AS BIGINT) AS s"]
+    listed += [f"CAST(floor({over.step.sql} / {double(within)}) AS BIGINT) AS p"]
+    rows = _rows(query, inputs, context, read=over.step.columns, beside=listed)
+    conditions = [f"s >= 0 AND s <= {over.last}"]
+    reads = query.rows_read(dict(zip(inputs, names, strict=True))).values()
+    if not query.counts_people and None not in reads:
+        read = sorted(frozenset().union(*(one for one in reads if one is not None)))
+        conditions.append(f"({' OR '.join(f'({one})' for one in read)})")
+    rows = f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"
+    ids = id_columns(unit) if isinstance(unit, Person) else ()
+    if ids:
+        rows = bound_steps(
+            rows,
+            person=over.person,
+            ids=ids,
+            cell=["cell"],
+            values=names,
+            salt=context.salt,
+            once=context.once,
+        )
+    cell = f"(s - {over.first}) * {query.cells} + CAST(cell AS BIGINT) AS cell"
+    columns = ", ".join([cell, *names, *ids, *(["f"] if ids else [])])
+    counts = ""
+    for index, measure in enumerate(query.measures):
+        check_measure(measure)
+        so_far = ids and isinstance(measure, PeopleCount)
+        counts += f", {'count(f)' if so_far else measure.sql(unit)}::VARCHAR AS a{index}"
+    return Statement(
+        measures=len(query.measures),
+        keys=_public_keys(query),
+        bounded=f"SELECT {columns} FROM ({rows}) WHERE s >= {over.first}",
+        counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
+        rankings=(),
+        ladders=(),
+    )
+
+
 def compile_found(query: Query, context: SqlContext) -> KeyCountSql:
     """The SQL that finds the private keys of a query."""
     names = _private_names(query)
@@ -632,21 +684,29 @@ def _carried(query: Query) -> tuple[str, ...]:
 
 
 def _rows(
-    query: Query, values: Sequence[str], context: SqlContext, rows: Relation | None = None
+    query: Query,
+    values: Sequence[str],
+    context: SqlContext,
+    rows: Relation | None = None,
+    *,
+    read: frozenset[str] = frozenset(),
+    beside: Sequence[str] = (),
 ) -> str:
     """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values.
 
-    rows: those of the query where they are left out.
+    rows: those of the query where they are left out. read: identifiers of further columns that are
+    read; beside: SQL of what is selected too.
     """
     rows = query.rows if rows is None else rows
     rows = push_filters(rows) if isinstance(context.unit, Person) else rows
-    text = relation(rows, query.names, context)
+    text = relation(rows, query.names | read, context)
     ids = [identity.sql for identity in query.rows.identities]
     parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
     private = zip(query.private_groups, _private_names(query), strict=True)
     parts += [f"{group.found} AS {name}" for group, name in private]
     parts += [f"{sql} AS v{index}" for index, sql in enumerate(values)]
+    parts += beside
     text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
     if isinstance(context.unit, Person):
         present = " AND ".join(f"{sql} IS NOT NULL" for sql in ids)

@@ -55,8 +55,6 @@ from unacorda.query.schema.sources import (
     locate,
 )
 
-__all__ = ["DuckDB", "PublicTables", "csv_scan", "evaluated", "read_public_table"]
-
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
 _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less

@@ -25,6 +25,7 @@ does: see docs/promise.md.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import threading
 from abc import ABC, abstractmethod
@@ -48,9 +49,11 @@ from unacorda.query.engines.compile import (
     KeyTable,
     SqlContext,
     Statement,
+    StepRange,
     compile_chosen,
     compile_found,
     compile_query,
+    compile_steps,
 )
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
@@ -59,31 +62,6 @@ from unacorda.query.plan.relation import Lookup, PeoplePart, Relation, SourceTab
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.sources import Fingerprint
 from unacorda.query.schema.units import Unit
-
-__all__ = [
-    "Admission",
-    "Admitted",
-    "Engine",
-    "EngineQuery",
-    "Given",
-    "HeldRows",
-    "KeyedRows",
-    "ScanResult",
-    "Tallies",
-    "admitted",
-    "answers_of",
-    "check_timeout",
-    "find_keys",
-    "guarded",
-    "interrupted_after",
-    "list_keys",
-    "open_engine",
-    "opening",
-    "select_keys",
-    "sql_of",
-    "tallied",
-    "with_found_keys",
-]
 
 T = TypeVar("T")
 
@@ -342,13 +320,17 @@ class Admission:
             )
         return self.check(query)
 
-    def admit(self, query: Query, *, salt: int) -> Admitted:
+    def admit(self, query: Query, *, salt: int, over: StepRange | None = None) -> Admitted:
         """What the engine may run for a question that was asked here; raises as `asked`.
 
-        salt: of 128 bits, drawn for this question.
+        salt: of 128 bits, drawn for this question. over: that its cells are counted step by step,
+        and who counts is decided over time.
         """
         query = self.asked(query)
+        compiled: Callable[[Query, SqlContext], Statement | KeyCountSql]
         compiled = compile_query if query.private is None else compile_found
+        if over is not None:
+            compiled = functools.partial(compile_steps, over=over)
         context = SqlContext(
             unit=query.limited,
             scan=self.engine.scan,
@@ -378,9 +360,11 @@ class Admission:
         )
 
 
-def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
+def admitted(
+    admission: Admission, query: Query, *, salt: int, over: StepRange | None = None
+) -> Admitted:
     """A question that its engine has all constructs of; UnsupportedConstruct for another."""
-    asked = admission.admit(query, salt=salt)
+    asked = admission.admit(query, salt=salt, over=over)
     asked.engine.check(query, asked.sql)
     return asked
 
@@ -433,10 +417,14 @@ def list_keys(asking: EngineQuery, keys: KeyTable | None) -> None:
 
 
 class HeldRows:
-    """The bounded rows of a fit. Each call raises EngineFailed, of constant text, as `run` does."""
+    """The bounded rows of several scans. Each call raises EngineFailed, of constant text."""
 
     def __init__(self, asking: EngineQuery) -> None:
         self._asking = asking
+
+    def name(self, name: str, sql: str) -> None:
+        """Give what is selected a name; it is computed in every scan."""
+        self._asking.guarded(lambda: self._asking.name(name, sql))
 
     def keep(self, name: str, sql: str) -> None:
         """Hold what is selected under a name."""
@@ -455,6 +443,25 @@ class HeldRows:
     def run(self, counts: str, *, measures: int) -> Tallies:
         """The exact integers of one scan."""
         return self._asking.guarded(lambda: _counted(self._asking, counts, range(measures)))
+
+    def ranked(self, ranking: Ranking, *, unit: Unit) -> GridCounts:
+        """Rows by their place on a grid, in a single cell."""
+        lines = self._asking.guarded(lambda: _lines(self._asking.fetch(ranking.sql(unit))))
+        return GridCounts.of(ranking.steps, 1, lines)
+
+    def keyed(self, counted: str, *, value: str) -> KeyedRows:
+        """Private keys and the people who have each; counted: as of `KeyCountSql`.
+
+        value: the column of the keys. They are held until others are.
+        """
+
+        def found() -> KeyedRows:
+            self._asking.name("found", counted, keep=True)
+            return KeyedRows(
+                self._asking, _people(self._asking), names=[value], engine=self._asking
+            )
+
+        return self._asking.guarded(found)
 
     def close(self) -> None:
         """Forget all rows; a second call does nothing."""
@@ -506,10 +513,14 @@ def find_keys(asking: EngineQuery, found: KeyCountSql, *, engine: object) -> Key
     list_keys(asking, found.keys)
     for name, sql in found.named.items():
         asking.name(name, sql, keep=True)
+    return KeyedRows(asking, _people(asking), names=found.names, engine=engine)
+
+
+def _people(asking: EngineQuery) -> NDArray[np.int64]:
+    """The people who have each key, by the places of the keys."""
     counted = asking.fetch("SELECT place, people FROM found")
     order = np.argsort(_integers(counted["place"]))
-    people = _integers(counted["people"])[order]
-    return KeyedRows(asking, people, names=found.names, engine=engine)
+    return _integers(counted["people"])[order]
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

@@ -33,9 +33,6 @@ from unacorda.query.noise.additive import AdditiveNoise, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
 from unacorda.query.schema.units import Reach
 
-__all__ = ["FitRelation", "FitScan", "noise_of", "size_of"]
-
-
 _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
 _SIZES = 1e-50, 1e50

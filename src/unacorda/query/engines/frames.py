@@ -28,17 +28,6 @@ from unacorda.extras import require
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.schema.table import plain_type, readings
 
-__all__ = [
-    "PARQUET_OPTIONS",
-    "canonical",
-    "columns_of",
-    "copied",
-    "parquet_columns",
-    "parquet_type",
-    "scanned",
-    "within",
-]
-
 PARQUET_OPTIONS = "hive_partitioning=false, utf8_validation='replace', can_have_nan=true"
 """Of the reader of Parquet: bytes that are no UTF-8 become question marks, NaN may be anywhere."""
 

@@ -34,12 +34,8 @@ from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.extras import require
 from unacorda.postgres import READING, beginning, pinned
 from unacorda.query.engines.dialects.postgres import quoted, text, translate
-from unacorda.query.engines.dialects.statements import NamedTable, Translated
+from unacorda.query.engines.dialects.statements import NamedTable, Translated, TranslatedEngine
 from unacorda.query.engines.engine import EngineQuery
-from unacorda.query.engines.translated import TranslatedEngine
-
-__all__ = ["Postgres"]
-
 
 _PART = r'"((?:[^"]|"")+)"|([^\W\d][\w$]*)'
 _NAME = re.compile(rf"(?:{_PART})\.(?:{_PART})")

@@ -28,18 +28,10 @@ from typing import Any, TypeVar
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
 from unacorda.query.engines.dialects.spark import translate
-from unacorda.query.engines.dialects.statements import NamedTable, Translated
+from unacorda.query.engines.dialects.statements import NamedTable, Translated, TranslatedEngine
 from unacorda.query.engines.engine import EngineQuery
 from unacorda.query.engines.spark_sources import ended, opened, quietly, unlogged
-from unacorda.query.engines.translated import TranslatedEngine
 from unacorda.query.schema.sources import Csv
-
-__all__ = [
-    "SETTINGS",
-    "WHY",
-    "Spark",
-    "pin",
-]
 
 _PINNED = {
     "spark.sql.session.timeZone": ("UTC", "days and hours of instants are those of UTC"),

@@ -42,13 +42,6 @@ from unacorda.query.schema.sources import (
     locate,
 )
 
-__all__ = [
-    "ended",
-    "opened",
-    "quietly",
-    "unlogged",
-]
-
 
 @contextmanager
 def quietly() -> Iterator[None]:

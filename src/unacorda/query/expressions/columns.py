@@ -14,8 +14,6 @@ from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Literal, Name, Node, Operation, text_of
 
-__all__ = ["ColumnExpression", "Written", "col", "expression_text", "written"]
-
 _VALUE = "a column, a finite number, text, a truth value, a date or an instant"
 
 

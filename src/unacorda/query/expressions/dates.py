@@ -30,8 +30,6 @@ from unacorda.query.expressions.values import (
     of_one_kind,
 )
 
-__all__ = ["DATES", "PARTS", "UNITS"]
-
 _SECONDS = -62_135_596_800, 253_402_300_800
 """The beginnings of the years 1 and 10000, since that of 1970."""
 PARTS = {

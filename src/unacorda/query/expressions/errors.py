@@ -17,23 +17,6 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from unacorda.errors import UnsafeExpression
 from unacorda.query.expressions.language import FUNCTIONS
 
-__all__ = [
-    "FAULTS",
-    "between",
-    "fragment",
-    "nesting",
-    "of_error",
-    "of_node",
-    "of_word",
-    "quoted",
-    "refusal",
-    "resembling",
-    "span",
-    "tokens_of",
-    "too_deep",
-    "unclosed",
-]
-
 FAULTS = (
     SqlglotError,
     ArithmeticError,

@@ -15,25 +15,6 @@ from unacorda import checks
 from unacorda.query.expressions.quoting import encodable, identifier, literal
 from unacorda.query.expressions.ranges import LARGEST, PLAIN, Size
 
-__all__ = [
-    "DERIVED",
-    "FORMATS",
-    "FUNCTIONS",
-    "Column",
-    "Expression",
-    "Kind",
-    "Literal",
-    "Name",
-    "Node",
-    "Operation",
-    "depth_of",
-    "literal_moment",
-    "literal_number",
-    "names",
-    "size_of",
-    "text_of",
-]
-
 
 class Kind(enum.Enum):
     """What a column or an expression holds; NULL is a value of every kind."""

@@ -35,8 +35,6 @@ from unacorda.query.expressions.values import (
     of_text,
 )
 
-__all__ = ["LOGIC", "LONGEST_JOINED"]
-
 _alike = functools.partial(of_one_kind, otherwise=Kind.BOOLEAN)
 """Operands of any one kind; bare NULLs alone are compared as truth values."""
 _truths, _texts = each(Kind.BOOLEAN), each(Kind.TEXT)

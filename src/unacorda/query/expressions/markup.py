@@ -1,4 +1,4 @@
-"""HTML of tables and facts for notebooks; every text is data and is escaped."""
+"""Tables as text, and HTML of tables and facts, where every text is data and is escaped."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -8,8 +8,6 @@ import html
 from collections.abc import Iterable, Sequence
 
 from unacorda.query.expressions.quoting import escape
-
-__all__ = ["facts", "heading", "paragraph", "preformatted", "table", "text"]
 
 
 def text(value: object) -> str:
@@ -57,3 +55,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f"<th>{text(one)}</th>" for one in heads)
     body = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def aligned(rows: Iterable[Sequence[str]], *, left: int = 0) -> list[str]:
+    """The rows of a table as lines, with its first columns to the left and others to the right.
+
+    left: how many are to the left.
+
+    >>> aligned([("", "n"), ("women", "8")], left=1)
+    ['       n', 'women  8']
+    """
+    lines = list(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sides = ["<"] * left + [">"] * (len(widths) - left)
+    forms = [f"{side}{width}" for side, width in zip(sides, widths, strict=True)]
+    return ["  ".join(map(format, line, forms)) for line in lines]

@@ -31,8 +31,6 @@ from unacorda.query.expressions.values import (
     numeric,
 )
 
-__all__ = ["NUMBERS"]
-
 _DOUBLES = Size(1e-300, 1e300)
 """Within the normal doubles, with room for what computing them errs."""
 _NEARLY = 1 + 2.0**-40

@@ -51,8 +51,6 @@ from unacorda.query.expressions.values import (
     of_kind,
 )
 
-__all__ = ["filter_of", "parse", "remember"]
-
 _RULES: dict[str, Rule] = {**NUMBERS, **DATES, **LOGIC}
 """By operation what it means: of the node and the values of its operands."""
 _MOST_WAYS = 10_000

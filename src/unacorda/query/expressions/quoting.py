@@ -8,18 +8,6 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = [
-    "NOTHING",
-    "double",
-    "encodable",
-    "escape",
-    "folded",
-    "identifier",
-    "literal",
-    "quoted",
-    "twin",
-]
-
 
 def folded(name: str) -> str:
     """What is the same of two names that an engine may take for one.

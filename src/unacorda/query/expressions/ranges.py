@@ -17,31 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = [
-    "EMPTY",
-    "EVERYTHING",
-    "FINISHED",
-    "LARGEST",
-    "PLAIN",
-    "SMALLEST",
-    "Range",
-    "Size",
-    "absolute",
-    "add",
-    "cube_root",
-    "divide",
-    "exponential",
-    "hull",
-    "logarithm",
-    "multiply",
-    "negate",
-    "power",
-    "remainder",
-    "root",
-    "round_to",
-    "whole",
-]
-
 _LIBRARY_ERROR = 2.0**-48  # relative; log, exp and pow of the C libraries err below 2^-50
 
 

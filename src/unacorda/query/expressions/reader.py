@@ -39,20 +39,6 @@ from unacorda.query.expressions.language import (
 )
 from unacorda.query.expressions.quoting import encodable
 
-__all__ = [
-    "MOST_CHARACTERS",
-    "MOST_LEVELS",
-    "NAMED",
-    "RULES",
-    "Reader",
-    "bare",
-    "condition",
-    "given",
-    "meaning",
-    "refuse_lost",
-    "statement",
-]
-
 # ---- from text to sqlglot's tree ---------------------------------------------------------------
 
 MOST_CHARACTERS = 10_000

@@ -37,32 +37,6 @@ from unacorda.query.expressions.ranges import (
     Size,
 )
 
-__all__ = [
-    "KindMismatch",
-    "Rule",
-    "Value",
-    "any_nullable",
-    "as_kind",
-    "constant",
-    "described",
-    "each",
-    "extracted",
-    "form",
-    "guarded",
-    "held",
-    "in_years",
-    "kept",
-    "let",
-    "listed",
-    "number",
-    "numeric",
-    "of_kind",
-    "of_one_kind",
-    "of_text",
-    "rounded",
-    "stepped",
-]
-
 
 class KindMismatch(Exception):
     """Parts of different kinds meet; `parse` turns it into InvalidParameter."""

@@ -26,21 +26,9 @@ from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLapla
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy import events
-from unacorda.privacy.conversions.gaussian import bounded_range_from_gdp
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
-from unacorda.privacy.rounding import root_down, root_up
+from unacorda.privacy.rounding import root_up
 from unacorda.query.noise.sensitivity import Sensitivity
-
-__all__ = [
-    "CONFIDENCE",
-    "AdditiveNoise",
-    "Noise",
-    "Share",
-    "additive_noise",
-    "grid_unit",
-    "noise_quantile",
-    "selection_epsilon",
-]
 
 CONFIDENCE = Fraction(95, 100)
 """Of every interval in a release."""
@@ -158,21 +146,6 @@ def additive_noise(
         whole = Gaussian(sigma=normal.sigma, l2_sensitivity=l2, grid_log2=0)
         return AdditiveNoise(mechanism=whole, unit_log2=0, whole=True)
     return AdditiveNoise(mechanism=normal, unit_log2=unit_log2, whole=False)
-
-
-def selection_epsilon(share: Share) -> Fraction:
-    """The largest epsilon of an exponential mechanism within the share, rounded down.
-
-    The mechanism is epsilon-DP, epsilon^2/8-zCDP, and keeps the GDP of its bounded range.
-    """
-    match share:
-        case PureDP(epsilon=epsilon):
-            return epsilon
-        case ZCDP(rho=rho):
-            return Fraction(root_down(8 * rho))
-        case GDP():
-            mu = root_down(share.mu_squared)
-            return Fraction(bounded_range_from_gdp(mu))
 
 
 def _root_up(square: Fraction) -> Fraction:

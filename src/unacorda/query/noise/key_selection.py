@@ -35,16 +35,6 @@ from unacorda.query.noise.sensitivity import of_people
 from unacorda.query.schema.sources import Csv
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "CHANCES",
-    "GivenKeys",
-    "KeyRule",
-    "PrivateKeys",
-    "hits_of",
-    "key_rule",
-    "private_keys",
-]
-
 CHANCES: Final = (Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000))
 """For which probabilities a release says from how many people on a key appears with them."""
 
@@ -132,6 +122,20 @@ class KeyRule:
                 return self.mechanism.release_array(people, bits=bits)
             case ThresholdedGaussian():
                 return self.mechanism.release_array(people, bits=bits)[0]
+
+    def named(self, people: NDArray[np.int64], *, most: int, bits: RandomBits) -> NDArray[np.int64]:
+        """The places of the keys that are named, rising.
+
+        Of more than `most` those with the largest noisy numbers of people, where these are known;
+        else the first of them.
+        """
+        match self.mechanism:
+            case PartitionSelection():
+                return np.flatnonzero(self.kept(people, bits=bits))[:most]
+            case ThresholdedGaussian():
+                kept, noisy = self.mechanism.release_array(people, bits=bits)
+                places = np.flatnonzero(kept)
+                return np.sort(places[np.argsort(-noisy[places], kind="stable")][:most])
 
     def __str__(self) -> str:
         match self.mechanism:

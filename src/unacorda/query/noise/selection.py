@@ -41,13 +41,11 @@ from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch, le
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
+from unacorda.privacy.relations import bounded_range_within
 from unacorda.privacy.rounding import root_down, root_up
-from unacorda.query.noise.additive import CONFIDENCE, Share, selection_epsilon
+from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.sensitivity import Sensitivity
 from unacorda.query.schema.units import Reach
-
-__all__ = ["Draws", "ThresholdSearch", "draws_for", "search_for"]
-
 
 _PI = Fraction(3_141_592_653_589_794, 10**15)  # rounded up
 
@@ -82,11 +80,11 @@ def _ways(
     share: Share, reach: Reach, moves: Callable[[Reach], Sensitivity], *, unit: int
 ) -> Iterator[Draws]:
     whole, each = moves(reach), moves(reach.one_cell).l1
-    together = Exponential(epsilon=selection_epsilon(share), sensitivity=whole.l1 * unit)
+    together = Exponential(epsilon=bounded_range_within(share), sensitivity=whole.l1 * unit)
     yield Draws(mechanism=together, event=together.event)
     if isinstance(share, PureDP):
         return
-    apart = selection_epsilon(share * Fraction(1, reach.felt))
+    apart = bounded_range_within(share * Fraction(1, reach.felt))
     single = Exponential(epsilon=apart, sensitivity=each * unit)
     yield Draws(mechanism=single, event=single.event * reach.felt)
     event: events.Event
@@ -156,7 +154,7 @@ def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> Thresho
     """
     part = share * Fraction(1, hits * runs)
     solver = AboveThresholdSearch(
-        epsilon=selection_epsilon(part),
+        epsilon=bounded_range_within(part),
         points=rungs,
         monotone=True,
         bounded_range=not isinstance(part, PureDP),

@@ -21,19 +21,6 @@ from fractions import Fraction
 from unacorda.privacy.rounding import root_up
 from unacorda.query.schema.units import Reach
 
-__all__ = [
-    "Sensitivity",
-    "of_balls",
-    "of_counts",
-    "of_one_bin",
-    "of_people",
-    "of_ranks",
-    "of_splits",
-    "of_sums",
-    "of_totals",
-    "of_vectors",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:

@@ -62,15 +62,6 @@ from unacorda.query.schema.facts import Fact, Key, check_keys
 from unacorda.query.schema.table import TableSchema, scope_of
 from unacorda.query.schema.units import Person, Row, Unit
 
-__all__ = [
-    "EVERY",
-    "decode",
-    "decoded",
-    "encode",
-    "rows_of",
-    "stated_rows",
-]
-
 _LONGEST = 100_000  # signs of one text
 _LONGEST_NUMBER = 5_000
 _LARGEST = 2**63
@@ -395,8 +386,15 @@ def rows_of(
             )
             on = dict(zip(left.scope.ids, right.scope.ids, strict=True)) | dict(on)
             rows = matched(left, right, on=on, how=how, columns=names, max_rows=most)
-    steps = stated.get("steps", ())
-    listed = isinstance(steps, list) and len(steps) <= _MOST_STEPS
+    return with_steps(rows, stated.get("steps", ()), at=at)
+
+
+def with_steps(rows: Relation, steps: Any, *, at: str) -> Relation:
+    """The rows after further steps, as `stated_rows` wrote them; public tables that they know.
+
+    Raises InvalidParameter and UnsafeExpression for what no session would take.
+    """
+    listed = isinstance(steps, list | tuple) and len(steps) <= _MOST_STEPS
     checks.demand(listed, f"{at}.steps", "[...]", expected=f"a list of up to {_MOST_STEPS:,}")
     for place, step in enumerate(steps):
         here = f"{at}.steps[{place}]"
@@ -470,9 +468,10 @@ def _looked_up(rows: Relation, table: str, stated: Mapping[str, Any], at: str) -
     types, facts, ranges = _columns(columns, f"{at}.columns")
     expected = f"a number from 0 to {MOST_COPIES:,}"
     checks.demand(0 <= most <= MOST_COPIES, f"{at}.most", most, expected=expected)
-    public = Public(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
-    known = dataclasses.replace(rows, public={table: public})
-    return looked_up(known, table, on=dict(on), how=how, columns=names)
+    if table not in rows.public:  # a record knows none
+        public = Public(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
+        rows = dataclasses.replace(rows, public={table: public})
+    return looked_up(rows, table, on=dict(on), how=how, columns=names)
 
 
 def _columns(

@@ -31,13 +31,6 @@ from unacorda.query.schema.facts import (
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import TableSchema
 
-__all__ = [
-    "grouped",
-    "public_column",
-    "typed_keys",
-    "without_tables",
-]
-
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 

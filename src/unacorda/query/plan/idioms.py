@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["QUERY", "RELEASE", "SESSION", "unknown_attribute"]
-
 _FILTER = ".where(\"age >= 18\") or .where(unacorda.col('age') >= 18)"
 _GROUP = '.group_by("county", keys=[...])'
 _DERIVE = '.derive(hours="minutes / 60")'

@@ -40,16 +40,6 @@ from unacorda.query.schema.facts import Categories, Fact, Key, check_keys
 from unacorda.query.schema.table import INTEGERS, ColumnReading, Identity, TableSchema
 from unacorda.query.schema.units import Row, Unit
 
-__all__ = [
-    "Columns",
-    "On",
-    "looked_up",
-    "matched",
-    "parted",
-    "united",
-]
-
-
 On = str | Sequence[str] | Mapping[str, str] | None
 """Columns to compare: by one name in both tables, or {left: right}."""
 Columns = Iterable[str] | Mapping[str, str] | None

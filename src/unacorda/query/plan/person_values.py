@@ -19,6 +19,9 @@ hold it, and so do decimals of 38 digits.
 row is sought, of which both the value and the time must be known. Of rows at one time the first is
 that of the least value, and the last that of the greatest one. A value of no rows is NULL; a count
 of them is 0.
+
+A caller writes `max_("value")` and the like. The names end in `_`, as those of Python's own
+functions would be hidden otherwise; `unacorda.max` without it is a private answer about all rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -33,24 +36,15 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeGuard, final
 
 from unacorda import checks
+from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.aggregates.base import bounds_of, expression_of
+from unacorda.query.aggregates.base import bounds_of, expression_of, given_bounds
 from unacorda.query.aggregates.measures import Clamp
+from unacorda.query.expressions.columns import ColumnExpression, Written, written
 from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.quoting import double, identifier
 from unacorda.query.expressions.ranges import Size
 from unacorda.query.schema.table import TableSchema
-
-__all__ = [
-    "PersonColumn",
-    "PersonCount",
-    "PersonExtreme",
-    "PersonFirst",
-    "PersonMean",
-    "PersonSum",
-    "PersonValue",
-    "is_person_value",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +146,6 @@ class PersonExtreme(PersonValue):
     column: str
 
     def columns(self, label: str, scope: TableSchema) -> tuple[PersonColumn, ...]:
-        """See `PersonValue`."""
         found: tuple[Expression, ...]
         if self.function in ("all", "any"):
             found = (expression_of(self.column, scope, kind=Kind.BOOLEAN, argument="condition"),)
@@ -170,11 +163,9 @@ class PersonExtreme(PersonValue):
 
     @property
     def unchanged(self) -> str | None:
-        """Its column."""
         return self.column
 
     def written(self, quoted: Callable[[str], str]) -> str:
-        """See `PersonValue`."""
         return f"{self.function}_({quoted(self.column)})"
 
 
@@ -190,7 +181,6 @@ class PersonFirst(PersonValue):
     by: str
 
     def columns(self, label: str, scope: TableSchema) -> tuple[PersonColumn, ...]:
-        """See `PersonValue`."""
         by = _single(self.by, scope, "by")
         down = " DESC" if self.function == "last" else ""
         unknown = "({0} IS NULL OR {1} IS NULL)"
@@ -206,11 +196,9 @@ class PersonFirst(PersonValue):
 
     @property
     def unchanged(self) -> str | None:
-        """Its column."""
         return self.column
 
     def written(self, quoted: Callable[[str], str]) -> str:
-        """See `PersonValue`."""
         return f"{self.function}_({quoted(self.column)}, by={quoted(self.by)})"
 
 
@@ -224,7 +212,6 @@ class PersonCount(PersonValue):
     column: str | None
 
     def columns(self, label: str, scope: TableSchema) -> tuple[PersonColumn, ...]:
-        """See `PersonValue`."""
         found: tuple[Expression, ...] = ()
         if self.column is not None:
             found = (expression_of(self.column, scope, kind=None),)
@@ -244,7 +231,6 @@ class PersonCount(PersonValue):
         )
 
     def written(self, quoted: Callable[[str], str]) -> str:
-        """See `PersonValue`."""
         return f"count_({'' if self.column is None else quoted(self.column)})"
 
 
@@ -267,7 +253,6 @@ class PersonSum(PersonValue):
     upper: Fraction | None
 
     def columns(self, label: str, scope: TableSchema) -> tuple[PersonColumn, ...]:
-        """See `PersonValue`."""
         of = expression_of(self.column, scope)
         whole = of.kind is Kind.INTEGER
         if whole and self.lower is None and not math.isfinite(of.upper - of.lower):
@@ -302,7 +287,6 @@ class PersonSum(PersonValue):
         )
 
     def written(self, quoted: Callable[[str], str]) -> str:
-        """See `PersonValue`."""
         return f"sum_({_listed(quoted(self.column), self.lower, self.upper)})"
 
 
@@ -318,7 +302,6 @@ class PersonMean(PersonValue):
     upper: Fraction | None
 
     def columns(self, label: str, scope: TableSchema) -> tuple[PersonColumn, ...]:
-        """See `PersonValue`."""
         of = expression_of(self.column, scope)
         lower, upper = _bounds("mean", self.column, of, self.lower, self.upper)
         clamp = Clamp.of(lower, upper, whole=False)
@@ -342,7 +325,6 @@ class PersonMean(PersonValue):
         )
 
     def written(self, quoted: Callable[[str], str]) -> str:
-        """See `PersonValue`."""
         return f"mean_({_listed(quoted(self.column), self.lower, self.upper)})"
 
 
@@ -371,3 +353,109 @@ def _listed(column: str, lower: Fraction | None, upper: Fraction | None) -> str:
 def is_person_value(value: object) -> TypeGuard[PersonValue]:
     """Whether it is a value of this module: another's SQL need not be of one person's rows."""
     return type(value) in (PersonExtreme, PersonFirst, PersonCount, PersonSum, PersonMean)
+
+
+def _text(argument: str, value: object, expected: str = "a column or an expression") -> str:
+    value = written(value) if isinstance(value, ColumnExpression) else value
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(argument, value, expected=f"{expected}, as text")
+    return value
+
+
+def max_(column: Written) -> PersonExtreme:
+    """Take the greatest value of each person's rows: `per_person(highest=max_("value"))`.
+
+    Of numbers, texts (by code point), dates, instants or truth values.
+
+    >>> print(max_("value"))
+    max_('value')
+    """
+    return PersonExtreme(function="max", column=_text("column", column))
+
+
+def min_(column: Written) -> PersonExtreme:
+    """Take the least value of each person's rows; see `max_`.
+
+    >>> print(min_("value"))
+    min_('value')
+    """
+    return PersonExtreme(function="min", column=_text("column", column))
+
+
+def any_(condition: Written) -> PersonExtreme:
+    """Take whether a condition holds in any of a person's rows; NULL where it never is known.
+
+    >>> print(any_("test = 'smoke'"))
+    any_("test = 'smoke'")
+    """
+    return PersonExtreme(function="any", column=_text("condition", condition, "a condition"))
+
+
+def all_(condition: Written) -> PersonExtreme:
+    """Take whether a condition holds in all of a person's rows in which it is known.
+
+    >>> print(all_("value < 60"))
+    all_('value < 60')
+    """
+    return PersonExtreme(function="all", column=_text("condition", condition, "a condition"))
+
+
+def first_(column: Written, *, by: Written) -> PersonFirst:
+    """Take the value of the first of a person's rows, in the order of another column.
+
+    Rows in which one of the two is missing are passed over. Of several rows at the first time the
+    least value is taken.
+
+    >>> print(first_("value", by="days"))
+    first_('value', by='days')
+    """
+    names = {"column": _text("column", column), "by": _text("by", by)}
+    return PersonFirst(function="first", **names)
+
+
+def last_(column: Written, *, by: Written) -> PersonFirst:
+    """Take the value of the last of a person's rows, in the order of another column.
+
+    Rows in which one of the two is missing are passed over. Of several rows at the last time the
+    greatest value is taken.
+
+    >>> print(last_("value", by="days"))
+    last_('value', by='days')
+    """
+    names = {"column": _text("column", column), "by": _text("by", by)}
+    return PersonFirst(function="last", **names)
+
+
+def count_(column: Written | None = None) -> PersonCount:
+    """Count each person's rows, or those in which a column is present.
+
+    >>> print(count_(), count_("value"))
+    count_() count_('value')
+    """
+    return PersonCount(column=None if column is None else _text("column", column))
+
+
+def sum_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonSum:
+    """Sum each person's numbers, every row clamped first to public bounds.
+
+    lower, upper: of one row. They may be left out where they are declared of the column, or follow
+    from the expression, and for whole numbers.
+
+    >>> print(sum_("dose", 0, 50))
+    sum_('dose', 0, 50)
+    """
+    low, high = given_bounds(lower, upper)
+    return PersonSum(column=_text("column", column), lower=low, upper=high)
+
+
+def mean_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonMean:
+    """Take the mean of each person's numbers, every row clamped first to public bounds.
+
+    lower, upper: of one row. They may be left out where they are declared of the column, or follow
+    from the expression.
+
+    >>> print(mean_("value", 0, 300))
+    mean_('value', 0, 300)
+    """
+    low, high = given_bounds(lower, upper)
+    return PersonMean(column=_text("column", column), lower=low, upper=high)

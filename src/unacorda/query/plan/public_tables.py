@@ -22,8 +22,6 @@ from unacorda.query.expressions.quoting import double
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.table import ColumnReading, TableSchema
 
-__all__ = ["Looked", "Public", "join_key"]
-
 _MOST_VALUES = 10_000  # that are read off a column as keys
 _KEYS = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
 

@@ -37,8 +37,6 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 
-__all__ = ["bounds_rows", "late_filters", "push_filters"]
-
 _Sides = TypeVar("_Sides", Matched, UnionAll)
 
 

@@ -54,21 +54,10 @@ from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 
-__all__ = [
-    "BatchPosition",
-    "Query",
-    "QueryBatch",
-    "Scan",
-    "Several",
-    "answer_columns",
-    "members_of",
-    "naming",
-    "place_of",
-    "read_together",
-    "scans_of",
-    "weights_of",
-]
-
+if TYPE_CHECKING:
+    from unacorda.query.plan.synthesis import Cells, Synthesis
+    from unacorda.synthesis.plan import Condition
+    from unacorda.synthesis.rounds import Watch
 
 _T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
@@ -357,6 +346,58 @@ class Query:
             few = len(self.keys) * (aggregate.integers + 1) <= _MOST_BINS
             checks.demand(few, name, held, expected=expected)
         return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
+
+    def synthesize(
+        self,
+        columns: Sequence[Written],
+        *,
+        bins: Mapping[str, Cells] | None = None,
+        workload: int | Sequence[Sequence[str]] = 3,
+        weights: Mapping[tuple[str, ...], Number] | None = None,
+        never: Sequence[str | Condition] = (),
+        report: Number = Fraction(1, 20),
+        finding: Number = Fraction(1, 10),
+        watch: Watch | None = None,
+        **choices: Any,
+    ) -> Synthesis[Query]:
+        """Ask for synthetic rows: tables of counts over few columns are close to the true ones.
+
+        `session.explain(...)` of it is free, `session.evaluate(...)` makes it: a whole budget is
+        reserved once, no row leaves the engine, and the errors of the finished rows are measured.
+        A row of the result is a row of the table, not a person. See docs/synthesis.md.
+
+        columns: columns or expressions. Those declared as Categories have their values as cells and
+        one for all others; booleans false, true and NULL; numbers and dates those of `bins`. bins:
+        the edges of bins, or how many, for which edges are found privately in the public range; of
+        texts their values, or `unacorda.private_keys()` to find them, as for columns declared as
+        Text. workload: the tables whose errors count, all of this many columns or a list of names.
+        weights: how much they count, 1 by default. never: conditions that no row meets,
+        "sex = 'M' AND pregnant" or {"sex": "M", "pregnant": True}. report: the share of the budget
+        that measures errors. finding: the share that finds edges and texts, in equal parts. watch:
+        called after each round. choices: `max_cells`, `scores` and others of
+        `unacorda.synthesis.plan.SynthesisPlan`.
+
+        Raises InvalidParameter for columns whose cells are neither public nor can be found, and for
+        tables of more cells than `max_cells`.
+        """
+        from unacorda.query.plan.synthesis import synthesis_of
+
+        self._before_groups("synthesize")
+        return synthesis_of(
+            self,
+            self.scope,
+            columns=columns,
+            bins=bins or {},
+            finding=finding,
+            watch=watch,
+            choices={
+                "workload": workload,
+                "weights": weights or {},
+                "never": never,
+                "report": report,
+                **choices,
+            },
+        )
 
     def with_kept(self, share: Number) -> Query:
         """The same, which answers what share of its rows are kept for this share of its budget.

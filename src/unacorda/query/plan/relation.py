@@ -33,27 +33,6 @@ from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
 
-__all__ = [
-    "MOST_COPIES",
-    "MOST_PARTS",
-    "BothSides",
-    "Derive",
-    "Explode",
-    "Group",
-    "How",
-    "KeyPair",
-    "Lookup",
-    "Matched",
-    "PeoplePart",
-    "PersonRows",
-    "Relation",
-    "RowFilter",
-    "Source",
-    "SourceTable",
-    "Step",
-    "UnionAll",
-]
-
 MOST_COPIES = 1_000
 """Into how many rows one may be turned, by all steps and joins of a question together."""
 

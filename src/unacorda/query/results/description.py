@@ -19,12 +19,11 @@ from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.row_counts import KeptRows
+from unacorda.query.expressions import markup
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
-
-__all__ = ["Bar", "Bins", "ColumnLook", "Description", "EstimateWithInterval", "Kind", "shown"]
 
 _MOST = 20
 _WHOLE = 200  # up to so many whole numbers bars hold as many of them each
@@ -280,7 +279,7 @@ class Description:
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-            f"<h1>{title}</h1>{warning}{_table(facts)}"
+            f"<h1>{title}</h1>{warning}{markup.facts(facts)}"
             f'<p class="soft">{html.escape(_READING)}</p>'
             f"{_rows_section(self.rows_each)}"
             f"{''.join(map(_section, self.columns))}</body></html>\n"
@@ -397,20 +396,12 @@ def _bars(bars: Sequence[Bar]) -> list[str]:
     ]
 
 
-def _table(facts: Sequence[tuple[str, str]]) -> str:
-    lines = "".join(
-        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
-        for name, value in facts
-    )
-    return f"<table>{lines}</table>"
-
-
 def _rows_section(rows: RowsEach | None) -> str:
     if rows is None:
         return ""
     facts = [(bar.label, _rounded(bar.count)) for bar in rows.bars]
     kept = f'<p class="soft">{html.escape(rows.kept)}</p>'
-    return f"<section><h2>{_ROWS_EACH}</h2>{_table(facts)}{kept}</section>"
+    return f"<section><h2>{_ROWS_EACH}</h2>{markup.facts(facts)}{kept}</section>"
 
 
 def _section(column: ColumnLook) -> str:
@@ -423,7 +414,7 @@ def _section(column: ColumnLook) -> str:
     note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
         f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
-        f"{_SOURCES[column.source]}</span></h2>{_table(facts)}{picture}{note}</section>"
+        f"{_SOURCES[column.source]}</span></h2>{markup.facts(facts)}{picture}{note}</section>"
     )
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["estimate", "number"]
-
 _SMALL = 1e-4  # where digits behind the point are more than a reader wants to count
 
 

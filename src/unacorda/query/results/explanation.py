@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.base import Assumed, Forecast
 from unacorda.query.allocation import Allocation, PricedBatch, allocate_together
-from unacorda.query.expressions.markup import paragraph, preformatted, table
+from unacorda.query.expressions.markup import aligned, paragraph, preformatted, table
 from unacorda.query.expressions.quoting import escape
 from unacorda.query.plan.query import Query, QueryBatch, place_of
 from unacorda.query.results.simulation import Assume, SimulatedBias, simulated
@@ -30,9 +30,6 @@ from unacorda.query.results.words import (
     rows_in_words,
 )
 from unacorda.query.schema.units import Person
-
-__all__ = ["Explanation", "Explanations", "explanation_of"]
-
 
 _PARTS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 _ROWS = 1_000  # of a cell, for errors that depend on them
@@ -206,12 +203,8 @@ def _table(budgets: Sequence[tuple[Guarantee, Mapping[str, Gauge]]]) -> list[str
         unit = next((gauge.unit for gauge in gauges if gauge is not None), "")
         label = f"{name} ({unit})" if unit else name
         rows.append([label, *("-" if g is None else _short(g.value) for g in gauges)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["What other budgets would buy: the expected error"]
-    for label, *cells in rows:
-        aligned = [label.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]
-        lines.append("".join(f"  {text}" for text in aligned))
-    return lines
+    lines = [f"  {line}" for line in aligned(rows, left=1)]
+    return ["What other budgets would buy: the expected error", *lines]
 
 
 def _short(value: float) -> str:
@@ -254,7 +247,7 @@ class Explanation:
     @property
     def affordable(self) -> bool:
         """Whether the account could pay for the question now."""
-        return all(a <= b for a, b in zip(self.cost.additive, self.left.additive, strict=True))
+        return self.cost <= self.left
 
     def standard_error(self, name: str, level: str | None = None) -> float | None:
         """The expected error of one aggregate, where it is known (see `Forecast`).
@@ -316,7 +309,7 @@ class Explanation:
     @property
     def summary(self) -> list[str]:
         """The expected error of every answer and the cost, for people."""
-        return [*_aligned([HEADS, *self.errors]), "", *self.remarks]
+        return [*aligned([HEADS, *self.errors], left=1), "", *self.remarks]
 
     @property
     def errors(self) -> list[tuple[str, str, str, str]]:
@@ -330,8 +323,10 @@ class Explanation:
     def remarks(self) -> list[str]:
         """What stands below the table of errors, for people."""
         found = [] if self.keys is None else [self.keys.sentence]
+        about = "The expected error is the standard deviation of the noise about the answer"
         return [
-            *_remarks(self),
+            f"{about}{self.about}.",
+            *(() if self.bias is None else self.bias.words),
             *map(escape, self.filtered),
             *found,
             *self.outlook.cuts,
@@ -383,12 +378,6 @@ HEADS = ("answer", "expected error", "95% within", "share of the budget")
 _MORE = "explain(..., detail=True) shows the rows, the noise, and what other budgets would buy."
 
 
-def _remarks(one: Explanation) -> list[str]:
-    """What errors are about, and what a trial on a public table showed."""
-    exact = f"The expected error is the standard deviation of the noise about the answer{one.about}"
-    return [f"{exact}."] if one.bias is None else [f"{exact}.", *one.bias.words]
-
-
 def _error_cells(forecast: Forecast) -> tuple[str, str]:
     """The expected error and the half-width of the 95% interval as text."""
     gauge = Gauge.of(forecast)
@@ -397,15 +386,6 @@ def _error_cells(forecast: Forecast) -> tuple[str, str]:
     unit = f" ({gauge.unit})" if gauge.unit else ""
     half = forecast.half_width
     return f"{_short(gauge.value)}{unit}", "-" if half is None else f"± {_short(half)}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines, the first column to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
-        for first, *rest in rows
-    ]
 
 
 def _errors(forecast: Forecast, about: str) -> list[str]:
@@ -520,7 +500,7 @@ class Explanations:
             for (answer, *cells, _), part in zip(one.errors, one.parts.values(), strict=True):
                 rows.append((escape(name), answer, *cells, f"{whole * part:.3g}%"))
             remarks |= dict.fromkeys(one.remarks)
-        return [self._scanned, *_aligned(rows), "", *remarks]
+        return [self._scanned, *aligned(rows, left=1), "", *remarks]
 
     @property
     def _scanned(self) -> str:

@@ -14,8 +14,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.base import Answer
 from unacorda.query.expressions.quoting import NOTHING
 
-__all__ = ["draw"]
-
 _MOST_LINES: Final = 60
 _MOST_SERIES: Final = 6
 """As many as there are colors."""

@@ -46,16 +46,6 @@ from unacorda.query.plan.query import BatchPosition, Query, QueryBatch, weights_
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Auto, Person, Unit
 
-__all__ = [
-    "FORMAT",
-    "NOT_SHOWN",
-    "SEVERAL",
-    "Verification",
-    "question_of",
-    "software",
-    "verify_record",
-]
-
 FORMAT = "unacorda release 1"
 """Stands in every file; another one is refused."""
 
@@ -235,18 +225,10 @@ def _parsed(text: str) -> dict[str, Any]:
     demand(fits, "text", "...", expected=f"{_EXPECTED}, at most {_MOST_BYTES:,} signs")
     fields: object = None
     with contextlib.suppress(ValueError, RecursionError):  # a number of many digits: ValueError
-        fields = json.loads(text, object_pairs_hook=_once)
+        fields = json.loads(text, object_pairs_hook=checks.once)
     if not isinstance(fields, dict):
         raise InvalidParameter("text", text[:80], expected=_EXPECTED)
     return fields
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; ValueError for one that says something twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name twice")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee, left_of
 from unacorda.query.aggregates.base import IMPRECISE, Answer
 from unacorda.query.aggregates.row_counts import KeptRows
-from unacorda.query.expressions.markup import heading, paragraph, table
+from unacorda.query.expressions.markup import aligned, heading, paragraph, table
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.idioms import RELEASE, unknown_attribute
@@ -27,9 +27,6 @@ from unacorda.query.results.display import estimate, number
 from unacorda.query.results.record import FORMAT, SEVERAL, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys, filtered_in_words, kept_rows
 from unacorda.query.schema.facts import Key
-
-__all__ = ["Batch", "Release"]
-
 
 if TYPE_CHECKING:
     import pandas
@@ -237,9 +234,7 @@ class Release:
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
         cells = [list(map(escape, self.heads)), *self.cells(_SHOWN_ROWS)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
-        return "\n".join([*lines, *self._notes])
+        return "\n".join([*aligned(cells), *self._notes])
 
     def shown_html(self) -> str:
         """The table alone, as HTML: values as `clamped` gives them."""

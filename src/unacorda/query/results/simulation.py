@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,16 +35,6 @@ from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import plain_type, readings
 from unacorda.query.schema.units import Person, Reach, Unit, id_columns
-
-__all__ = [
-    "Assume",
-    "SimulatedBias",
-    "SimulatedColumn",
-    "assumed_of",
-    "check_assumption",
-    "simulated",
-]
-
 
 SAMPLE = 5_000
 """How many values of a public table stand for all of them."""
@@ -130,6 +120,20 @@ def _sources_of(query: Query, assuming: Assume) -> dict[str, object]:
         expected = f"numbers, as unacorda.Assume(rows=500): a table is for a question about {about}"
         demand(there, "assuming", "a table", expected=expected)
     return sources
+
+
+@contextmanager
+def rows_assumed(
+    query: Query, assuming: Assume, *, ask: Callable[[Query], Query]
+) -> Iterator[Callable[[str], list[Any]]]:
+    """What a SELECT gives over `held`, the bounded rows of the public table that is assumed.
+
+    query: with any aggregates; ask: puts those there that are asked. Raises InvalidParameter for a
+    table that the question cannot be asked of, and SourceUnreadable.
+    """
+    with closing(PublicTables(_sources_of(query, assuming))) as tables:
+        asked, unit = _on_public(query, None, tables)
+        yield _bounded(ask(asked), unit, tables)
 
 
 def check_assumption(assuming: object, *queries: Query) -> None:

@@ -33,16 +33,6 @@ from unacorda.query.schema.facts import MOST_KEYS
 from unacorda.query.schema.table import ColumnReading
 from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = [
-    "FoundKeys",
-    "filtered_in_words",
-    "forecasts_of",
-    "kept_rows",
-    "provenance",
-    "readings_of",
-    "rows_in_words",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundKeys:

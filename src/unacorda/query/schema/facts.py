@@ -22,23 +22,6 @@ from unacorda.query.expressions.language import Kind
 from unacorda.query.expressions.quoting import encodable
 from unacorda.query.expressions.ranges import LARGEST, SMALLEST
 
-__all__ = [
-    "MOST_KEYS",
-    "Bounds",
-    "Categories",
-    "Dates",
-    "Fact",
-    "Key",
-    "Text",
-    "check_few",
-    "check_keys",
-    "dates",
-    "interval",
-    "key_kinds",
-    "plain_key",
-    "tuples_of",
-]
-
 Key = str | int | bool | dt.date | None
 """A value that a group may have; None stands for rows where the column is NULL."""
 
@@ -90,11 +73,34 @@ class Categories:
         object.__setattr__(self, "values", check_keys("values", values))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Dates:
-    """A column of dates (in text: YYYY-MM-DD)."""
+    """A column of dates (in text: YYYY-MM-DD).
+
+    first, last: a public range, by dates or texts of them, or neither. It says which dates a
+    synthetic table has; answers to other questions are about all dates.
+
+    >>> Dates("2024-01-01", "2024-12-31").last
+    datetime.date(2024, 12, 31)
+    """
 
     tag: ClassVar[str] = "dates"
+
+    first: dt.date | None
+    last: dt.date | None
+
+    def __init__(
+        self, first: str | dt.date | None = None, last: str | dt.date | None = None
+    ) -> None:
+        start = None if first is None else _date("first", first)
+        end = None if last is None else _date("last", last)
+        alone = (start is None) != (end is None)
+        missing = "first" if start is None else "last"
+        checks.demand(not alone, missing, None, expected="both a first and a last date, or neither")
+        if start is not None and end is not None:
+            checks.demand(start < end, "last", last, expected=f"a date after {start}")
+        object.__setattr__(self, "first", start)
+        object.__setattr__(self, "last", end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,6 @@ from typing import Any
 from unacorda import checks
 from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
 
-__all__ = [
-    "Csv",
-    "CsvFile",
-    "DatabaseTable",
-    "Fingerprint",
-    "Frame",
-    "Opened",
-    "Parquet",
-    "is_table",
-    "locate",
-]
-
 _LONGEST_HEADER = 1 << 20
 _FRAMES = {"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table"}
 _DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t"}

@@ -35,21 +35,6 @@ from unacorda.query.expressions.values import (
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.schema.units import Person, Row, Unit
 
-__all__ = [
-    "INTEGERS",
-    "TEXTS",
-    "ColumnReading",
-    "DeclaredFacts",
-    "Identity",
-    "PublicTableReader",
-    "TableSchema",
-    "by_code_point",
-    "plain_type",
-    "readings",
-    "scope_of",
-    "scopes_of",
-]
-
 INTEGERS = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),

@@ -15,18 +15,6 @@ from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = [
-    "Auto",
-    "BoundingSteps",
-    "Person",
-    "Reach",
-    "Row",
-    "Unit",
-    "auto",
-    "id_columns",
-    "steps_of",
-]
-
 _MOST_ROWS = 1_000_000
 _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
 

@@ -29,9 +29,7 @@ from unacorda.query.expressions.language import Literal, Name, Node, Operation, 
 from unacorda.query.expressions.reader import given
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.units import Person
-from unacorda.query.sql.source import Offered, Place, Source, placed, written
-
-__all__ = ["OFFERED", "OF_ONE", "OF_TWO", "Aggregates", "Item", "plain"]
+from unacorda.query.sql.source import Offered, Place, Source, only_where, placed, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +217,7 @@ class Aggregates:
         star = inner is None or isinstance(inner, exp.Star)
         counted: Node = Literal(1) if star else self.source.read(inner)
         if not isinstance(counted, Literal) or counted.value is None:
-            text = written(self.source.text, _case(test, counted), inner)
+            text = written(self.source.text, only_where(test, counted), inner)
             return self.item(node, ("count", count), (text,), text)
         if test is None:
             return self.item(node, ("count", count), ())
@@ -235,10 +233,10 @@ class Aggregates:
             called = Offered(table="", shown="person", meant=None)
             source = replace(source, columns=(*source.columns, called))
         found = source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
-        value: Node | None = None if test is None else _case(test, Literal(1))
+        value: Node | None = None if test is None else only_where(test, Literal(1))
         match found:
             case Operation("CASE", (condition, Name(column), Literal(None))):
-                value = _case(test, _case(condition, Literal(1)))
+                value = only_where(test, only_where(condition, Literal(1)))
             case Name(column) if given(inner) == {"expressions"}:
                 pass
             case _:
@@ -261,7 +259,7 @@ class Aggregates:
         if isinstance(node, exp.Distinct | exp.Order | exp.Limit):
             shown = errors.fragment(node)
             raise self.source.fault(f"it aggregates in a special way, at {shown!r}", OFFERED, node)
-        return written(self.source.text, _case(test, self.source.read(node)), node)
+        return written(self.source.text, only_where(test, self.source.read(node)), node)
 
     def quantile(
         self,
@@ -313,7 +311,7 @@ class Aggregates:
         if not isinstance(column, Name):
             reason = f"it takes the top of {errors.fragment(node.this)!r}, which is no column"
             raise self.source.fault(reason, "Name a column whose values are declared.", node)
-        text = written(self.source.text, _case(test, column), node.this)
+        text = written(self.source.text, only_where(test, column), node.this)
         size, listed = self.size(node.expression), None
         if test is not None:
             scope = self.source.people.scope
@@ -353,8 +351,3 @@ def names_for(item: Item, node: exp.Expression) -> Iterator[str]:
     columns = node.find_all(exp.Column, bfs=False)
     first = "_".join([item.name, *dict.fromkeys(column.name for column in columns)])
     return itertools.chain([first], (f"{first}_{number}" for number in itertools.count(2)))
-
-
-def _case(test: Node | None, value: Node) -> Node:
-    """The value of the rows that a condition holds for."""
-    return value if test is None else Operation("CASE", (test, value, Literal(None)))

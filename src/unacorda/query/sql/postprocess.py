@@ -34,8 +34,6 @@ from unacorda.query.results.release import Release
 from unacorda.query.sql.aggregates import Item
 from unacorda.query.sql.source import Place, placed
 
-__all__ = ["Computed", "Ordering", "Select", "arranged", "check_arrangement"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:

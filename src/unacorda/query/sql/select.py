@@ -34,14 +34,12 @@ from unacorda.query.sql.source import (
     Start,
     clauses,
     free_name,
+    identity,
     placed,
     shown_name,
     unbounded,
     written,
 )
-
-__all__ = ["build_query", "parse_select", "tables_of"]
-
 
 _HAVING = (
     "HAVING keeps the released rows whose noisy numbers satisfy it, so that it may use released "
@@ -137,7 +135,7 @@ class _Outputs(Aggregates):
             if shown is not None or name in self.items:
                 return shown or name
         with contextlib.suppress(UnsafeExpression):
-            return self.groups.get(_mark(self.source.read(part)))
+            return self.groups.get(identity(self.source.read(part)))
         return None
 
     def column_of(self, item: Item, node: exp.Expression, clause: str, hint: str) -> str:
@@ -163,11 +161,6 @@ class _Outputs(Aggregates):
         """The refusal of something that is no released column."""
         reason = f"{clause} has {errors.fragment(node)!r}, which is no output column"
         return self.source.fault(reason, hint or _SELECTED, node)
-
-
-def _mark(node: Node) -> str:
-    """The identity of a group expression; a bare name does not care about case."""
-    return text_of(node).casefold() if isinstance(node, Name) else text_of(node)
 
 
 _CLAUSES = {
@@ -241,7 +234,7 @@ class _Key:
     @property
     def mark(self) -> str:
         """The identity of the expression."""
-        return _mark(self.node)
+        return identity(self.node)
 
 
 _Entry = Item | _Key | exp.Alias

@@ -17,26 +17,18 @@ from sqlglot import exp
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.expressions import errors
-from unacorda.query.expressions.language import Kind, Name, Node, depth_of, text_of
+from unacorda.query.expressions.language import (
+    Kind,
+    Literal,
+    Name,
+    Node,
+    Operation,
+    depth_of,
+    text_of,
+)
 from unacorda.query.expressions.parse import remember
 from unacorda.query.expressions.reader import MOST_CHARACTERS, MOST_LEVELS, Reader, bare, given
 from unacorda.query.plan.query import Query
-
-__all__ = [
-    "ROW_WISE",
-    "UNION_ALL",
-    "Offered",
-    "Place",
-    "Source",
-    "Start",
-    "clauses",
-    "fault",
-    "free_name",
-    "placed",
-    "shown_name",
-    "unbounded",
-    "written",
-]
 
 Place = tuple[int, int] | None
 """Where in the SELECT a part stands: its first character and one past its last, where known."""
@@ -86,6 +78,16 @@ def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:
         elif isinstance(first, exp.Lock) and whole is not None:
             place = errors.of_word(text, "FOR", within=(whole[0], len(text)))
         raise UnsafeExpression(text, reason=f"it uses {name}{at}", hint=hint, place=place)
+
+
+def identity(node: Node) -> str:
+    """The identity of an expression; a bare name does not care about case."""
+    return text_of(node).casefold() if isinstance(node, Name) else text_of(node)
+
+
+def only_where(test: Node | None, value: Node) -> Node:
+    """The value of the rows that a condition holds for."""
+    return value if test is None else Operation("CASE", (test, value, Literal(None)))
 
 
 def fault(text: str, reason: str, hint: str, at: object) -> UnsafeExpression:

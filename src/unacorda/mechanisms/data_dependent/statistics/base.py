@@ -38,24 +38,6 @@ from unacorda.mechanisms.data_dependent.statistics import records
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.neighbors import Neighbors
 
-__all__ = [
-    "AnswerGrid",
-    "Between",
-    "BetweenBounds",
-    "Invertible",
-    "Runs",
-    "Statistic",
-    "at_one_step",
-    "clamped_values",
-    "ends_of",
-    "from_reach",
-    "grid_of_answers",
-    "keep_bounds",
-    "steps_of_values",
-    "whole",
-    "width_of",
-]
-
 Steps = NDArray[np.int64]
 
 _LARGEST: Final = Fraction(2) ** 1000
@@ -316,10 +298,3 @@ def width_of(statistic: Between) -> float:
             "statistic", statistic, expected="bounds at least 2^-100 apart; take a smaller unit"
         )
     return width
-
-
-def whole(name: str, value: object, *, least: int) -> int:
-    """The whole number, if it is at least `least`; else InvalidParameter."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
-        return int(value)
-    raise InvalidParameter(name, value, expected=f"a whole number, {least} or above")

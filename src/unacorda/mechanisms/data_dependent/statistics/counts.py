@@ -38,8 +38,6 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
 from unacorda.mechanisms.data_dependent.statistics.records import multiplicities
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Category", "DistinctCount", "Mode"]
-
 Category: TypeAlias = str | int
 Integers: TypeAlias = NDArray[np.int64]
 

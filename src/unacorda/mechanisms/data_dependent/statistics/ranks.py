@@ -46,21 +46,10 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
     clamped_values,
     keep_bounds,
     steps_of_values,
-    whole,
 )
 from unacorda.mechanisms.data_dependent.statistics.gaps import Rectangles, staircase, widest
+from unacorda.privacy.events import fields
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-
-__all__ = [
-    "InterquartileRange",
-    "KthLargest",
-    "Maximum",
-    "Median",
-    "Minimum",
-    "OrderStatistic",
-    "Quantile",
-    "RankStatistic",
-]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -265,7 +254,7 @@ class OrderStatistic(RankStatistic):
     rank: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rank", whole("rank", self.rank, least=0))
+        object.__setattr__(self, "rank", fields.whole("rank", self.rank, least=0))
         keep_bounds(self)
 
     def place(self, count: int) -> int:  # noqa: ARG002 - the same whatever their number
@@ -307,7 +296,7 @@ class KthLargest(RankStatistic):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", whole("k", self.k, least=1))
+        object.__setattr__(self, "k", fields.whole("k", self.k, least=1))
         keep_bounds(self)
 
     def place(self, count: int) -> int:

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.errors import InvalidParameter
 
-__all__ = ["clamped", "exact_sum", "exact_sum_of_squares", "multiplicities"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 

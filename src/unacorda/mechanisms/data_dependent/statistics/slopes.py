@@ -39,8 +39,6 @@ from unacorda.mechanisms.data_dependent.statistics.sums import total_of
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Slope"]
-
 Steps: TypeAlias = NDArray[np.int64]
 
 _BOUNDS = ("x_lower", "x_upper", "y_lower", "y_upper", "lower", "upper")

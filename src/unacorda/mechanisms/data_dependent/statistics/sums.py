@@ -54,8 +54,6 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
 from unacorda.mechanisms.data_dependent.statistics.records import exact_sum, exact_sum_of_squares
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Mean", "SortedValues", "Sum", "from_both_bounds", "rows_of", "running_sums", "total_of"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Steps: TypeAlias = NDArray[np.int64]
 

@@ -56,8 +56,6 @@ from unacorda.mechanisms.data_dependent.statistics.sums import (
 from unacorda.mechanisms.noise.rounding import floor_log2
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Variance"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Steps: TypeAlias = NDArray[np.int64]

@@ -22,12 +22,6 @@ from unacorda.query.engines.dialects.values import (
     rounded,
 )
 
-__all__ = [
-    "quoted",
-    "text",
-    "translate",
-]
-
 _LONGEST_NAME = 63
 """In bytes."""
 _DAY = 86_400_000_000

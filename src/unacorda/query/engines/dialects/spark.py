@@ -13,11 +13,6 @@ from sqlglot import exp
 from unacorda.query.engines.dialects import statements
 from unacorda.query.engines.dialects.values import COMMON, Typed, Values, forms
 
-__all__ = [
-    "quoted",
-    "translate",
-]
-
 _PARTS = {"ISODOW": "DOW_ISO", "ISOYEAR": "YEAROFWEEK"}
 
 

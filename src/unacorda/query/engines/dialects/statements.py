@@ -1,20 +1,24 @@
 """Questions in another engine's SQL: the statements that `compile` writes for DuckDB, translated.
 
 The statement is read by sqlglot's parser and written again, node by node, from a closed table of
-what means the same there. What stands in no table is refused by its name; nothing is handed on as
-it stands.
+what means the same there. What stands in no table is refused by its name, also by the engines that
+run them (`TranslatedEngine`); nothing is handed on as it stands.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import sqlglot
 from sqlglot import exp
 
+from unacorda.errors import UnsupportedConstruct
+from unacorda.query.engines.compile import KeyCountSql, Statement, compile_chosen
 from unacorda.query.engines.dialects.values import (
     TYPES,
     Typed,
@@ -23,8 +27,8 @@ from unacorda.query.engines.dialects.values import (
     given,
     window,
 )
-
-__all__ = ["LAYER", "NamedTable", "Translated", "translate"]
+from unacorda.query.engines.engine import Engine
+from unacorda.query.plan.query import Query
 
 LAYER = "layer"
 """The name of a SELECT in FROM whose values are to be computed once."""
@@ -251,3 +255,58 @@ def _groups(node: exp.Select, writer: Values, items: list[tuple[str, Typed]]) ->
             sql = named[part.name].sql
         parts.append(places.get(sql, sql))
     return parts
+
+
+class TranslatedEngine(Engine):
+    """An engine that runs what DuckDB runs in another dialect.
+
+    called: its name, for refusals; translate: a statement into its dialect.
+    """
+
+    called: ClassVar[str]
+    translate: ClassVar[Callable[..., Translated]]
+
+    @property
+    @abstractmethod
+    def _tables(self) -> Mapping[str, NamedTable]:
+        """The tables of the session, by what statements call them."""
+
+    def check(self, query: Query, first: Statement | KeyCountSql) -> None:
+        """Raise UnsupportedConstruct for a question that it would answer otherwise."""
+        translate, name = type(self).translate, None
+        try:
+            held = check_statement(first, self._tables, translate)
+            if isinstance(first, KeyCountSql):
+                chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+                check_statement(chosen, held, translate)
+        except Untranslatable as error:
+            name = error.name
+        if name is not None:
+            raise UnsupportedConstruct(name, engine=self.called)
+
+
+def check_statement(
+    statement: Statement | KeyCountSql,
+    tables: Mapping[str, NamedTable],
+    translate: Callable[..., Translated],
+) -> dict[str, NamedTable]:
+    """Translate all of a question without running it; gives the relations that it would name.
+
+    Raises Untranslatable.
+    """
+    others: tuple[str, ...] = ()
+    if isinstance(statement, KeyCountSql):
+        named = statement.named
+    else:
+        named = {"bounded": statement.bounded}
+        people = () if statement.people is None else (statement.people,)
+        others = (statement.counts, *people, *statement.ladders, *statement.rankings)
+    keys = {} if statement.keys is None else {"keys": statement.keys.sql}
+    known = dict(tables)
+    for name, sql in (keys | named).items():
+        known[name] = NamedTable(view=name, columns=translate(sql, tables=known).columns)
+    for sql in others:
+        translate(sql, tables=known)
+    if isinstance(statement, KeyCountSql):
+        known.pop("keys", None)
+    return known

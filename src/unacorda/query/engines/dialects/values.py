@@ -20,19 +20,6 @@ from typing import Any, ClassVar, NamedTuple
 import duckdb
 from sqlglot import exp
 
-__all__ = [
-    "COMMON",
-    "TYPES",
-    "Typed",
-    "Untranslatable",
-    "Values",
-    "Writing",
-    "forms",
-    "given",
-    "rounded",
-    "window",
-]
-
 TYPES = {
     **dict.fromkeys(("DOUBLE", "FLOAT"), "DOUBLE"),
     "TINYINT": "TINYINT",

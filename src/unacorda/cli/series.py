@@ -1,0 +1,256 @@
+"""`unacorda series`: the same question of a table that grows, for one price."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unacorda.checks import demand
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.cli.ledger import PayingAccount, account, opened, required_ledger
+from unacorda.cli.missing import Missing
+from unacorda.cli.tables import DataTables, data, terms_of
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import left_of
+from unacorda.query.expressions.quoting import escape
+
+if TYPE_CHECKING:
+    from unacorda.over_time.bounds import OverTime, Wanted
+    from unacorda.query.over_time import SeriesAnswers
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.session import Session
+
+_HELP = """Ask the same of a table that grows, step by step, for one price paid at the start.
+
+\b
+Example:
+  unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \\
+      --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \\
+      --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
+      "SELECT COUNT(*) AS n FROM visits"
+  unacorda series answer visits.csv --unit patient --name visits-daily \\
+      --until 2025-01-31 --ledger sqlite:///budget.db --dataset visits
+"""
+
+_OPEN = f"""Open a series: its whole price is reserved, and nothing is read.
+
+SELECT holds COUNT, COUNT with FILTER, SUM with bounds and COUNT(DISTINCT person) of one table, by
+groups with public keys. A person is protected with all rows that they will ever have: of these the
+first --max-steps steps count, for good, or of each period of --within steps. You promise that rows
+are only added, and that neither --by, the date at which a row became visible, nor the id nor what
+WHERE reads ever changes.
+
+With --explain errors and cost are printed, and nothing is reserved.
+
+\b
+Example:
+  unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \\
+      --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \\
+      --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
+      "SELECT COUNT(*) AS n FROM visits"
+
+{EXIT_CODES}"""
+
+_ANSWER = f"""Answer all steps of a series up to a day, of the table as it is now. Costs nothing.
+
+What has been answered stands in the ledger and never changes.
+
+\b
+Example:
+  unacorda series answer visits.csv --unit patient --name visits-daily \\
+      --until 2025-01-31 --ledger sqlite:///budget.db --dataset visits
+
+{EXIT_CODES}"""
+
+_SHOW = f"""Show the answers of a series so far. Reads the ledger alone.
+
+\b
+Example:
+  unacorda series show --name visits-daily --ledger sqlite:///budget.db \\
+      --dataset visits --picture visits.svg
+
+{EXIT_CODES}"""
+
+_name = params.option("--name", "NAME", "The name of the series.", required=True)
+
+series = params.InOrder("series", help=_HELP, no_args_is_help=True)
+
+
+def _wanted(name: str, text: str) -> tuple[Wanted, ...]:
+    """What is wanted, as totals,steps,window28."""
+    from unacorda.over_time.bounds import check_wanted, window
+
+    found: list[Any] = []
+    for part in text.split(","):
+        width = part.strip().removeprefix("window")
+        found.append(window(int(width)) if width.isdigit() else part.strip())
+    try:
+        return check_wanted(found)
+    except InvalidParameter:
+        expected = "totals, steps, window28, or several of them with commas"
+        raise InvalidParameter(name, text, expected=expected) from None
+
+
+def _person(**limits: int | None) -> OverTime | None:
+    """The contribution bound of a person, None where no option gives one."""
+    from unacorda.over_time.bounds import OverTime
+
+    return None if set(limits.values()) == {None} else OverTime(**limits)
+
+
+_bound = params.gathered(
+    "person",
+    _person,
+    params.option("--max-steps", params.COUNT, "A person counts in their first steps, for good."),
+    params.option(
+        "--rows-per-step max_rows_per_step",
+        params.COUNT,
+        "The most rows of a person that count in one step.",
+    ),
+    params.option(
+        "--within",
+        params.COUNT,
+        "The length of a period, in steps: --max-steps counts anew in each.",
+    ),
+    params.option(
+        "--rows-in-all max_rows",
+        params.COUNT,
+        "The most rows of a person that count in all steps together.",
+    ),
+)
+
+
+@series.command("open", help=_OPEN)
+@data("SELECT")
+@_name
+@params.option("--by", "COLUMN", "When a row became visible: a column of dates.", required=True)
+@params.option(
+    "--every", params.one_of("hour", "day", "week", "month"), "The length of a step.", default="day"
+)
+@params.option("--start", "DAY", "The first step.", required=True)
+@params.option("--steps", params.COUNT, "How many there will be; left out, there is no end.")
+@params.option(
+    "--wanted", params.Read(_wanted, "KINDS"), "Such as totals,window28.", default="totals"
+)
+@_bound
+@params.flag("--explain", "Print errors and cost alone.")
+@params.unit()
+@params.price()
+@params.facts
+@params.keys
+@account(notes=True, required=True)
+@params.json_option
+def _open(
+    *,
+    data: DataTables | None,
+    text: str | None,
+    name: str,
+    explain: bool,
+    whose: dict[str, Any],
+    price: Mapping[str, str],
+    facts: Mapping[str, Fact],
+    keys: params.GivenKeys,
+    account: PayingAccount,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    missing = Missing(text, price="--rho 0.5")
+    unit, request = terms_of(data, _of_rows(whose), price, missing=missing)
+    missing.needed(text, "SELECT")
+    if data is None or missing.faults:
+        raise missing.error()
+    asked |= {"budget": request}
+    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
+    with data.session(**options, budget=request) as free:
+        query, select = free.read_sql(str(text), keys=keys)
+        plain = not (select.having or select.order_by or select.limit)
+        expected = "a SELECT without HAVING, ORDER BY and LIMIT: every step has all lines"
+        demand(plain, "SELECT", text, expected=expected)
+        forecast = free.explain_over_time(query, **asked)
+    if not explain:
+        with _session(data, account, **options) as session:
+            query, _ = session.read_sql(str(text), keys=keys)
+            session.over_time(query, name=name, **asked)
+            left = left_of(session.remaining, session.budget)
+    if as_json:
+        errors = {
+            answer: {kind: found.tolist() for kind, found in kinds.items()}
+            for answer, kinds in forecast.errors.items()
+        }
+        render.as_json({"series": name, "cost": forecast.cost, "errors": errors})
+        return
+    render.line("\n".join(map(escape, str(forecast).splitlines())))
+    if not explain:
+        render.line(escape(f"Series {name!r} is open. Account {account.name!r}: {left}."))
+
+
+@series.command("answer", help=_ANSWER)
+@data()
+@_name
+@params.option("--until", "DAY", "The last step to answer; it has ended.", required=True)
+@params.unit()
+@account(notes=True, required=True)
+@params.json_option
+def _answer(
+    *,
+    data: DataTables | None,
+    name: str,
+    until: str,
+    whose: dict[str, Any],
+    account: PayingAccount,
+    as_json: bool,
+) -> None:
+    demand(data is not None, "DATA", None, expected="the table, as it is now")
+    assert data is not None
+    unit = params.unit_of(**_of_rows(data.whose(whose)))
+    with _session(data, account, unit=unit) as session, render.working("Answering ..."):
+        answers = session.over_time(name=name).answer_until(until)
+    _print(answers, as_json=as_json)
+
+
+@series.command("show", help=_SHOW)
+@_name
+@required_ledger
+@params.option("--dataset", "NAME", "The account's name.", required=True)
+@params.option("--picture", "FILE", "Draw totals, or what was wanted first, with their bands.")
+@params.json_option
+def _show(*, name: str, ledger: str, dataset: str, picture: str | None, as_json: bool) -> None:
+    from unacorda.query.over_time import read_answers
+
+    with opened(ledger, must_exist=True) as book:
+        answers = read_answers(book, dataset, name)
+    if picture is not None:
+        first = next(iter(answers.plan.query.aggregates))
+        axes = answers.plot(answers.plan.wanted[0], first)
+        with params.of_file(Path(picture)):
+            axes.figure.savefig(Path(picture))
+    _print(answers, as_json=as_json)
+
+
+def _of_rows(whose: dict[str, Any]) -> dict[str, Any]:
+    """What options say about the unit: how many rows count is said by --max-steps."""
+    return {"max_rows": None if whose["row"] else 1, **whose}
+
+
+@contextlib.contextmanager
+def _session(data: DataTables, account: PayingAccount, **options: Any) -> Iterator[Session]:
+    """A session that the account pays for."""
+    account.is_new()
+    with contextlib.ExitStack() as stack:
+        book = stack.enter_context(opened(account.ledger, must_exist=False))
+        session = stack.enter_context(data.session(**options, **account.terms(book)))
+        yield account.below(session, book)
+
+
+def _print(answers: SeriesAnswers, *, as_json: bool) -> None:
+    if as_json:
+        length = answers.plan.every
+        lines = [{**line, length: line[length].isoformat()} for line in answers.to_dicts()]
+        render.as_json({"series": answers.name, "answers": lines})
+        return
+    render.line("\n".join(map(escape, repr(answers).splitlines())))

@@ -1,0 +1,410 @@
+"""`unacorda synthesize`: a synthetic table with a measured error, and a report of it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unacorda.checks import demand
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES, ExitCode
+from unacorda.cli.ledger import PayingAccount, account, accounts, opened
+from unacorda.cli.missing import Missing
+from unacorda.cli.output import check_target, output, stored_as
+from unacorda.cli.query import UNKEPT
+from unacorda.cli.tables import DataTables, data, known_rows, terms_of
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import left_of
+from unacorda.query.expressions.quoting import escape
+
+if TYPE_CHECKING:
+    from unacorda.privacy.guarantees import Guarantee
+    from unacorda.query.plan.query import Query
+    from unacorda.query.plan.synthesis import Cells, Synthesis
+    from unacorda.query.results.simulation import Assume
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.session import Session
+    from unacorda.synthesis.release import SyntheticTable
+    from unacorda.synthesis.rounds import RoundSummary, Watch
+
+HELP = f"""Make synthetic rows that look like those of a table of people, with a measured error.
+
+Tables of counts over few columns are close to the true ones, and how close is measured: --report
+writes a page of it. A synthetic row is no person, and rows of one person do not belong together.
+The cells of each column are public: values that --columns lists, or --bins: the edges of numbers
+or dates, or the values of a text. A number alone finds as many bins privately, between public
+bounds; so are the values of columns found that --columns calls text, which needs a --delta. A tenth
+of the budget finds them. Numbers are spread evenly in their bin.
+
+\b
+Examples:
+  unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \\
+      --bins age=0,18,40,65,120 --bins county=A,B,C \\
+      --output synthetic.parquet --report report.html
+  unacorda synthesize people.parquet --row --rho 0.1 --bounds income=0:200000 \\
+      --bins income=20 --only income,sex --never "sex = 'M' AND pregnant" \\
+      --output people.csv
+  unacorda synthesize visits.csv --unit patient --max-rows 3 --epsilon 1 \\
+      --bins age=0,18,40,65,120 --only age --explain
+
+The whole budget is spent, also where a run stops before its end. Without --output the rows are
+printed as CSV. Needs SciPy; .parquet pyarrow; pictures of the report the extra `plots`.
+
+{EXIT_CODES}"""
+
+_CELLS = "COLUMN=EDGES, such as age=0,18,65,120, COLUMN=COUNT, or COLUMN=A,B,C for a text"
+_SEARCHED = (
+    "finding how many rows of a person to keep comes first, for a tenth of the budget. This is "
+    "explained for {rows:,}, the most that can be found: with fewer there is less noise."
+)
+_OPTIONS = ("bins", "workload", "never", "rows")
+
+
+def _bins(texts: Sequence[str]) -> dict[str, Cells]:
+    """Cells by column: how many, edges, or values of a text; InvalidParameter for others.
+
+    >>> _bins(["age=0,18,65", "cost=20", "county=A,B"])
+    {'age': [0, 18, 65], 'cost': 20, 'county': ['A', 'B']}
+    """
+    found: dict[str, Cells] = {}
+    for text in texts:
+        column, listed = params.assignment("--bins", text, form=_CELLS)
+        demand(column not in found, "--bins", text, expected="each column once")
+        try:
+            parts = next(csv.reader([listed], skipinitialspace=True, strict=True), [])
+        except csv.Error:
+            parts = []
+        demand(parts, "--bins", text, expected=_CELLS)
+        numbers = [_number(part) for part in parts]
+        if all(isinstance(one, str) for one in numbers):
+            found[column] = parts
+            continue
+        edges = [one for one in numbers if not isinstance(one, str)]
+        demand(len(edges) == len(parts), "--bins", text, expected=_CELLS)
+        alone = edges[0] if len(edges) == 1 else edges
+        demand(not isinstance(alone, float), "--bins", text, expected=_CELLS)
+        found[column] = alone  # type: ignore[assignment]  # no float is left
+    return found
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+@click.command(help=HELP, short_help="Make synthetic rows with a measured error.")
+@data()
+@params.unit(
+    max_rows="The most rows of one person that count; auto finds the number privately, for a tenth "
+    "of the budget, once per account."
+)
+@params.price()
+@params.facts
+@params.option(
+    "--bins",
+    "COLUMN=CELLS",
+    "The cells of a column: edges of numbers or dates (age=0,18,65,120), how many to find between "
+    "public bounds (cost=20), or the values of a text (county=A,B). May be repeated.",
+    multiple=True,
+)
+@params.option(
+    "--only",
+    params.NAMES,
+    "The columns, or conditions such as 'age > 65'. Otherwise all but those named as ids.",
+)
+@params.option("--skip", params.NAMES, "Columns to leave out.")
+@params.option("--where", "CONDITION", "Rows that count, such as \"test = 'hdl'\".")
+@params.option(
+    "--workload",
+    params.one_of("1", "2", "3"),
+    "Tables of this many columns shall be close.",
+    default="3",
+    show_default=True,
+)
+@params.option(
+    "--never",
+    "CONDITION",
+    "Rows that cannot exist, such as \"sex = 'M' AND pregnant\": there will be none. May be "
+    "repeated.",
+    multiple=True,
+)
+@params.option(
+    "--rows", params.COUNT, "How many rows are drawn; otherwise about those of the table."
+)
+@params.flag("--explain", "Print cells and noise instead: reads no data and spends nothing.")
+@params.option(
+    "--assuming",
+    "FILE",
+    "With --explain: a public or synthetic table with the same columns, of which rows are "
+    "synthesized to see the error.",
+)
+@account(notes=True)
+@params.option("--report", params.FILE, "Write a page with errors and pictures to a new file.")
+@output(
+    "Write the rows to a new .csv or .parquet file, or to .json all that was released. If that "
+    "fails, all of it is printed as JSON: what was paid for is not lost.",
+    replaces="--output and --report",
+)
+@params.flag("--json as_json", "Print all that was released as JSON.")
+def synthesize(
+    *,
+    data: DataTables | None,
+    whose: dict[str, Any],
+    price: Mapping[str, str],
+    facts: Mapping[str, Fact],
+    account: PayingAccount | None,
+    explain: bool,
+    assuming: str | None,
+    report: Path | None,
+    output: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    **stated: Any,
+) -> int | None:
+    """The verb; its help is `HELP`. stated: what is synthesized."""
+    missing = Missing()
+    unit, request = terms_of(data, whose, price, missing=missing)
+    if data is None:
+        raise missing.error()
+    data.look()
+    demand(explain or assuming is None, "--assuming", assuming, expected="it with --explain")
+    if assuming is None and explain and data.settings is not None:
+        assuming = data.settings.stand_in
+    wanted = _Wanted(table=data.name, bins=_bins(stated.pop("bins")), **stated)
+    options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
+    supposed = options | {"unit": getattr(unit, "searched", unit), "budget": request}
+    with data.session(**supposed) as free:
+        asked = wanted.asked(free, missing=missing)
+        rest = request * (1 - params.SEARCH_SHARE) if unit != supposed["unit"] else request
+        try:
+            forecast = free.explain(asked, budget=rest, assuming=_assumed(assuming))
+        except InvalidParameter as fault:
+            raise _named(fault) from None
+    if explain:
+        render.line("\n".join(map(escape, str(forecast).split("\n"))))
+        if account is not None:
+            _print_left(account, data, options)
+        if getattr(unit, "search", None) is not None:
+            render.notice(escape(_SEARCHED.format(rows=supposed["unit"].limits["max_rows"])))
+        read = "Nothing" if assuming is None else "Nothing but the public table"
+        render.line(f"\n{read} was read and nothing was spent.")
+        return None
+    for path, kind in ((output, "table"), (report, "report")):
+        if path is not None:
+            check_target(path, kind, overwrite=overwrite)  # type: ignore[arg-type]  # literals
+    made, paid = _made(wanted, data=data, request=request, account=account, options=options)
+    if account is None:
+        render.notice(UNKEPT.format(asked="table"))
+    if made.errors is not None:
+        mean = made.errors.mean
+        value, lower, upper = mean.percents
+        value = value if mean.error > 0 else "0%"
+        said = f"{len(made.codes):,} rows; on average {value} of them lie in another cell "
+        said += f"({lower} to {upper})."
+        render.notice(escape(said))
+    spent = f"spent {request}; {dict(paid)['left']}"
+    shown = [
+        ("table", wanted.table),
+        *([] if wanted.where is None else [("rows that count", wanted.where)]),
+        *(paid if account is not None else [*paid[:2], ("left", "no ledger keeps what is spent")]),
+        *(("never", text) for text in wanted.never),
+    ]
+    return _kept(made, shown, output=output, report=report, spent=spent, as_json=as_json)
+
+
+def _assumed(table: str | None) -> Assume | None:
+    from unacorda.query.results.simulation import Assume
+
+    return None if table is None else Assume.from_table(table)
+
+
+def _made(
+    wanted: _Wanted,
+    *,
+    data: DataTables,
+    request: Guarantee,
+    account: PayingAccount | None,
+    options: dict[str, Any],
+) -> tuple[SyntheticTable, list[tuple[str, str]]]:
+    """The rows, paid for, and facts of the release; options: of the session."""
+    from unacorda.accounting.charges import request_price
+    from unacorda.query.session import check_affordable
+
+    with contextlib.ExitStack() as stack:
+        if account is None:
+            options["budget"] = request
+        else:
+            if account.is_new():
+                account.check_limit()
+                assert account.budget is not None
+                price = request_price(request, account.budget)
+                check_affordable(price, account.budget, account.dataset)
+                account.check_left(request, None)
+            book = stack.enter_context(opened(account.ledger, must_exist=False))
+            options |= account.terms(book)
+        known_rows(data, request, **options)  # refuses what is more than is left
+        session = stack.enter_context(data.session(**options))
+        spends = request * (1 - params.SEARCH_SHARE) if session.searches else request
+        if account is not None:
+            session = account.below(session, book)
+        made = session.evaluate(wanted.asked(session, watch=_watch()), budget=spends)
+        facts = [
+            ("protects", str(session.table(wanted.table).unit)),
+            ("spent", str(request)),
+            ("left", left_of(session.remaining, session.budget)),
+        ]
+        return made, facts
+
+
+def _kept(
+    made: SyntheticTable,
+    stated: Sequence[tuple[str, str]],
+    *,
+    output: Path | None,
+    report: Path | None,
+    spent: str,
+    as_json: bool,
+) -> int | None:
+    """Write rows and report, and print what has no file."""
+    from unacorda.cli.output import encode_rows
+    from unacorda.cli.synthesis_report import report_page
+
+    failed = False
+    if output is not None:
+        ending = output.suffix.lower()
+        failed = not stored_as(output, lambda: encode_rows(made, ending), spent=spent)
+    if report is not None:
+        failed |= not stored_as(report, lambda: report_page(made, stated).encode(), spent=spent)
+    if as_json or failed:
+        render.line(made.to_json())
+    elif output is None:
+        render.line(encode_rows(made, ".csv").decode().removesuffix("\n"))
+    return ExitCode.FAILED if failed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is asked for; nothing is opened.
+
+    table: its name; bins: cells by column; only, skip: of its columns; where: of its rows.
+    """
+
+    table: str
+    bins: Mapping[str, Cells]
+    only: Sequence[str] | None
+    skip: Sequence[str] | None
+    where: str | None
+    workload: str
+    never: Sequence[str]
+    rows: int | None
+
+    def rows_of(self, session: Session) -> Query:
+        """The rows that count."""
+        start = session.table(self.table)
+        return start if self.where is None else start.where(self.where)
+
+    def asked(
+        self, session: Session, *, missing: Missing | None = None, watch: Watch | None = None
+    ) -> Synthesis[Query]:
+        """What the session is asked; missing: for which InvalidParameter names all that lacks."""
+        start, columns = self.rows_of(session), self._columns(session)
+        unknown = [name for name in self.bins if name not in columns]
+        demand(not unknown, "--bins", ", ".join(unknown), expected="columns that are synthesized")
+        if missing is not None:
+            self._check_cells(start, columns, missing)
+        try:
+            return start.synthesize(
+                columns,
+                bins=self.bins,
+                workload=int(self.workload),
+                never=self.never,
+                rows=self.rows,
+                watch=watch,
+            )
+        except InvalidParameter as fault:
+            raise _named(fault) from None
+
+    def _check_cells(self, start: Query, columns: Sequence[str], missing: Missing) -> None:
+        """Raise InvalidParameter with all columns whose cells are not known."""
+        for name in columns:
+            bins = {name: self.bins[name]} if name in self.bins else {}
+            try:
+                start.synthesize([name], bins=bins)
+            except InvalidParameter as fault:
+                if bins:
+                    raise _of_bins(fault, name) from None
+                if not (fault.column == name or fault.argument == "bins"):
+                    raise
+                lacks = f"--bins {shlex.quote(f'{name}=CELLS')}"
+                missing.faults.append(InvalidParameter(lacks, None, expected=lacks))
+        if missing.faults:
+            raise missing.error()
+
+    def _columns(self, session: Session) -> list[str]:
+        from unacorda.query.describe import choose_columns
+
+        start = session.table(self.table)
+        if not self.only:
+            return choose_columns(start, session.unit, skip=self.skip or ())[0]
+        person = {name.casefold() for name in getattr(session.unit, "id", ())}
+        found = []
+        for name in self.only:
+            expected = "columns that do not name a person"
+            demand(name.casefold() not in person, "--only", name, expected=expected)
+            known = name in start.scope
+            found.append(start.scope.resolve(name, argument="--only") if known else name)
+        left = {name.casefold() for name in self.skip or ()}
+        return [name for name in found if name.casefold() not in left]
+
+
+def _of_bins(fault: InvalidParameter, name: str) -> InvalidParameter:
+    """What is wrong with the cells of a column, as the one who wrote them reads it."""
+    if fault.argument not in {"bins", "edges"}:
+        return fault
+    expected = f"edges that increase, such as {name}=0,18,65,120; a count alone needs public "
+    return InvalidParameter("--bins", name, expected=f"{expected}bounds, --bounds {name}=LOW:HIGH")
+
+
+def _named(fault: InvalidParameter) -> InvalidParameter:
+    """The same of the option that gave the argument."""
+    known = fault.argument in _OPTIONS
+    return fault.about(f"--{fault.argument}", fault.value) if known else fault
+
+
+def _print_left(account: PayingAccount, data: DataTables, options: Mapping[str, Any]) -> None:
+    """What is left of an account that there is; none is opened."""
+    if account.dataset not in accounts(account.ledger):
+        return
+    with opened(account.ledger, must_exist=True) as book:
+        unit = getattr(options["unit"], "searched", options["unit"])
+        terms = {**options, "unit": unit, **account.terms(book)}
+        with data.session(**terms) as session:
+            below = account.below(session, book, opens=False)
+            left = left_of(below.remaining, below.budget)
+    render.line(escape(f"Account {account.name!r}: {left}."))
+
+
+def _watch() -> Watch:
+    """Print a line after each round: what it did is released."""
+    done = 0
+
+    def watched(summary: RoundSummary) -> None:
+        nonlocal done
+        done += 1
+        count = len(summary.tables)
+        tables = "1 table" if count == 1 else f"{count} tables"
+        said = f"round {done}: {tables} measured, noise {summary.deviation:.3g} a cell, "
+        render.notice(escape(f"{said}{max(summary.left, 0.0):.0%} of the budget for tables left"))
+
+    return watched

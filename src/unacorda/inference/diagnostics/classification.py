@@ -1,0 +1,335 @@
+"""Releases of the tables of scores of classifiers, of two classes and of more."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from unacorda import elements
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget, shareable
+from unacorda.inference.diagnostics.cells import critical, data_frame
+from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
+from unacorda.inference.diagnostics.predictions import class_codes, class_scores, known_classes
+from unacorda.inference.diagnostics.scores import ScoreTable
+from unacorda.inference.records import Floats
+from unacorda.inference.sums import law_of
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.parameters import whole
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+
+__all__ = ["Binning", "ClassTables", "class_tables", "score_bins", "score_edges", "score_table"]
+
+Binning = Literal["even", "quantiles"]
+
+_MOST_BINS: Final = 4096
+_MOST_CLASSES: Final = 256
+_QUANTILES: Final = Fraction(1, 10)
+"""The share of the budget that finds the quantiles of the scores."""
+
+_FINE: Final = np.concatenate([[0.0], expit(np.linspace(-14, 14, 1023)), [1.0]])
+"""Edges between which quantiles of scores are found, even in log odds."""
+
+
+def score_edges(bins: object) -> Floats:
+    """Edges of even bins of [0, 1], or those that are given, rising from 0 to 1."""
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        return np.linspace(0, 1, whole("bins", bins, least=2, most=_MOST_BINS) + 1)
+    edges = elements.floats("bins", bins, dimensions=1)
+    rising = edges.ndim == 1 and 3 <= edges.size <= _MOST_BINS + 1
+    if not (rising and (np.diff(edges) > 0).all() and edges[0] == 0 and edges[-1] == 1):
+        expected = f"how many, from 2 to {_MOST_BINS}, or public edges that rise from 0 to 1"
+        raise InvalidParameter("bins", bins, expected=expected)
+    return edges
+
+
+def score_bins(scores: Floats, edges: Floats) -> NDArray[np.int64]:
+    """The bin of each score, open above but the last; that of NaN is one more, of its own."""
+    places = np.searchsorted(edges[1:-1], scores, side="right")
+    return np.where(np.isnan(scores), len(edges) - 1, places).astype(np.int64)
+
+
+def score_table(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    budget: Guarantee,
+    bins: int | ArrayLike = 64,
+    binning: Binning = "even",
+    classes: tuple[Any, Any] | None = None,
+    rows_per_person: int = 1,
+    person: ArrayLike | None = None,
+    neighbors: Neighbors = ReplaceOne,
+    bits: RandomBits | None = None,
+) -> ScoreTable:
+    r"""Releases the table of scores of a classifier: what judges it is computed from it, for free.
+
+    The model is public by then, such as a private fit, and treats every row by itself; rows that
+    did not fit it judge it fairly. One noisy histogram of bins and classes is released. A row
+    without a score, since it or a feature is no number, has a bin of its own; a row of another
+    label counts nowhere.
+
+    Parameters
+    ----------
+    model
+        A classifier of two classes with `predict_proba`; or a function from X to the probability of
+        the second class; or None, where X holds these scores.
+    X
+        Features, shape (n, p); or scores within [0, 1], shape (n,).
+    y
+        Labels, shape (n,).
+    budget
+        Any guarantee; it is spent whole.
+    bins
+        How many even bins of [0, 1]; or their public edges.
+    binning
+        "quantiles" spends a tenth of the budget on edges with about as many scores in each bin, for
+        scores that crowd at an end, as those of rare events do.
+    classes
+        The two labels, public; by default those of the model, else (0, 1). The second is positive.
+    rows_per_person
+        How many rows a person has at most.
+    person
+        The owner of each row, shape (n,): of each the first `rows_per_person` rows count. Left out,
+        the caller promises that none has more.
+    neighbors
+        What the guarantee compares: a person's rows replaced, or added and removed.
+    bits
+        Left out for secure noise; `SeededBits` makes a release reproducible, and not private.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes and parameters that cannot be used, and for a model that raises an error.
+
+    Source: Hanley and McNeil 1982, Radiology 143 (area from tables); docs/proofs/diagnostics.md.
+
+    >>> import unacorda
+    >>> drawn = np.random.default_rng(1)
+    >>> scores = drawn.random(20_000)
+    >>> y = drawn.random(20_000) < scores
+    >>> table = score_table(None, scores, y, budget=unacorda.ZCDP(0.1), bits=unacorda.SeededBits(1))
+    >>> area = table.auc()
+    >>> 0.82 < area.lower < area.value < area.upper < 0.85
+    True
+    """
+    asked, owners = check_budget(budget), RowOwners(rows=rows_per_person, neighbors=neighbors)
+    if binning not in ("even", "quantiles"):
+        raise InvalidParameter("binning", binning, expected="'even' or 'quantiles'")
+    edges = score_edges(bins)
+    if binning == "quantiles" and not isinstance(bins, int | np.integer):
+        raise InvalidParameter("bins", bins, expected="how many, where binning='quantiles'")
+    labels = known_classes(model, classes)
+    if len(labels) != 2:
+        expected = "two labels; class_tables is for more"
+        raise InvalidParameter("classes", labels, expected=expected)
+    scores = class_scores(model, X, classes=2)[:, 1]
+    codes = class_codes(y, labels, rows=len(scores))
+    kept = owners.kept(person, number=len(scores)) & (codes >= 0)
+    scores, codes, source = scores[kept], codes[kept], source_of(bits)
+    paid, spent = asked, []
+    if binning == "quantiles":
+        split = shareable(asked, releases=2)
+        noise = owners.noise(split * _QUANTILES, RowNorms.of_counts())
+        fine = np.bincount(score_bins(scores, _FINE), minlength=len(_FINE))
+        edges = _quantiles(_released(fine, noise, bits=source)[:-1], len(edges) - 1)
+        paid, spent = split * (1 - _QUANTILES), [noise.event]
+    noise = owners.noise(paid, RowNorms.of_counts())
+    size = len(edges)  # the bins and one for rows without a score
+    counts = np.bincount(codes * size + score_bins(scores, edges), minlength=2 * size)
+    negatives, positives = _released(counts, noise, bits=source).reshape(2, size)
+    return ScoreTable(
+        edges=edges,
+        positives=positives[:-1],
+        negatives=negatives[:-1],
+        missing=(float(positives[-1]), float(negatives[-1])),
+        deviation=noise.standard_deviation,
+        noise=law_of(noise),
+        event=events.compose([*spent, noise.event]),
+        guarantee=asked,
+        protects=owners.protects,
+    )
+
+
+def _released(counts: NDArray[np.int64], noise: Gaussian | Laplace, *, bits: RandomBits) -> Floats:
+    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits)
+    return np.array([float(count) for count in released])
+
+
+def _quantiles(counts: Floats, bins: int) -> Floats:
+    """Edges with about as many of these counts in each bin; fewer where many scores are equal."""
+    sums = np.maximum.accumulate(np.cumsum(counts))
+    wanted = max(float(sums[-1]), 1.0) * np.arange(1, bins) / bins
+    places = np.minimum(np.searchsorted(sums, wanted), len(sums) - 1)
+    inner = _FINE[1:][places]
+    return np.unique(np.concatenate([[0.0, 0.5], inner, [1.0]]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClassTables:
+    """Noisy counts of rows by class and by the class of the largest score; a table for each class.
+
+    Parameters
+    ----------
+    classes
+        The labels, in their order.
+    counts
+        Of rows of each class (a line each) that are given each class, shape (K, K).
+    missing
+        Of rows of each class without a score, shape (K,).
+    tables
+        For each class the table of its scores against all other classes.
+    deviation
+        The standard deviation of the noise of each count, of the tables too.
+    noise
+        The law of the noise: "normal" or "laplace".
+    event
+        The event for the accountant, of all counts together.
+    guarantee
+        The promise.
+    """
+
+    classes: list[Any]
+    counts: Floats
+    missing: Floats
+    tables: list[ScoreTable]
+    deviation: float
+    noise: Literal["normal", "laplace"]
+    event: events.Event
+    guarantee: Guarantee
+
+    def confusion_matrix(self, *, confidence: float = 0.95) -> Any:
+        """Returns the counts of rows by class and by the class that they are given.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals, strictly between 0 and 1.
+        """
+        size, half = len(self.classes), critical(confidence, self.noise) * self.deviation
+        flat = self.counts.ravel()
+        return data_frame(
+            {
+                "actual": [one for one in self.classes for _ in range(size)],
+                "predicted": self.classes * size,
+                "count": flat,
+                "noise_error": np.full(size * size, self.deviation),
+                "lower": flat - half,
+                "upper": flat + half,
+            }
+        )
+
+    def summary(self, *, interval: Any = "noise", confidence: float = 0.95) -> Any:
+        """Returns one line a class: the area under its ROC curve against all other classes.
+
+        Parameters
+        ----------
+        interval
+            "noise" or "both".
+        confidence
+            Of the intervals, strictly between 0 and 1.
+        """
+        found = [one.auc(interval=interval, confidence=confidence) for one in self.tables]
+        fields = ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
+        columns = {field: [getattr(one, field) for one in found] for field in fields}
+        return data_frame({"class": self.classes, **columns}, index="class")
+
+    def _repr_html_(self) -> str:
+        return str(self.summary().to_html(float_format="{:.4g}".format))
+
+    def __repr__(self) -> str:
+        return f"ClassTables({len(self.classes)} classes, noise {self.deviation:.4g} a count)"
+
+
+def class_tables(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    budget: Guarantee,
+    bins: int | ArrayLike = 64,
+    classes: Any = None,
+    rows_per_person: int = 1,
+    person: ArrayLike | None = None,
+    neighbors: Neighbors = ReplaceOne,
+    bits: RandomBits | None = None,
+) -> ClassTables:
+    r"""Releases the confusion matrix of K classes, and for each class the table of its scores.
+
+    A row is counted once in the matrix and once in each of K tables, so that a person moves the
+    whole by sqrt(K + 1) times as much as one table. Of equal largest scores the first class counts.
+
+    Parameters
+    ----------
+    model
+        A classifier with `predict_proba`; or a function from X to a probability of each class; or
+        None, where X holds these, shape (n, K).
+    X, y, budget, bins, rows_per_person, person, neighbors, bits
+        As for `score_table`.
+    classes
+        The labels, public; by default those of the model.
+
+    Raises
+    ------
+    InvalidParameter
+        As for `score_table`.
+
+    >>> import unacorda
+    >>> y = np.arange(3000) % 3
+    >>> scores = np.eye(3)[y] * 0.4 + 0.2
+    >>> found = class_tables(
+    ...     None, scores, y, classes=[0, 1, 2], budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> found.counts.round(-2).astype(int).tolist()
+    [[1000, 0, 0], [0, 1000, 0], [0, 0, 1000]]
+    """
+    asked, owners = check_budget(budget), RowOwners(rows=rows_per_person, neighbors=neighbors)
+    edges, labels = score_edges(bins), known_classes(model, classes)
+    size = len(labels)
+    if size > _MOST_CLASSES:
+        raise InvalidParameter("classes", size, expected=f"{_MOST_CLASSES} labels at most")
+    scores = class_scores(model, X, classes=size)
+    codes = class_codes(y, labels, rows=len(scores))
+    kept = owners.kept(person, number=len(scores)) & (codes >= 0)
+    scores, codes = scores[kept], codes[kept]
+    scores[np.isnan(scores).any(axis=1)] = np.nan
+    given = np.where(np.isnan(scores[:, 0]), size, np.nan_to_num(scores).argmax(axis=1))
+    parts = [np.bincount(codes * (size + 1) + given, minlength=size * (size + 1))]
+    wide = len(edges)
+    for place in range(size):
+        own = (codes == place) * wide + score_bins(scores[:, place], edges)
+        parts.append(np.bincount(own, minlength=2 * wide))
+    noise = owners.noise(asked, RowNorms.of_counts(size + 1))
+    counts = _released(np.concatenate(parts), noise, bits=source_of(bits))
+    matrix, rest = counts[: len(parts[0])].reshape(size, size + 1), counts[len(parts[0]) :]
+    shared: dict[str, Any] = {
+        "deviation": noise.standard_deviation,
+        "noise": law_of(noise),
+        "event": noise.event,
+        "guarantee": asked,
+    }
+    tables = [
+        ScoreTable(
+            edges=edges,
+            positives=positives[:-1],
+            negatives=negatives[:-1],
+            missing=(float(positives[-1]), float(negatives[-1])),
+            protects=owners.protects,
+            **shared,
+        )
+        for negatives, positives in rest.reshape(size, 2, wide)
+    ]
+    return ClassTables(
+        classes=labels, counts=matrix[:, :-1], missing=matrix[:, -1], tables=tables, **shared
+    )

@@ -1,0 +1,393 @@
+r"""The table of residuals: noisy sums by bins of the prediction, a histogram, and sums of squares.
+
+With u = r / R, the residual cut to [-R, R] in units of R, and a prediction's bin, three vectors of
+a row are summed: (1, 3/2 u, 3/2 u^2) in its bin; a 1 in its bin of u; and (1, cut, u^2, |u|, v,
+v^2), v the target in half widths of its bounds. u and v are multiples of 2^-20 and sums are exact.
+Proofs: docs/proofs/diagnostics.md, sections 1 and 3.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from scipy.special import ndtri
+
+from unacorda.inference.diagnostics.cells import (
+    Diagnostic,
+    Errors,
+    NoisyCells,
+    check_errors,
+    critical,
+    data_frame,
+)
+from unacorda.inference.records import Floats
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = ["WEIGHT", "ResidualTable"]
+
+WEIGHT: Final = 1.5
+"""Of u and of u^2 in the sums by bins, next to 1 of the count."""
+
+_JOINED: Final = 3.0
+"""The least count of a bin of the plot, in deviations of its noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ResidualTable:
+    """Noisy sums of residuals, the target less the prediction; all of it may be published.
+
+    Every method is a function of the sums, and costs nothing. `interval="noise"` counts the noise
+    alone, for the model on these very rows; `"both"` also that of a fresh sample of rows.
+
+    Parameters
+    ----------
+    edges
+        Of the bins of the prediction, or of what `by` held, shape (B + 1,).
+    sums
+        By bins: of 1, 3/2 u and 3/2 u^2, noisy, shape (B, 3); u in units of the residual's bound.
+    missing
+        The noisy count of rows without a residual or a bin.
+    histogram
+        Noisy counts of u in even bins of [-1, 1]; residuals beyond count in the outermost ones.
+    totals
+        Over all rows: of 1, of residuals beyond the bound, u^2, |u|, v and v^2, noisy.
+    deviations
+        Of the noise of each number of `sums`, of `histogram` and of `totals`.
+    noise
+        The law of the noise: "normal" or "laplace".
+    residual_bound
+        R, in the unit of the target: given, or found.
+    target_bounds
+        Public bounds of the target.
+    event
+        The event for the accountant.
+    guarantee
+        The promise.
+    protects
+        The unit that the noise hides, in words.
+    """
+
+    edges: Floats
+    sums: Floats
+    missing: float
+    histogram: Floats
+    totals: Floats
+    deviations: tuple[float, float, float]
+    noise: Literal["normal", "laplace"]
+    residual_bound: float
+    target_bounds: tuple[float, float]
+    event: Event
+    guarantee: Guarantee
+    protects: str
+
+    @property
+    def _totals(self) -> NoisyCells:
+        return NoisyCells(counts=self.totals, deviation=self.deviations[2], law=self.noise)
+
+    @property
+    def _bins(self) -> NoisyCells:
+        """The histogram of u."""
+        return NoisyCells(counts=self.histogram, deviation=self.deviations[1], law=self.noise)
+
+    @property
+    def _cuts(self) -> Floats:
+        return np.linspace(-1, 1, len(self.histogram) + 1)
+
+    @property
+    def _fourth(self) -> float:
+        """The mean of u^4 over the square of that of u^2, from the histogram; 1 at the least."""
+        middles = (self._cuts[:-1] + self._cuts[1:]) / 2
+        counts = np.maximum(self.histogram, 0.0)
+        second, fourth = (float(counts @ middles**power) for power in (2, 4))
+        return max(fourth * float(counts.sum()) / second**2, 1.0) if second > 0 else 1.0
+
+    def _mean(
+        self, place: int, *, interval: Errors, confidence: float, second: float, unit: float
+    ) -> Diagnostic:
+        """The mean of one of the totals, whose squares add up to `second`, in a unit."""
+        over, under = np.zeros(6), np.eye(6)[0]
+        over[place] = unit
+        moments = np.array([[unit**2 * second, unit * self.totals[place], self.totals[0]]])
+        return self._totals.ratio(
+            over,
+            under,
+            interval=interval,
+            confidence=confidence,
+            limits=(0.0, unit),
+            moments=moments,
+        )
+
+    def r2(self, *, confidence: float = 0.95) -> Diagnostic:
+        """Returns R^2, one minus the mean square of residuals over the variance of the target.
+
+        The interval counts the noise alone; it is that of Fieller, with the covariance of the noise
+        of both sums.
+
+        Parameters
+        ----------
+        confidence
+            Of the interval, strictly between 0 and 1.
+        """
+        low, high = self.target_bounds
+        rows = max(float(self.totals[0]), self.deviations[2])
+        middle = float(self.totals[4]) / rows
+        over = np.array([0, 0, self.residual_bound**2, 0, 0, 0])
+        # The sum of (v - middle)^2, whose slope by the middle is 0.
+        under = np.array([middle**2, 0, 0, 0, -2 * middle, 1]) * ((high - low) / 2) ** 2
+        found = self._totals.ratio(
+            over,
+            under,
+            confidence=confidence,
+            limits=(0.0, math.inf),
+            moments=np.full((1, 3), math.nan),
+        )
+        if math.isnan(found.value) or math.isinf(found.upper):
+            reason = "Noise hides the variance of the target. A larger budget or more rows help."
+            return Diagnostic.hidden(reason, limits=(-math.inf, 1.0))
+        return Diagnostic(
+            value=1 - found.value,
+            noise_error=found.noise_error,
+            sampling_error=math.nan,
+            lower=1 - found.upper,
+            upper=1 - found.lower,
+        )
+
+    def rmse(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
+        """Returns the root of the mean square of the cut residuals, in the unit of the target.
+
+        Parameters
+        ----------
+        interval
+            "noise" or "both"; the sample's error is by the fourth moment of the histogram.
+        confidence
+            Of the interval, strictly between 0 and 1.
+        """
+        square = float(self.totals[2]) ** 2 / max(float(self.totals[0]), 1.0)
+        found = self._mean(
+            2,
+            interval=interval,
+            confidence=confidence,
+            second=self._fourth * square,
+            unit=1.0,
+        )
+        value = math.sqrt(found.value)  # NaN stays NaN
+        slope = self.residual_bound / (2 * value) if value > 0 else math.inf
+        return Diagnostic(
+            value=self.residual_bound * value,
+            noise_error=slope * found.noise_error,
+            sampling_error=slope * found.sampling_error,
+            lower=self.residual_bound * math.sqrt(found.lower),
+            upper=self.residual_bound * math.sqrt(found.upper),
+        )
+
+    def mae(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
+        """Returns the mean size of the cut residuals, in the unit of the target.
+
+        Parameters
+        ----------
+        interval, confidence
+            As of `rmse`.
+        """
+        return self._mean(
+            3,
+            interval=interval,
+            confidence=confidence,
+            second=float(self.totals[2]),
+            unit=self.residual_bound,
+        )
+
+    def cut(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Diagnostic:
+        """Returns the share of rows whose residual lies beyond the bound, and counts as it.
+
+        Parameters
+        ----------
+        interval, confidence
+            As of `rmse`.
+        """
+        second = float(self.totals[1])
+        return self._mean(1, interval=interval, confidence=confidence, second=second, unit=1.0)
+
+    def beyond(
+        self, deviations: float = 3.0, *, interval: Errors = "noise", confidence: float = 0.95
+    ) -> Diagnostic:
+        """Returns the share of rows whose residual is larger than a multiple of the RMSE.
+
+        It is read from the histogram, in a bin by the share of its width.
+
+        Parameters
+        ----------
+        deviations
+            How many; of normal residuals 0.27 % lie beyond 3.
+        interval, confidence
+            As of `rmse`.
+        """
+        end = deviations * self.rmse().value / self.residual_bound
+        cuts = self._cuts
+        width = cuts[1] - cuts[0]
+        inside = np.clip((np.minimum(cuts[1:], end) - np.maximum(cuts[:-1], -end)) / width, 0, 1)
+        return self._bins.ratio(
+            np.nan_to_num(1 - inside),
+            np.ones(len(self.histogram)),
+            interval=interval,
+            confidence=confidence,
+        )
+
+    def by_bins(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
+        """Returns the residual plot: by bins the mean residual and its spread, with intervals.
+
+        Bins with fewer rows than three deviations of their noise are joined with the next. A mean
+        away from 0 is a bend that the model lacks; spreads that differ are unequal variances. The
+        sample's error of a spread is by the fourth moment of all residuals.
+
+        Parameters
+        ----------
+        interval, confidence
+            As of `rmse`.
+        """
+        check_errors(interval)
+        groups = self._groups()
+        sums = np.stack([self.sums[low:high].sum(axis=0) for low, high in groups])
+        widths = np.array([high - low for low, high in groups], dtype=np.float64)
+        z, unit = critical(confidence, self.noise), self.residual_bound
+        means, spreads = [], []
+        for (rows, first, second), width in zip(sums.tolist(), widths.tolist(), strict=True):
+            deviation = self.deviations[0] * math.sqrt(width)
+            cells = NoisyCells(
+                counts=np.array([rows, first, second]), deviation=deviation, law=self.noise
+            )
+            means.append(
+                cells.ratio(
+                    np.array([0, unit / WEIGHT, 0]),
+                    np.array([1.0, 0, 0]),
+                    interval=interval,
+                    confidence=confidence,
+                    limits=(-unit, unit),
+                    moments=np.array([[unit**2 * second / WEIGHT, unit * first / WEIGHT, rows]]),
+                )
+            )
+            spreads.append(
+                self._spread(rows, first / WEIGHT, second / WEIGHT, deviation, z=z, both=interval)
+            )
+        low, high = (self.edges[[ends[one] for ends in groups]] for one in (0, 1))
+        return data_frame(
+            {
+                "low": low,
+                "high": high,
+                "rows": sums[:, 0],
+                "mean": [one.value for one in means],
+                "lower": [one.lower for one in means],
+                "upper": [one.upper for one in means],
+                "noise_error": [one.noise_error for one in means],
+                "spread": [one[0] for one in spreads],
+                "spread_lower": [one[1] for one in spreads],
+                "spread_upper": [one[2] for one in spreads],
+            }
+        )
+
+    def _spread(
+        self, rows: float, first: float, second: float, noise: float, *, z: float, both: Errors
+    ) -> tuple[float, float, float]:
+        """The deviation of residuals of a bin, and the ends of its interval."""
+        if not rows > noise:
+            return math.nan, 0.0, self.residual_bound
+        mean, square = first / rows, second / rows
+        variance = square - mean**2 + (noise / WEIGHT / rows) ** 2
+        slopes = np.array([square - 2 * mean**2, 2 * mean / WEIGHT, 1 / WEIGHT])
+        error = noise / rows * float(np.linalg.norm(slopes))
+        if both == "both":
+            error = math.hypot(error, math.sqrt((self._fourth - 1) / rows) * max(variance, 0.0))
+        ends = np.clip([variance, variance - z * error, variance + z * error], 0.0, 1.0)
+        value, lower, upper = (self.residual_bound * np.sqrt(ends)).tolist()
+        return value, lower, upper
+
+    def _groups(self) -> list[tuple[int, int]]:
+        """Neighboring bins joined until their rows stand out of the noise: first and end."""
+        groups, start = [], 0
+        for end in range(1, len(self.sums) + 1):
+            noise = self.deviations[0] * math.sqrt(end - start)
+            if self.sums[start:end, 0].sum() >= _JOINED * noise:
+                groups.append((start, end))
+                start = end
+        if start < len(self.sums):
+            groups[-1:] = [(groups[-1][0] if groups else 0, len(self.sums))]
+        return groups
+
+    def histogram_of_residuals(self, *, confidence: float = 0.95) -> Any:
+        """Returns the histogram of the cut residuals, in the unit of the target.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals, strictly between 0 and 1.
+        """
+        cuts = self._cuts * self.residual_bound
+        half = critical(confidence, self.noise) * self.deviations[1]
+        return data_frame(
+            {
+                "low": cuts[:-1],
+                "high": cuts[1:],
+                "count": self.histogram,
+                "lower": self.histogram - half,
+                "upper": self.histogram + half,
+            }
+        )
+
+    def normal_plot(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
+        """Returns the normal plot: residuals at the edges of bins, against normal quantiles.
+
+        Of normal residuals the points lie on a line, whose slope is their deviation.
+
+        Parameters
+        ----------
+        interval, confidence
+            As of `rmse`.
+        """
+        size = len(self.histogram)
+        below = np.tri(size - 1, size)
+        found = self._bins.ratios(
+            below, np.ones_like(below), interval=interval, confidence=confidence
+        )
+        shares = np.maximum.accumulate(found.value)
+        return data_frame(
+            {
+                "residual": self._cuts[1:-1] * self.residual_bound,
+                "share": shares,
+                "normal": ndtri(shares),
+                "lower": ndtri(found.lower),
+                "upper": ndtri(found.upper),
+            }
+        )
+
+    def summary(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
+        """Returns all numbers with their errors and intervals, as a data frame by name.
+
+        Parameters
+        ----------
+        interval, confidence
+            As of `rmse`; R^2 has the noise alone.
+        """
+        named: dict[str, Any] = {"interval": interval, "confidence": confidence}
+        found = {
+            "R^2": self.r2(confidence=confidence),
+            "RMSE": self.rmse(**named),
+            "MAE": self.mae(**named),
+            "beyond 3 RMSE": self.beyond(**named),
+            "cut": self.cut(**named),
+        }
+        columns = {
+            field: [getattr(one, field) for one in found.values()]
+            for field in ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
+        }
+        return data_frame({"name": list(found), **columns}, index="name")
+
+    def _repr_html_(self) -> str:
+        return str(self.summary().to_html(float_format="{:.4g}".format))
+
+    def __repr__(self) -> str:
+        return f"ResidualTable({len(self.sums)} bins, {self.guarantee})"

@@ -1,0 +1,205 @@
+r"""Validation curves: the noisy scores of all candidates of a grid, by rows that fit none of them.
+
+Rows that fit and rows that judge are different people, so that each part has the whole budget. C
+fits to the same rows share theirs; the scores are one release, whose sensitivity is sqrt(C) times
+that of one score. The best of them is a function of the released scores, and costs nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import FitFailed
+from unacorda.inference.budgets import gdp_budget
+from unacorda.inference.candidates import (
+    candidate_of,
+    combinations,
+    judged_rows,
+    quietly_fitted,
+    shared_budget,
+)
+from unacorda.inference.contract import Splitter, Wrapper, rehearse, size_of
+from unacorda.inference.copies import count_fit
+from unacorda.inference.diagnostics.cells import critical, data_frame
+from unacorda.inference.diagnostics.scoring import ScoringChoice
+from unacorda.inference.records import Floats
+from unacorda.inference.sums import NoisySums
+from unacorda.mechanisms.parameters import whole
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP
+from unacorda.privacy.rounding import root_down, root_up
+
+
+@dataclass(eq=False, repr=False)
+class ValidationCurve(Wrapper):
+    r"""Fits every candidate of a grid and scores all of them, with errors, on held-out rows.
+
+    C fits share the budget, so that each has 1 / C of its mu^2; `HeldOutSearch` is better for many
+    candidates, of which it shows the best alone. Candidates that fail on the rows have the worst
+    score; FitFailed where all of them do. The largest of noisy scores is a little too good.
+
+    Parameters
+    ----------
+    estimator
+        An unfitted regression or classifier of `unacorda.inference`, or a pipeline of them; its
+        budget, or the sum of those of its steps, is that of the whole curve: any guarantee that
+        normal noise keeps.
+    grid
+        A list of values for each parameter that is tried, by name as in `set_params`; every
+        combination is a candidate.
+    held_out
+        The share of rows, drawn blindly, that judges.
+    scoring, error_bound, bits
+        As for `HeldOutSearch`.
+
+    Attributes
+    ----------
+    candidates_, estimators_
+        The parameters of each candidate, and its fit; None where it failed.
+    scores_, score_errors_
+        Noisy scores, larger ones being better, and the deviations of their noise.
+    best_params_, best_estimator_
+        Those of the largest score.
+    fit_budget_, event_, guarantee_
+        The budget of one fit, the event of a person, who fits or judges, and the promise.
+
+    Source: docs/proofs/diagnostics.md, section 5.
+
+    >>> import unacorda
+    >>> from unacorda.inference import RidgeRegression
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(20000, 3))
+    >>> y = X @ [1.0, -2.0, 0.0] + drawn.normal(size=20000)
+    >>> ridge = RidgeRegression(
+    ...     budget=unacorda.GDP(1), target_bounds=(-20, 20), feature_bounds=(-3, 3)
+    ... )
+    >>> curve = ValidationCurve(
+    ...     ridge,
+    ...     {"penalty": [0.01, 1.0, 100.0]},
+    ...     scoring="r2",
+    ...     error_bound=5.0,
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> curve.best_params_, curve.scores_.round(1).tolist()
+    ({'penalty': 0.01}, [0.8, 0.6, 0.1])
+    """
+
+    estimator: Any
+    grid: Mapping[str, Any]
+    _: KW_ONLY
+    held_out: float = 0.2
+    scoring: ScoringChoice = None
+    error_bound: float | None = None
+    bits: RandomBits | None = None
+
+    def explain(self, rows: int) -> dict[str, Any]:
+        """Returns the noise of fits to a number of rows, before anything is read.
+
+        The number of candidates, of rows that fit and that judge, the budget of each fit, and the
+        deviation of the noise of a mean of numbers in [0, 1], such as the accuracy.
+
+        Parameters
+        ----------
+        rows
+            The number of rows, 2 or more.
+        """
+        number = whole("rows", rows, least=2, most=1 << 60)
+        asked, _ = shared_budget(self.estimator)
+        count = len(combinations(self.estimator, self.grid))
+        judges = size_of("held_out", self.held_out, rows=number)
+        budget = gdp_budget(asked)
+        return {
+            "candidates": count,
+            "rows that fit": number - judges,
+            "rows that judge": judges,
+            "budget of a fit": budget * Fraction(1, count),
+            "noise of a score": math.sqrt(count) / budget.mu / judges,
+        }
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fits and scores all candidates; spends the whole budget once.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, p).
+        y
+            Targets or labels, shape (n,).
+        """
+        asked, shares = shared_budget(self.estimator)
+        grid = combinations(self.estimator, self.grid)
+        x, target, scoring = judged_rows(self, X, y)
+        splitter = Splitter(rows=len(x), judges=(size_of("held_out", self.held_out, rows=len(x)),))
+        whole_budget = gdp_budget(asked)
+        each: GDP = whole_budget * Fraction(1, len(grid))
+        candidates = [
+            candidate_of(self.estimator, one, shares=shares, budget=each, bits=self.bits)
+            for one in grid
+        ]
+        for candidate in candidates:
+            rehearse(candidate, rows=splitter.fewest, features=x.shape[1])
+        source = source_of(self.bits)
+        count_fit(self, asked)
+        self.event_ = events.Gaussian(noise_multiplier=root_down(1 / whole_budget.mu_squared))
+        self.guarantee_, self.fit_budget_ = asked, each
+        ((fitting, judging),) = splitter.splits(bits=source)
+        found, kept = [], []
+        for candidate in candidates:
+            fitted = quietly_fitted(candidate, (x[fitting], target[fitting]))
+            found.append(fitted)
+            kept.append(scoring.quietly(fitted, x[judging], target[judging]))
+        sums = NoisySums(rows=len(judging), budget=whole_budget, bits=source)
+        root = Fraction(root_up(Fraction(len(grid))))
+        means, noise = sums.mean(
+            lambda block: np.concatenate([scoring.part(one[block]) for one in kept]),
+            size=scoring.size * len(grid),
+            row_bound=scoring.row_bound * root,
+            sensitivity=scoring.sensitivity * root,
+            share=Fraction(1),
+        )
+        scores = [scoring.score(one, noise=noise) for one in means.reshape(len(grid), scoring.size)]
+        self.scores_: Floats = np.array([score for score, _ in scores])
+        self.score_errors_: Floats = np.array([error for _, error in scores])
+        self.candidates_, self.estimators_ = grid, found
+        best = int(np.argmax(np.where([one is not None for one in found], self.scores_, -np.inf)))
+        if found[best] is None:
+            raise FitFailed
+        self.best_params_, self.estimator_ = grid[best], found[best]
+        return self
+
+    @property
+    def best_estimator_(self) -> Any:
+        """The fitted estimator with the largest score."""
+        return self.estimator_
+
+    def frame(self, confidence: float = 0.95) -> Any:
+        """Returns one line a candidate: its parameters, score, error and interval.
+
+        Parameters
+        ----------
+        confidence
+            Of the intervals, each by itself, strictly between 0 and 1.
+        """
+        half = critical(confidence, "normal") * self.score_errors_
+        columns: dict[str, Any] = {
+            name: [one[name] for one in self.candidates_] for name in self.candidates_[0]
+        }
+        return data_frame(
+            {
+                **columns,
+                "score": self.scores_,
+                "noise_error": self.score_errors_,
+                "lower": self.scores_ - half,
+                "upper": self.scores_ + half,
+            }
+        )

@@ -1,0 +1,265 @@
+r"""How gradients of units are weighted before they are summed, so that one unit moves little.
+
+Each bound gives weights w_u from norms alone, and states `sensitivity`: the largest l2 norm of what
+one unit adds to the sum of w_u g_u, as it is released with noise.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.extras import later
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "COUNT",
+    "ClippingBound",
+    "Flat",
+    "FollowedQuantile",
+    "Normalized",
+    "PerLayer",
+    "bound_of",
+]
+
+torch: Any = later("torch")
+
+_NORM_ERROR: Final = 1 + 2.0**-12
+"""The factor by which norms in float32 are increased, more than their relative rounding error."""
+
+_SHORT: Final = 1e-12
+"""The shortest norm that a followed quantile comes to; its inverse is the longest."""
+
+COUNT: Final = ""
+"""The name among sums, which no parameter has, of what a bound that follows norms counts."""
+
+
+class ClippingBound(ABC):
+    """What bounds the gradient of a unit."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The largest norm of what one unit adds to the sum."""
+
+    @abstractmethod
+    def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """By parameter the weight of each unit, from its squared norms; 0 where not finite."""
+
+    def check(self, names: list[str]) -> None:
+        """Raise InvalidParameter where the bound does not fit the parameters of these names."""
+        del names
+
+    @property
+    def follows(self) -> bool:
+        """Whether steps also release a count, by which the bound moves."""
+        return False
+
+    def counted(self, squares: Mapping[str, Tensor], present: Tensor) -> Tensor:
+        """What is released of the norms of units that are there, a number in float64: here 0."""
+        del squares, present
+        return torch.zeros((), dtype=torch.float64)
+
+    def moved(self, released: float, batch_size: int) -> ClippingBound:
+        """The bound of the next step, from what was released of this one."""
+        del released, batch_size
+        return self
+
+
+def _norms(squares: Mapping[str, Tensor]) -> Tensor:
+    return torch.stack(list(squares.values())).sum(0).sqrt()
+
+
+def _finite(weights: Tensor, norms: Tensor) -> Tensor:
+    found: Tensor = torch.where(norms.isfinite(), weights, 0.0)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flat(ClippingBound):
+    """Clips the whole gradient of a unit to one norm.
+
+    Source: Abadi et al. 2016, arXiv:1607.00133.
+
+    >>> Flat(norm=1.0).sensitivity
+    1.0
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive(norm=self.norm)
+
+    @property
+    def sensitivity(self) -> float:
+        """The norm."""
+        return float(self.norm)
+
+    def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The bound over the norm, at most 1."""
+        norms = _norms(squares)
+        weights = _finite(self.norm / (norms * _NORM_ERROR).clamp(min=self.norm), norms)
+        return dict.fromkeys(squares, weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowedQuantile(ClippingBound):
+    """Clips as `Flat`, at a norm that follows a quantile of the norms of units, privately.
+
+    Each step releases, with the gradients and as one vector with them, how many units it holds
+    within the norm, less a half for each unit. So a step stays one Gaussian mechanism, whose
+    gradients have 1 / sqrt(1 - spent) times the noise. The norm is then multiplied by
+    exp(rate (quantile - share)), the share of units within it being that count over the batch size.
+
+    norm: of the first step; quantile: the share of units that should not be clipped; rate: how fast
+    the norm moves; spent: the share of a step's precision, 1 / sigma^2, that the count has.
+
+    Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv:1905.03871.
+
+    >>> bound = FollowedQuantile(norm=3.0, spent=0.1)
+    >>> round(bound.sensitivity, 3)
+    3.162
+    >>> bound.moved(0.0, batch_size=100).norm  # half of 100 units are within it
+    3.0
+    """
+
+    norm: float
+    quantile: float = 0.5
+    rate: float = 0.2
+    spent: float = 0.02
+
+    def __post_init__(self) -> None:
+        checks.positive(norm=self.norm)
+        checks.positive(rate=self.rate)
+        for name in ("quantile", "spent"):
+            if not 0 < getattr(self, name) < 1:
+                expected = "a number above 0 and below 1"
+                raise InvalidParameter(name, getattr(self, name), expected=expected)
+
+    @property
+    def sensitivity(self) -> float:
+        """The norm and the count together, rounded up."""
+        return math.nextafter(float(self.norm) / math.sqrt(1 - self.spent) * (1 + 1e-15), math.inf)
+
+    @property
+    def follows(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def _weight(self) -> float:
+        """Of the count, in which a unit is 1/2 or -1/2."""
+        return 2 * float(self.norm) * math.sqrt(self.spent / (1 - self.spent))
+
+    def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Those of `Flat`."""
+        return Flat(norm=self.norm).weights(squares)
+
+    def counted(self, squares: Mapping[str, Tensor], present: Tensor) -> Tensor:
+        """Half of the units within the norm, less half of the others, by a weight."""
+        within = _norms(squares) * _NORM_ERROR <= self.norm
+        signs = torch.where(within, 0.5, -0.5).double()
+        found: Tensor = self._weight * (signs * present.to(signs)).sum()
+        return found
+
+    def moved(self, released: float, batch_size: int) -> FollowedQuantile:
+        """The norm nearer to the quantile."""
+        share = min(max(released / self._weight / batch_size + 0.5, 0.0), 1.0)
+        norm = float(self.norm) * math.exp(self.rate * (self.quantile - share))
+        return dataclasses.replace(self, norm=min(max(norm, _SHORT), 1 / _SHORT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalized(ClippingBound):
+    """Divides the gradient of a unit by its own norm plus a small number: no norm to tune.
+
+    Source: Bu, Wang, Zha, Karypis 2023, arXiv:2206.07136 (automatic clipping).
+
+    >>> Normalized().sensitivity
+    1.0
+    """
+
+    norm: float = 1.0
+    smoothing: float = 0.01
+
+    def __post_init__(self) -> None:
+        checks.positive(norm=self.norm)
+        checks.positive(smoothing=self.smoothing)
+
+    @property
+    def sensitivity(self) -> float:
+        """The norm."""
+        return float(self.norm)
+
+    def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The bound over the norm and the smoothing."""
+        norms = _norms(squares)
+        weights = _finite(self.norm / (norms * _NORM_ERROR + self.smoothing), norms)
+        return dict.fromkeys(squares, weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerLayer(ClippingBound):
+    """Clips the gradient of each parameter, or of those whose names begin alike, by itself.
+
+    norms: by the beginning of names, such as {"encoder": 0.5, "head": 1.0}; every trained parameter
+    belongs to the longest beginning that it has. Source: He et al. 2023, arXiv:2212.01539.
+
+    >>> round(PerLayer(norms={"encoder": 3.0, "head": 4.0}).sensitivity, 9)
+    5.0
+    """
+
+    norms: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if not self.norms:
+            raise InvalidParameter("norms", self.norms, expected='a mapping such as {"head": 1.0}')
+        for norm in self.norms.values():
+            checks.positive(norms=norm)
+
+    @property
+    def sensitivity(self) -> float:
+        """The root of the sum of squared norms, rounded up."""
+        return math.nextafter(math.hypot(*map(float, self.norms.values())) * (1 + 2e-16), math.inf)
+
+    def check(self, names: list[str]) -> None:
+        """Raise InvalidParameter where a parameter has no norm, or a norm no parameter."""
+        groups = {self._group(name) for name in names}
+        missing = [name for name in names if self._group(name) is None]
+        idle = sorted(set(self.norms) - groups)
+        if missing or idle:
+            raise InvalidParameter(
+                "norms",
+                missing or idle,
+                expected="a beginning for every trained parameter, and a parameter for each",
+            )
+
+    def _group(self, name: str) -> str | None:
+        fitting = [one for one in self.norms if name == one or name.startswith(f"{one}.")]
+        return max(fitting, key=len, default=None)
+
+    def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The bounds over norms, group by group; a unit that is nowhere finite has 0 everywhere."""
+        finite = _norms(squares).isfinite()
+        found: dict[str, Tensor] = {}
+        for group, norm in self.norms.items():
+            own = {name: value for name, value in squares.items() if self._group(name) == group}
+            if own:
+                weights = norm / (_norms(own) * _NORM_ERROR).clamp(min=norm)
+                found |= dict.fromkeys(own, torch.where(finite, weights, 0.0))
+        return {name: found[name] for name in squares}
+
+
+def bound_of(clip: float | ClippingBound) -> ClippingBound:
+    """The bound that `clip` names: a number is that of `Flat`."""
+    return clip if isinstance(clip, ClippingBound) else Flat(norm=clip)

@@ -1,0 +1,395 @@
+r"""Sums of clipped gradients from one forward and one backward pass.
+
+Hooks keep what modules are given and the edge of the graph at which what they give enters it. The
+backward pass stops at these edges: no gradient of a weight is computed but the clipped sum.
+Source: Li, Tramer, Liang, Hashimoto 2022, arXiv:2110.05679; Bu, Wang, Zha, Karypis 2023,
+arXiv:2210.00038 (one pass).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from unacorda.errors import InvalidParameter
+from unacorda.extras import later, require
+from unacorda.learning.clipping.arithmetic import Arithmetic, check_size, rounding_of
+from unacorda.learning.clipping.bounds import COUNT, ClippingBound, bound_of
+from unacorda.learning.clipping.checks import (
+    check_apart,
+    check_losses,
+    check_modules,
+    check_uses,
+)
+from unacorda.learning.clipping.composites import composite_of
+from unacorda.learning.clipping.parts import (
+    GradientPart,
+    GradientRows,
+    merged,
+    square_norms,
+)
+from unacorda.learning.clipping.precision import full_precision
+from unacorda.learning.clipping.rules import linear_parts, lookup_parts, rule_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["ClippedSums"]
+
+torch: Any = later("torch")
+
+_TRIED: Final = 3
+"""Batches in which losses are tried."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """One use of parameters: what they met, and the edge and shape of what came of it."""
+
+    given: Any
+    edge: Any
+    shape: Any
+    parameters: tuple[Any, ...]
+    rule: Callable[[Any, Any], Iterator[tuple[Any, GradientPart]]]
+    folds: bool
+
+
+class ClippedSums:
+    """Sums over units of clipped gradients of a model.
+
+    Parameters
+    ----------
+    model
+        A torch.nn.Module. Its parameters that require gradients are trained; which these are may
+        change between steps.
+    bound
+        A number, the norm at which the gradient of a unit is clipped, or a `ClippingBound`.
+    arithmetic
+        "float64", or "float32": sums of 256 units are then computed in float32, where a unit is one
+        term of them. That is faster, and a unit may move the sum by more of its rounding.
+    units
+        With "float32" how many units a batch has at most; the rounding grows with it.
+
+    Attributes
+    ----------
+    rules
+        By the path of each module with parameters, how its gradients are found.
+    bound
+        The bound, with its sensitivity.
+
+    Raises
+    ------
+    InvalidParameter
+        For modules that mix examples, such as BatchNorm, by name; in a step for losses that are not
+        one number an example, and for a weight that is used outside its module.
+
+    >>> import torch
+    >>> model = torch.nn.Linear(3, 1)
+    >>> clipped = ClippedSums(model, bound=0.5)
+    >>> losses = model(torch.ones(4, 3)).square().squeeze(1)
+    >>> found = clipped.sums(losses)
+    >>> sorted(found), bool(found["weight"].norm() <= 4 * 0.5)
+    (['bias', 'weight'], True)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        bound: float | ClippingBound,
+        arithmetic: Arithmetic = "float64",
+        units: int | None = None,
+    ) -> None:
+        require("torch", extra="learning")
+        if not isinstance(model, torch.nn.Module):
+            shown = type(model).__name__
+            raise InvalidParameter("model", shown, expected="a torch.nn.Module")
+        check_modules(model)
+        self.model, self.bound = model, bound_of(bound)
+        if not self.trained:
+            raise InvalidParameter("model", "frozen", expected="a parameter that is trained")
+        self.bound.check(list(self.trained))
+        self._wide, self._most = arithmetic != "float32", units
+        self._rounding = rounding_of(arithmetic, units)
+        self.rules: dict[str, str] = {}
+        self._uses: list[_Use] = []
+        self._apart: Counter[tuple[int, int]] = Counter()
+        self._copies: list[tuple[Any, dict[str, Any]]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._attach()
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest norm by which a unit moves a sum, its rounding included.
+
+        Source: docs/proofs/training.md, section 3.
+        """
+        return self.bound.sensitivity * (1 + self._rounding)
+
+    @property
+    def trained(self) -> dict[str, Any]:
+        """The trained parameters by name, a shared one once."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def close(self) -> None:
+        """Take the hooks off the model."""
+        while self._undo:
+            self._undo.pop()()
+        self.forget()
+
+    def sums(
+        self, losses: Tensor, weights: Tensor | None = None, *, rows_per_unit: int = 1
+    ) -> dict[str, Tensor]:
+        """The sum of clipped gradients of a batch, by parameter, in float64.
+
+        losses: one number an example; weights: of each example, 0 for rows that only fill the
+        batch up; rows_per_unit: the number of consecutive examples of one unit, whose sum of
+        gradients by weights is clipped. The step is over afterwards: the graph is freed. A bound
+        that follows norms has its count among the sums.
+        """
+        trained = self.trained
+        self._check_apart(check_losses(losses), weights)
+        parts = self._parts(losses, weights, rows_per_unit)
+        if self._most is not None and len(losses) > self._most * rows_per_unit:
+            expected = f"those of {self._most} units at most, as stated"
+            raise InvalidParameter("losses", tuple(losses.shape), expected=expected)
+        check_size(parts, len(losses) // rows_per_unit)
+        with full_precision(losses):
+            found: dict[str, Tensor] = {}
+            squares = {name: square_norms(each) for name, each in parts.items()}
+            kept = self.bound.weights(squares) if parts else {}
+            counted = [weight > 0 for weight in kept.values()]
+            # Infinity times 0 is no number: units that count nothing are left out.
+            every = not counted or bool(torch.stack(counted).all())
+            some = None if every else torch.stack(counted).any(0).nonzero().squeeze(1)
+            for name, parameter in trained.items():
+                weight, own = kept.get(name), parts.get(name, [])
+                if weight is not None and some is not None:
+                    weight, own = weight[some], [part.only(some) for part in own]
+                if weight is None or not len(weight):
+                    found[name] = torch.zeros_like(parameter, dtype=torch.float64)
+                    continue
+                wide = self._wide or len(own) > 1 or not own[0].whole
+                found[name] = own[0].weighted_sum(weight, wide=wide)
+                for part in own[1:]:
+                    found[name] += part.weighted_sum(weight)
+            if self.bound.follows:
+                there = losses.new_ones(len(losses)) if weights is None else weights.to(losses)
+                present = (there.detach().unflatten(0, (-1, rows_per_unit)) != 0).any(1)
+                norms = squares or {COUNT: torch.zeros_like(present, dtype=torch.float64)}
+                found[COUNT] = self.bound.counted(norms, present)
+        return found
+
+    def no_sums(self) -> dict[str, Tensor]:
+        """The sums over no unit."""
+        found = {n: torch.zeros_like(p, dtype=torch.float64) for n, p in self.trained.items()}
+        if self.bound.follows:
+            found[COUNT] = torch.zeros((), dtype=torch.float64)
+        return found
+
+    def move_bound(self, released: float, batch_size: int) -> None:
+        """Let a bound that follows norms move by what a step released of them."""
+        self.bound = self.bound.moved(released, batch_size)
+
+    def square_norms(self, losses: Tensor) -> Tensor:
+        """The squared norm of the gradient of each example, as it is clipped by."""
+        parts = self._parts(losses, None, 1)
+        with full_precision(losses):
+            found: Tensor = torch.stack([square_norms(each) for each in parts.values()]).sum(0)
+        return found
+
+    def _attach(self) -> None:
+        inside: tuple[str, ...] = ()
+        for name, module in self.model.named_modules():
+            if not list(module.parameters(recurse=False)) or (inside and name.startswith(inside)):
+                continue
+            path, kind = name or "model", type(module).__name__
+            forward = composite_of(module, linear=self._linear, lookup=self._lookup)
+            if rule_of(module) is not None:
+                hook = module.register_forward_hook(self._keep, with_kwargs=True)
+                self._undo.append(hook.remove)
+            elif forward is not None:
+                self._replace(module, forward)
+                inside += (f"{name}." if name else "",)
+            else:
+                self._replace(module, self._with_copies(module))
+                kind = f"{kind}, a copy for each example"
+                inside += (f"{name}." if name else "",)
+            self.rules[path] = kind
+
+    def _replace(self, module: Any, forward: Callable[..., Any]) -> None:
+        """Another forward pass for a module while it is trained."""
+        plain = module.forward
+
+        def chosen(*args: Any, **named: Any) -> Any:
+            trained = any(p.requires_grad for p in module.parameters())
+            return (forward if trained and torch.is_grad_enabled() else plain)(*args, **named)
+
+        module.forward = chosen
+        self._undo.append(lambda: module.__dict__.pop("forward", None))
+
+    def forget(self) -> None:
+        """Drop what was kept of forward passes that no step followed."""
+        self._uses.clear()
+        self._copies.clear()
+
+    def _keep(self, module: Any, args: Any, named: Any, given: Any) -> None:
+        first = args[0] if args else next(iter(named.values()))
+        rule = rule_of(module)
+        assert rule is not None
+        folds = isinstance(module, torch.nn.Linear | torch.nn.LayerNorm | torch.nn.RMSNorm)
+        own = tuple(module.parameters(recurse=False))
+        self._record(first, given, own, partial(rule, module), folds=folds)
+
+    def _linear(self, given: Any, weight: Any, bias: Any) -> Any:
+        """The product of a composite module with one of its weights, recorded."""
+        found = torch.nn.functional.linear(given, weight, bias)
+        own = (weight,) if bias is None else (weight, bias)
+        self._record(given, found, own, partial(linear_parts, weight, bias), folds=True)
+        return found
+
+    def _lookup(self, index: Any, weight: Any, padding: int | None) -> Any:
+        """The rows of a table of a composite module, recorded."""
+        found = torch.nn.functional.embedding(index, weight, padding)
+        self._record(index, found, (weight,), partial(lookup_parts, weight, padding), folds=False)
+        return found
+
+    def _record(self, given: Any, result: Any, own: Any, rule: Any, *, folds: bool) -> None:
+        if not torch.is_grad_enabled() or not result.requires_grad:
+            return
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001
+            return  # a checkpoint computes activations again
+        # An in-place operation on a view takes the view's node out of the graph.
+        base = result._base if result._is_view() else None  # noqa: SLF001
+        held = base is not None and base.requires_grad and base.numel() == result.numel()
+        edge = torch.autograd.graph.get_gradient_edge(base if held else result)
+        self._uses.append(_Use(given.detach(), edge, result.shape, own, rule, folds))
+
+    def _with_copies(self, module: Any) -> Callable[..., Any]:
+        """The forward pass of a module under vmap, each example with parameters of its own."""
+        plain, tree_map = module.forward, torch.utils._pytree.tree_map  # noqa: SLF001
+
+        def forward(*args: Any, **named: Any) -> Any:
+            examples = len(next(one for one in (*args, *named.values()) if torch.is_tensor(one)))
+            copies = {
+                name: p.detach().expand(examples, *p.shape).clone().requires_grad_()
+                for name, p in module.named_parameters()
+                if p.requires_grad
+            }
+            self._copies.append((module, copies))
+            chosen = module.forward
+
+            def one(own: Any, inputs: Any, others: Any) -> Any:
+                batched = tree_map(
+                    lambda each: each.unsqueeze(0) if torch.is_tensor(each) else each,
+                    (inputs, others),
+                )
+                module.forward = plain
+                try:
+                    found = torch.func.functional_call(module, own, *batched)
+                finally:
+                    module.forward = chosen
+                return tree_map(lambda each: each.squeeze(0), found)
+
+            return torch.func.vmap(one, randomness="different")(copies, args, named)
+
+        return forward
+
+    def _check_apart(self, losses: Tensor, weights: Any) -> None:
+        """Try in the first batches whether losses mix examples, by the last layer and others.
+
+        The others are those that were given several rows of an example.
+        """
+        examples = len(losses)
+        chosen = [use for use in self._uses if use.shape[0] != examples] + self._uses[-1:]
+        kinds = {(id(use.parameters[0]), use.shape[0]) for use in chosen}
+        if examples > 1 and any(self._apart[kind] < _TRIED for kind in kinds):
+            check_apart(losses, weights, [(use.edge, use.shape) for use in chosen])
+            self._apart.update(kinds)
+
+    def _parts(
+        self, losses: Any, weights: Any, rows_per_unit: int
+    ) -> dict[str, list[GradientPart]]:
+        """Gradients of units by parameter; the records of the forward pass end here."""
+        uses, copies = self._uses[:], self._copies[:]
+        self.forget()
+        losses = check_losses(losses)
+        names = {id(p): name for name, p in self.trained.items()}
+        inner = check_uses(losses, [(u.edge.node, p) for u in uses for p in u.parameters], names)
+        leaves = [(dict(m.named_parameters())[n], c) for m, own in copies for n, c in own.items()]
+        if not uses and not leaves:
+            return {}
+        found: dict[str, list[GradientPart]] = {}
+
+        def add(parameter: Any, part: GradientPart) -> None:
+            if id(parameter) in names:
+                own = part.grouped(rows_per_unit) if rows_per_unit > 1 else part
+                found.setdefault(names[id(parameter)], []).append(own)
+
+        def apply(use: _Use, gradient: Any) -> None:
+            if gradient is not None:
+                with full_precision(losses):
+                    for parameter, part in _applied(use, gradient, len(losses)):
+                        add(parameter, part)
+
+        # The pass goes through nodes on the way to others, where parts are made at once and their
+        # factors let go; it ends at the other edges, whose gradients it gives.
+        ends = []
+        for use in uses:
+            if use.edge.node in inner:
+                use.edge.node.register_prehook(_Once(partial(apply, use), use.edge.output_nr))
+            else:
+                ends.append(use)
+        uses.clear()
+        edges = [*(use.edge for use in ends), *(copy for _, copy in leaves)]
+        whole = losses.sum() if weights is None else (losses * weights.to(losses)).sum()
+        gradients = list(torch.autograd.grad(whole, edges, allow_unused=True))
+        while leaves:
+            (parameter, _), gradient = leaves.pop(), gradients.pop()
+            if gradient is not None:
+                wide = torch.promote_types(gradient.dtype, torch.float32)
+                add(parameter, GradientRows(gradient.to(wide)))
+        while ends:
+            apply(ends.pop(), gradients.pop())
+        return {name: merged(found[name]) for name in names.values() if name in found}
+
+
+class _Once:
+    """A hook of a node that hands the gradient of one of its outputs on, once."""
+
+    def __init__(self, apply: Callable[[Any], None], output: int) -> None:
+        self._apply: Callable[[Any], None] | None = apply
+        self._output = output
+
+    def __call__(self, gradients: tuple[Any, ...]) -> None:
+        apply, self._apply = self._apply, None
+        if apply is not None:
+            apply(gradients[self._output])
+
+
+def _applied(use: _Use, gradient: Tensor, examples: int) -> Iterator[tuple[Any, GradientPart]]:
+    """The parts of one use, in float32 at least; of several rows an example, of each example."""
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    gradient = gradient.to(wide).reshape(use.shape)
+    given = use.given.to(wide) if use.given.is_floating_point() else use.given
+    if len(gradient) == examples:
+        yield from use.rule(given, gradient)
+        return
+    if not examples or len(gradient) % examples:
+        raise InvalidParameter(
+            "model",
+            f"an input of shape {tuple(use.given.shape)}",
+            expected=f"inputs whose first size is that of the losses, here {examples}",
+        )
+    rows = len(gradient) // examples
+    if use.folds:
+        parts: Sequence[Any] = (given.unflatten(0, (-1, rows)), gradient.unflatten(0, (-1, rows)))
+        yield from use.rule(*parts)
+    else:
+        for parameter, part in use.rule(given, gradient):
+            yield parameter, part.grouped(rows)

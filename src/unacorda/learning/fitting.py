@@ -1,0 +1,63 @@
+"""`fit`: the loop of a private training, for a model and a loss."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from unacorda.extras import later, require
+from unacorda.learning.training import PrivateTraining
+
+__all__ = ["fit"]
+
+torch: Any = later("torch")
+
+
+def fit(
+    model: Any,
+    loss: Callable[[Any, Any], Any],
+    dataset: Any,
+    *,
+    optimizer: Any = None,
+    progress: bool = False,
+    **options: Any,
+) -> PrivateTraining:
+    """Train a model with a loss of (output, target) that gives one number an example.
+
+    optimizer: by default Adam with a rate of 0.01; progress: show steps on standard error; options:
+    as `PrivateTraining` takes them. Returns the training when it is over, its hooks taken off.
+
+    >>> import torch, unacorda
+    >>> model = torch.nn.Linear(2, 1)
+    >>> rows = torch.randn(200, 2), torch.randn(200, 1)
+    >>> training = fit(
+    ...     model,
+    ...     lambda given, y: (given - y).square().sum(1),
+    ...     rows,
+    ...     budget=unacorda.ApproxDP(2, 1e-5),
+    ...     units=200,
+    ...     batch_size=50,
+    ...     epochs=1,
+    ...     clip=1.0,
+    ...     bits=unacorda.SeededBits(1),
+    ... )
+    >>> training.record().steps
+    4
+    """
+    require("torch", extra="learning")
+    if optimizer is None:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    training = PrivateTraining(model, optimizer, dataset, **options)
+    try:
+        for *given, target in training:
+            training.step(loss(model(*given), target))
+            if progress and training.ranks.rank == 0:
+                sys.stderr.write(f"\rstep {training.steps_done:,} of {training.plan.steps:,}")
+        if progress and training.ranks.rank == 0:
+            sys.stderr.write("\n")
+    finally:
+        training.close()
+    return training

@@ -1,0 +1,97 @@
+r"""Batches of data in order, without samples: each unit once an epoch, always at the same place.
+
+Proof: docs/proofs/training_noise.md, section 6.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from unacorda.errors import InvalidParameter
+from unacorda.learning.noise.banded import Banded
+from unacorda.learning.noise.correlated import Correlated
+from unacorda.learning.sampling import Batches, BitsOf, Draws, Sampling, Whole
+from unacorda.privacy.events import Event, Gaussian
+from unacorda.privacy.neighbors import AddRemove, Neighbors
+
+__all__ = ["OrderedBatches"]
+
+_INDEPENDENT: Final = Banded(bands=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedBatches(Sampling):
+    """No samples: batches are units in a row, in the order of the data, the same in each epoch.
+
+    With `unit=` the order is that of the ids. The last batch of an epoch may be smaller, and its
+    sum too is divided by batch_size. Under ZeroOut or ReplaceOne, where a unit keeps its place; one
+    that is removed would move all later units to other batches.
+
+    noise: of bands or of buffers, which `noise=` of a training sets.
+
+    Source: Kairouz et al. 2021, arXiv:2103.00039 (DP-FTRL); Denisov et al. 2022, arXiv:2202.08312;
+    Choquette-Choo et al. 2023, arXiv:2211.06530.
+    """
+
+    noise: Correlated = _INDEPENDENT
+    conditions = ("places of units are public: neighbors differ in what one place holds",)
+
+    def check_relation(self, neighbors: Neighbors) -> None:
+        """Raise InvalidParameter under AddRemove."""
+        if neighbors is AddRemove:
+            expected = (
+                "ZeroOut or ReplaceOne: a unit that is removed from data in order moves all later "
+                "ones to other batches, which no noise hides"
+            )
+            raise InvalidParameter("neighbors", neighbors, expected=expected)
+
+    @staticmethod
+    def epoch(units: int, batch_size: int) -> Fraction:
+        """Steps from one use of a unit to the next: batches of an epoch, the last one counted."""
+        return Fraction(-(-units // batch_size))
+
+    def check(self, of: Batches, neighbors: Neighbors) -> None:
+        """Raise InvalidParameter under AddRemove, and for more bands than steps."""
+        Sampling.check(self, of, neighbors)
+        if isinstance(self.noise, Banded) and self.noise.bands > of.steps:
+            expected = f"at most {of.steps}, the steps"
+            raise InvalidParameter("bands", self.noise.bands, expected=expected)
+
+    @property
+    def correlated(self) -> Correlated | None:
+        """The noise, but where it has one band."""
+        return None if self.noise == _INDEPENDENT else self.noise
+
+    def fitted(self, of: Batches) -> OrderedBatches:
+        """The scheme with the buffers of least error."""
+        if isinstance(self.noise, Banded):
+            return self
+        separation = int(self.epoch(of.units, of.batch_size))
+        return replace(self, noise=self.noise.fitted(steps=of.steps, separation=separation))
+
+    def event(self, noise: Event, alone: Event, of: Batches) -> Event:
+        """The matrix mechanism with a participation in each epoch, always at the same place."""
+        del alone
+        if not isinstance(noise, Gaussian):
+            raise InvalidParameter("noise", noise, expected="a Gaussian event")
+        separation = int(self.epoch(of.units, of.batch_size))
+        return self.noise.event_in_order(
+            noise.noise_multiplier, steps=of.steps, separation=separation
+        )
+
+    def draws(self, population: int, of: Batches, bits: BitsOf) -> Draws:
+        """A block of places; no coins."""
+        del bits
+        blocks = int(self.epoch(of.units, of.batch_size))
+
+        def block(step: int) -> Whole:
+            start = step % blocks * of.batch_size
+            return np.arange(start, min(start + of.batch_size, population))
+
+        return block

@@ -1,0 +1,175 @@
+r"""The price of a search for hyperparameters: the law of its tries, and the budget of each.
+
+One training and one score are one run; the best of a random number of runs keeps the budget.
+Source: Papernot and Steinke 2022, arXiv:2110.03620; docs/proofs/training.md, section 6.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final
+
+from unacorda import accounting, checks
+from unacorda.accounting.selection import stop_of
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.learning.plan import TrainingPlan, training_event
+from unacorda.learning.sampling import Batches, Sampling
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ApproxDP
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.rounding import root_down
+
+__all__ = ["SearchLaw", "SearchPlan", "TrainingPrice", "price_training"]
+
+_TOLERANCE: Final = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """What a search will do, and what it costs: free to look at.
+
+    budget, neighbors, unit: what is promised; event: of the whole search; each: the budget of one
+    training; score: that of one score; candidates: how many there are; tries: their mean number;
+    most_tries: the number that 99 of
+    100 searches do not pass; noise_ratio: the noise of a training
+    over that of a single one with the whole budget; by_curve: whether trainings are priced by their
+    whole curves, as all candidates sample alike, or by epsilon and delta alone.
+    """
+
+    budget: ApproxDP
+    neighbors: Neighbors
+    unit: str
+    event: events.NegativeBinomialTries
+    each: ApproxDP
+    score: GDP
+    candidates: int
+    tries: float
+    most_tries: int
+    noise_ratio: float
+    by_curve: bool
+
+    def __str__(self) -> str:
+        by = "whole curve" if self.by_curve else "epsilon and delta, as candidates sample unlike"
+        facts = {
+            "promise": f"{self.budget} ({self.neighbors}), for {self.unit}",
+            "candidates": f"{self.candidates:,}",
+            "tries": f"{self.tries:.4g} on average, {self.most_tries:,} or fewer 99 times in 100",
+            "each training": f"{self.each}, priced by its {by}",
+            "noise": f"{self.noise_ratio:.3g} times that of one training with the whole budget",
+            "each score": f"sums over held-out units, standard deviation {1 / self.score.mu:.3g}",
+        }
+        return "\n".join(f"{name:<13}  {text}" for name, text in facts.items())
+
+
+@dataclass(frozen=True)
+class SearchLaw:
+    """What a search may cost, and the law of its number of tries."""
+
+    budget: ApproxDP
+    tries: float
+    shape: float
+    share: float
+
+    def __post_init__(self) -> None:
+        given: object = self.budget
+        if not isinstance(given, ApproxDP) or not 0 < self.budget.delta < 1:
+            expected = (
+                "ApproxDP with a delta, such as ApproxDP(2, 1e-6): the best of a random number of "
+                "sampled trainings has no price in another kind"
+            )
+            raise InvalidParameter("budget", self.budget, expected=expected)
+        if not 0 < checks.finite(share=self.share) < 1:
+            raise InvalidParameter("share", self.share, expected="strictly between 0 and 1")
+        stop_of(shape=self.shape, tries=self.tries)
+
+    @cached_property
+    def stop(self) -> float:
+        """The gamma of the law."""
+        return stop_of(shape=self.shape, tries=self.tries)
+
+    @cached_property
+    def score(self) -> GDP:
+        """The budget of one score."""
+        return GDP.within(self.budget) * Fraction(checks.exact("share", self.share))
+
+    def event(self, training: events.Event) -> events.NegativeBinomialTries:
+        """The event of a search whose trainings have this event."""
+        score = events.Gaussian(noise_multiplier=root_down(1 / self.score.mu_squared))
+        run = events.compose([training, score])
+        return events.NegativeBinomialTries(event=run, shape=self.shape, stop=self.stop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPrice:
+    """The budget of one training, its event, and what a training of this event has to be."""
+
+    each: ApproxDP
+    training: events.Event
+    scheme: tuple[Sampling, Batches] | None = None
+    noise: float = 0.0
+
+    def holds(self, plan: TrainingPlan) -> bool:
+        """Whether a training of this plan has this price at most."""
+        alike = self.scheme in (None, (plan.sampling, plan.batches))
+        return plan.budget == self.each and alike and plan.noise_multiplier >= self.noise
+
+
+@lru_cache(maxsize=64)
+def price_training(
+    law: SearchLaw, scheme: tuple[Sampling, Batches] | None, neighbors: Neighbors
+) -> TrainingPrice:
+    """Price one training: the least noise, or the most epsilon, with which a search keeps the law.
+
+    scheme: the sampling of all candidates, whose event is then known, and which alone has a curve;
+    None where they differ, so that of a training nothing but epsilon and delta is known.
+    Bound       upper: a run has this event, or one that more noise makes of it.
+    Source      docs/proofs/training.md, section 6.
+    """
+    delta = law.budget.delta
+
+    def by_noise(noise: float) -> events.Event:
+        assert scheme is not None
+        return training_event(*scheme, neighbors, noise)
+
+    rest = Fraction(f"{float(delta) / (2 * law.tries):.3g}")
+
+    def by_epsilon(epsilon: float) -> events.Event:
+        return events.Approximate(epsilon=epsilon, delta=rest)
+
+    try:
+        if scheme is not None:
+            with suppress(UnsupportedEvent):
+                noise = accounting.calibrate(
+                    lambda noise: law.event(by_noise(noise)),
+                    target=law.budget,
+                    neighbors=neighbors,
+                    within=(1e-3, 1e6),
+                    tolerance=_TOLERANCE,
+                )
+                event = by_noise(noise)
+                epsilon = accounting.epsilon(event, delta=delta, neighbors=neighbors)
+                # So much less that the noise which keeps it is above this one, past all rounding.
+                each = ApproxDP(_below(epsilon), delta)
+                return TrainingPrice(each=each, training=event, scheme=scheme, noise=noise)
+        epsilon = accounting.calibrate(
+            lambda epsilon: law.event(by_epsilon(epsilon)),
+            target=law.budget,
+            find="most",
+            neighbors=neighbors,
+            within=(1e-3, 1e3),
+            tolerance=_TOLERANCE,
+        )
+    except InvalidParameter as error:
+        expected = f"more epsilon, fewer tries than {law.tries:g}, or a smaller share={law.share:g}"
+        raise InvalidParameter("budget", law.budget, expected=expected) from error
+    return TrainingPrice(each=ApproxDP(_below(epsilon), rest), training=by_epsilon(epsilon))
+
+
+def _below(epsilon: float) -> float:
+    """A short number that is a little smaller, by more than the accountant rounds."""
+    return float(f"{(1 - _TOLERANCE) * epsilon:.4g}")

@@ -1,0 +1,203 @@
+"""What a synthesis would measure, with which noise and error: free, from public facts alone."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+
+from unacorda import checks
+from unacorda.bits import SeededBits
+from unacorda.checks import Number
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.synthesis.charges import shares_within
+from unacorda.synthesis.measured_errors import half_width, mean_half_width
+from unacorda.synthesis.plan import SynthesisPlan
+from unacorda.synthesis.release import synthesize
+from unacorda.synthesis.rounds import planned_picks, singles_share
+from unacorda.synthesis.sensitivity import CountSensitivity
+from unacorda.synthesis.tables import CodedRows, CountTables
+
+__all__ = ["SynthesisForecast", "forecast"]
+
+_TRIALS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisForecast:
+    """The noise of a synthesis, known beforehand.
+
+    Parameters
+    ----------
+    columns
+        By name, how many cells.
+    tables
+        How many tables the workload has.
+    candidates
+        How many tables of two columns or more may be measured.
+    planned
+        How many of them the shares are planned for; rounds that find little measure fewer, each
+        with less noise.
+    single_deviation, table_deviation
+        Of the noise in a cell of a single column, and of a table that is chosen in the first round.
+    half_width, mean_half_width
+        Of the intervals of the measured errors, in rows that lie in another cell: of a table, and
+        of the mean of all. None where no errors are measured.
+    event
+        What the release costs at most.
+    found
+        By column, how cells that are not public are found. `columns` has how many bins there are at
+        most, and no texts whose values are found.
+    expected_errors
+        The mean error of the workload's tables in each trial on an assumed table, in total
+        variation; empty where none is assumed.
+    """
+
+    columns: dict[str, int]
+    tables: int
+    candidates: int
+    planned: int
+    single_deviation: float
+    table_deviation: float | None
+    half_width: float | None
+    mean_half_width: float | None
+    event: Event
+    found: Mapping[str, str] = field(default_factory=dict)
+    expected_errors: tuple[float, ...] = ()
+
+    @property
+    def expected_error(self) -> float | None:
+        """The mean error of the workload's tables on the assumed table, in the mean of trials."""
+        return fmean(self.expected_errors) if self.expected_errors else None
+
+    @property
+    def rows_needed(self) -> int:
+        """Rows from which on the mean cell of every single column is as large as its noise.
+
+        With fewer rows little is learned: ask for fewer cells or a larger budget.
+        """
+        return math.ceil(max(self.columns.values(), default=1) * self.single_deviation)
+
+    def __str__(self) -> str:
+        cells = ", ".join(f"{name} {count}" for name, count in self.columns.items())
+        lines = [
+            f"Cells: {cells or 'found privately alone'}.",
+            f"Noise in each cell of a single column: deviation {self.single_deviation:.3g}.",
+            f"With fewer than {self.rows_needed:,} rows little is learned.",
+        ]
+        lines[1:1] = [f"Found privately for {name}: {how}." for name, how in self.found.items()]
+        if self.table_deviation is not None:
+            lines += [
+                f"Tables that are chosen: about {self.planned:,} times one of {self.candidates:,}.",
+                f"Noise in each cell of them: deviation {self.table_deviation:.3g}.",
+            ]
+        if self.half_width is not None and self.mean_half_width is not None:
+            mean = f"{self.mean_half_width:.3g}"
+            lines.append(
+                f"Errors are measured to within {self.half_width:.3g} rows, their mean to {mean}."
+            )
+        if self.expected_error is not None:
+            low, high = min(self.expected_errors), max(self.expected_errors)
+            lines.append(
+                f"Tried out {len(self.expected_errors)} times on the assumed table: mean error of "
+                f"a table {self.expected_error:.4f} (from {low:.4f} to {high:.4f})."
+            )
+        return "\n".join(lines)
+
+
+def forecast(
+    plan: SynthesisPlan,
+    *,
+    budget: Guarantee,
+    rows_per_unit: int,
+    neighbors: Neighbors,
+    assuming: int | CountTables | None = None,
+    confidence: Number = Fraction(95, 100),
+) -> SynthesisForecast:
+    """Foresee the noise of `synthesize` with these arguments; raises as it does.
+
+    assuming: how many rows, of which the share of the single columns follows, by default many; or
+    public counts that those of the data are assumed to be like: then the whole synthesis is tried
+    out on them, with noise that is made up, for the errors that it leaves.
+
+    >>> from unacorda.privacy.guarantees import ZCDP
+    >>> from unacorda.privacy.neighbors import AddRemove
+    >>> from unacorda.synthesis.domain import BinnedColumn, Domain
+    >>> age, cost = (BinnedColumn(name=name, edges=(0, 1, 2, 3)) for name in ("age", "cost"))
+    >>> plan = SynthesisPlan(domain=Domain(columns=(age, cost)), workload=2)
+    >>> print(forecast(plan, budget=ZCDP(0.1), rows_per_unit=1, neighbors=AddRemove))
+    Cells: age 3, cost 3.
+    Noise in each cell of a single column: deviation 10.3.
+    With fewer than 31 rows little is learned.
+    Tables that are chosen: about 8 times one of 1.
+    Noise in each cell of them: deviation 7.21.
+    Errors are measured to within 10 rows, their mean to 10.
+    """
+    shares = shares_within(budget)
+    sensitivity = CountSensitivity(rows=rows_per_unit, neighbors=neighbors)
+    report = Fraction(plan.report) * shares.total
+    amount = shares.total - report
+    trials: tuple[float, ...] = ()
+    rows = math.inf
+    if isinstance(assuming, int):
+        rows = assuming
+    elif assuming is not None:
+        rows = int(assuming.counts((0,)).sum())
+        trials = tuple(
+            _trial(
+                assuming,
+                plan,
+                budget=budget,
+                rows_per_unit=rows_per_unit,
+                neighbors=neighbors,
+                bits=SeededBits(seed),
+            )
+            for seed in range(_TRIALS)
+        )
+    share = singles_share(plan, shares, sensitivity, amount=amount, rows=rows)
+    singles, planned = share * amount, planned_picks(plan)
+    width, tables = len(plan.domain.columns), len(plan.tables)
+    single = shares.count_noise(singles / width, sensitivity).standard_deviation
+    table = half = mean = None
+    if amount > singles:
+        each = (amount - singles) / planned * (1 - shares.selection)
+        table = shares.count_noise(each, sensitivity).standard_deviation
+    if report:
+        noise = shares.distance_noise(report, sensitivity, tables=tables)
+        level = checks.exact("confidence", confidence)
+        # Of half the differences.
+        half = half_width(noise, level) / 2
+        mean = mean_half_width(noise, level, tables=tables) / 2
+    return SynthesisForecast(
+        columns=dict(zip(plan.domain.names, plan.domain.sizes, strict=True)),
+        tables=tables,
+        candidates=sum(len(columns) > 1 for columns in plan.candidates()),
+        planned=planned,
+        single_deviation=float(single),
+        table_deviation=None if table is None else float(table),
+        half_width=half,
+        mean_half_width=mean,
+        event=shares.event,
+        expected_errors=trials,
+    )
+
+
+def _trial(public: CountTables, plan: SynthesisPlan, **given: Any) -> float:
+    """The mean error of the workload's tables where a public table is synthesized."""
+    rows = synthesize(public, replace(plan, rows=None), **given).codes
+    synthetic = CodedRows(rows, sizes=plan.domain.sizes)
+    errors = []
+    for columns in plan.tables:
+        exact = public.counts(columns)
+        off = np.abs(exact - synthetic.counts(columns)).sum()
+        errors.append(float(off) / 2 / max(int(exact.sum()), 1))
+    return fmean(errors)

@@ -1,0 +1,168 @@
+"""Counts, proportions and means of the data of a synthetic table, from what was measured."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from unacorda.checks import Number, demand
+from unacorda.errors import InvalidParameter
+from unacorda.synthesis.domain import BinnedColumn
+from unacorda.synthesis.junction_tree import Columns, Floats
+from unacorda.synthesis.measured_counts import (
+    MeasuredCounts,
+    MeasuredValue,
+    measured_counts,
+    noise_deviations,
+)
+from unacorda.synthesis.model import NoisyMarginal
+from unacorda.synthesis.plan import Condition, SynthesisPlan
+
+__all__ = ["Measurements", "places_of"]
+
+_CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Measurements:
+    """The measured tables of a synthetic table, as answers with intervals that count the noise.
+
+    The numbers are of the rows of the data as they were counted, bounded for each unit and each in
+    its cell; they are not of a population from which these were drawn, and they follow neither the
+    model nor the synthetic rows. Where tables were chosen by earlier answers each still has noise
+    of its own, independent of all before; see docs/proofs/synthesis.md, section 5.
+
+    Parameters
+    ----------
+    plan
+        The columns and their cells.
+    marginals
+        The measured tables.
+    laplace
+        Whether their noise has the tails of the Laplace law.
+    """
+
+    plan: SynthesisPlan
+    marginals: Mapping[Columns, NoisyMarginal]
+    laplace: bool
+
+    def __repr__(self) -> str:
+        return f"Measurements({len(self.marginals):,} tables)"
+
+    def counts(self, columns: Columns) -> MeasuredCounts | None:
+        """The estimated counts over some places of columns; None where no table holds them."""
+        return measured_counts(self.marginals.values(), columns, sizes=self.plan.domain.sizes)
+
+    def count(
+        self, where: Condition | None = None, *, confidence: Number = _CONFIDENCE
+    ) -> MeasuredValue:
+        """How many rows the data have, all or those that meet a condition, from what was measured.
+
+        The interval counts the noise. It is of the rows of the data as they were counted, bounded
+        and each in its cell, and not of a population. Raises InvalidParameter for unknown columns
+        and labels, and columns that no measured table has together.
+        """
+        columns, seen = self._held(where or {})
+        met = self._weights(columns, where or {})
+        return seen.total(met, **self._interval(confidence))
+
+    def proportion(
+        self,
+        event: Condition,
+        *,
+        where: Condition | None = None,
+        confidence: Number = _CONFIDENCE,
+    ) -> MeasuredValue:
+        """The share of the data's rows that meet a condition, from what was measured.
+
+        event: by column, one label or several, as {"county": "A"}; where: the rows that it is a
+        share of. The interval counts the noise, and is of the rows of the data, as in `count`.
+        Raises as `count` does. Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
+        """
+        demand(event, "event", event, expected="conditions on one or more columns")
+        given = where or {}
+        columns, seen = self._held({**event, **given})
+        among = self._weights(columns, given)
+        return seen.ratio(
+            [among * self._weights(columns, event)] * 3,
+            among,
+            limits=(0.0, 1.0),
+            **self._interval(confidence),
+        )
+
+    def mean(
+        self,
+        column: str,
+        *,
+        where: Condition | None = None,
+        confidence: Number = _CONFIDENCE,
+    ) -> MeasuredValue:
+        """The mean of a column's numbers in the data's rows, from what was measured.
+
+        Numbers outside the edges count as the nearest, missing ones not at all. The estimate takes
+        each number to be in the middle of its bin. The interval counts the noise and the width of
+        the bins: it holds the mean wherever in their bins the numbers are. where: the rows that
+        count. Raises as `count` does, and for columns that have no bins of numbers.
+        """
+        given = where or {}
+        columns, seen = self._held({column: None, **given})
+        (place,) = self.plan.domain.places([column])
+        bins = self.plan.domain.columns[place]
+        fits = isinstance(bins, BinnedColumn) and not bins.dates
+        demand(fits, "column", column, expected="a column with bins of numbers")
+        assert isinstance(bins, BinnedColumn)
+        lowest, highest = bins.ends
+        among = self._weights(columns, given)
+        shape = [-1 if a == place else 1 for a in columns]
+        present = np.arange(bins.size) < len(lowest)
+
+        def spread(numbers: Floats) -> Floats:
+            padded = np.zeros(bins.size)
+            padded[: len(numbers)] = numbers
+            return among * padded.reshape(shape)
+
+        return seen.ratio(
+            [spread((lowest + highest) / 2), spread(lowest), spread(highest)],
+            among * present.reshape(shape),
+            limits=(float(lowest[0]), float(highest[-1])),
+            **self._interval(confidence),
+        )
+
+    def _held(self, condition: Condition) -> tuple[Columns, MeasuredCounts]:
+        """The columns of a condition, and the estimate of their counts."""
+        columns = places_of(self.plan, tuple(condition))
+        found = self.counts(columns)
+        if found is None:
+            several = sorted(held for held in self.marginals if len(held) > 1)
+            known = [" and ".join(self.plan.domain.names[a] for a in held) for held in several]
+            expected = f"columns that were measured together: {'; '.join(known) or 'one alone'}"
+            raise InvalidParameter("columns", tuple(condition), expected=expected)
+        return columns, found
+
+    def _weights(self, columns: Columns, condition: Condition) -> Floats:
+        """1 for the cells over the columns that meet a condition, 0 for others."""
+        found = np.ones([self.plan.domain.sizes[a] for a in columns])
+        for place, cells in self.plan.meeting(condition).items():
+            met = np.zeros(self.plan.domain.sizes[place])
+            met[cells] = 1.0
+            found = found * met.reshape([-1 if a == place else 1 for a in columns])
+        return found
+
+    def _interval(self, confidence: Number) -> dict[str, float]:
+        """How many standard deviations wide an interval is, and its confidence."""
+        deviations = noise_deviations(confidence, laplace=self.laplace)
+        return {"deviations": deviations, "confidence": float(confidence)}
+
+
+def places_of(plan: SynthesisPlan, names: Sequence[str]) -> Columns:
+    """The places of different columns whose table has at most `max_cells` cells, or a refusal."""
+    columns = plan.domain.places(names)
+    demand(len(columns) == len(names), "columns", names, expected="different columns")
+    expected = f"a table of at most {plan.max_cells} cells"
+    demand(plan.cells(columns) <= plan.max_cells, "columns", names, expected=expected)
+    return columns
