@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.accounting.by_grids import delta_interval, epsilon_interval
-from tests.accounting.long_contours import MP, Points, boole, half_line, holds, own
+from tests.accounting.long_contours import MP, Points, boole, half_line, holds, long_delta, own
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.engine import Directions
@@ -120,21 +120,36 @@ def binomial(size: int, population: int, kept: int) -> tuple[list[Any], Any]:
     return [mass / rate for mass in masses], rate
 
 
-@pytest.mark.slow
-def test_gaussian_with_replacement_holds_long_sums() -> None:
+def shifted_hits(weights: list[Any], rate: Any, sigma: int) -> Points:
+    """The loss where a unit's k draws move a sum by 2k: all other units give the opposite."""
+    points = []
+    for y in (MP.mpf(i) / 4 for i in range(-160, 200)):
+        plain = MP.npdf(y, 0, sigma)
+        hit = MP.fsum(w * MP.npdf(y, 2 * k, sigma) for k, w in enumerate(weights, start=1))
+        mixed = (1 - rate) * plain + rate * hit
+        points.append((mixed / 4, MP.log(mixed / plain)))
+    return points
+
+
+def test_gaussian_with_replacement_lies_between_a_pair_and_equal_shares() -> None:
+    """Below is a pair that occurs; above, Theorem 10 of Balle, Barthe, Gaboardi 2018."""
     size, population, count, delta = 5, 100, 300, 1e-5
     weights, rate = binomial(size, population, 5)
+    event = Gaussian(noise_multiplier=3.0).sampled_with_replacement(
+        size=size, population=population
+    )
+    found = epsilon_interval([(event, count)], delta=delta, neighbors=ReplaceOne)
+    pair = shifted_hits(weights, rate, 3)
+    assert holds((found.lower, found.lower * (1 + 1e-3)), [(pair, count)], delta, part=0.5)
     above = [
         (z, weight * mass)
         for k, weight in enumerate(weights, start=1)
         for z, mass in normal_above(2 * k / 3.0)
     ]
-    event = Gaussian(noise_multiplier=3.0).sampled_with_replacement(
-        size=size, population=population
-    )
-    found = epsilon_interval([(event, count)], delta=delta, neighbors=ReplaceOne)
-    law = symmetric(above, rate)
-    assert holds((found.upper * (1 - 1e-3), found.upper), [(law, count)], delta, part=0.4)
+    alike, c = symmetric(above, rate), 1.2
+    x = 4 * found.upper + 70 / c
+    assert long_delta([(alike, count)], found.upper, c=c, x=x) > 10 * delta
+    assert found.upper < 1.15 * found.lower
 
 
 def test_draws_with_replacement_of_one_unit_are_the_group() -> None:

@@ -25,9 +25,9 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from unacorda.errors import InvalidParameter
+from unacorda.extras import later
 from unacorda.synthesis.junction_tree import (
     Beliefs,
     Columns,
@@ -38,6 +38,8 @@ from unacorda.synthesis.junction_tree import (
 )
 
 __all__ = ["MarginalModel", "NoisyMarginal", "average", "fit_model", "ridge_of"]
+
+optimize: Any = later("scipy.optimize")
 
 _LEAST_RIDGE: Final = 0.01
 _MOST_RIDGE: Final = 10.0  # over sigma
@@ -325,7 +327,7 @@ class _Problem:
                 first[self.ends[i] : self.ends[i + 1]] = start[columns].ravel()
         if not first.size:
             return first
-        found = minimize(
+        found = optimize.minimize(
             self.value,
             first / self.scale,
             jac=True,
