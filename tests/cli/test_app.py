@@ -23,6 +23,7 @@ VERBS = [
     ("describe",),
     ("fit",),
     ("synthesize",),
+    ("series", "suggest"),
     ("series", "open"),
     ("series", "answer"),
     ("series", "show"),

@@ -76,6 +76,45 @@ def test_a_series_is_opened_answered_and_shown(
     assert "6 entries chain and add up" in verified.out
 
 
+def test_the_share_of_rows_kept_is_shown(run: Run, visits: str, ledger: str) -> None:
+    code, out, err = opens(run, visits, ledger, "--kept", "0.5")
+    assert code == 0, err
+    assert "by how much is estimated for 1/2 of the budget" in out
+    answer = ("series", "answer", visits, "--unit", "patient", "--name", "daily", *book(ledger))
+    ran = run(*answer, "--until", "2025-01-05")
+    assert ran.code == 0, ran.err
+    assert "rows kept by the bound: " in ran.out
+    shown = json.loads(run("series", "show", "--name", "daily", *book(ledger), "--json").out)
+    assert [line["day"] for line in shown["kept"]] == [f"2025-01-0{day}" for day in range(1, 6)]
+    assert set(shown["kept"][0]) >= {"rows", "kept", "share", "lower", "upper"}
+
+
+def test_a_bound_is_suggested_by_earlier_rows(run: Run, tmp_path: Path, ledger: str) -> None:
+    path = tmp_path / "visits.csv"
+    lines = [f"{who},2024-12-{day:02}" for who in range(300) for day in range(2, 32, 3)]
+    path.write_text("\n".join(["patient,seen_on", *lines]) + "\n")
+    asked = (
+        *("series", "suggest", str(path), "--unit", "patient", "--by", "seen_on"),
+        *("--start", "2025-01-01", "--steps", "30", "--before", "30"),
+        *book(ledger, "--budget", "rho=20"),
+    )
+    select = "SELECT COUNT(*) AS n FROM visits"
+    ran = run(*asked, "--rho", "10", select)
+    assert ran.code == 0, ran.err
+    assert "<- least" in ran.out
+    assert "Open the series with --max-steps " in ran.out
+    assert ", for rho 9. Spent: rho 1. Account 'v': rho 19 of 20 left." in ran.out
+    found = json.loads(run(*asked, "--rho", "10", "--share", "0.5", "--json", select).out)
+    assert found["max_steps"] >= 8
+    assert found["expected"][0].keys() == {"bound", "noise", "dropped"}
+    for more, said in (("--share=1", "share"), ("--before=0", "before"), ("--by=x", "by")):
+        ran = run(*asked, more, "--rho", "1", select)
+        assert ran.code == 2
+        assert said in ran.err
+    entries = run("ledger", "show", "--ledger", ledger)
+    assert "rho 14 of 20 left" in entries.out
+
+
 def test_what_it_will_do_is_free(run: Run, visits: str, ledger: str) -> None:
     code, out, err = opens(run, visits, ledger, "--explain")
     assert code == 0, err

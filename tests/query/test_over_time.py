@@ -27,6 +27,7 @@ from unacorda.errors import (
     UnacordaError,
     WrongUnit,
 )
+from unacorda.query.series.answers import _shares
 
 START = dt.date(2025, 1, 1)
 HARDLY_ANY_NOISE = ZCDP(10**12)
@@ -530,6 +531,7 @@ def test_two_processes_say_the_same_of_a_step() -> None:
         ({"budget": ZCDP(2)}, "budget"),
         ({"by": "other"}, "by"),
         ({"every": "week", "steps": 20}, "every"),
+        ({"kept": 0.1}, "kept"),
     ],
 )
 def test_another_plan_under_a_name_is_a_mismatch(changes: dict[str, Any], part: str) -> None:
@@ -778,6 +780,140 @@ def test_answers_are_drawn_with_their_bands() -> None:
         answers.plot()
     with pytest.raises(InvalidParameter, match="which were asked"):
         answers.plot(window(3), "n")
+
+
+# The share of rows kept.
+
+
+def there(frame: pd.DataFrame, person: OverTime, *, days: int = 20) -> list[int]:
+    """The rows of each step, of a person at most those that may count there."""
+    return counted(frame, OverTime(max_steps=days, max_rows_per_step=person.each), days=days)
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        OverTime(max_steps=3, max_rows_per_step=2),
+        pytest.param(OverTime(max_steps=2, within=7), marks=pytest.mark.long),
+        pytest.param(OverTime(max_rows=5, max_rows_per_step=2), marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_the_share_of_rows_kept_is_released_with_its_errors(person: OverTime) -> None:
+    frame = visits(11)
+    frame.loc[frame.county == "c", "county"] = "not listed"
+    with opened(frame) as session:
+        query = session.table("visits").group_by("county", keys=["a", "b"])
+        query = query.agg(n=unacorda.count_if("cost > 0"))
+        made = series(session, query, person=person, kept="0.05", wanted="totals")
+        answers = made.answer_until("2025-01-20")
+        again = session.over_time(name="daily")
+        assert again.answers().kept() == answers.kept()
+    # A row that nothing reads takes no step.
+    read = frame[(frame.county != "not listed") & (frame.cost > 0)]
+    rows, kept = (np.array(one(read, person)) for one in (there, counted))
+    assert 0 < kept.sum() < rows.sum()
+    for kind, width in (("totals", 20), ("steps", 1), (window(7), 7)):
+        for step, line in enumerate(answers.kept(kind)):
+            of = slice(max(0, step + 1 - width), step + 1)
+            assert (line["rows"], line["kept"]) == (rows[of].sum(), kept[of].sum())
+            assert line["share"] == pytest.approx(kept[of].sum() / rows[of].sum(), abs=1e-3)
+            assert line["lower"] <= line["share"] <= line["upper"]
+            assert line["day"] == START + dt.timedelta(days=step)
+            assert line["rows_se"] > 0
+            assert line["kept_se"] > 0
+
+
+def test_the_share_of_rows_kept_is_paid_for_by_its_share() -> None:
+    with opened(visits(), budget=ZCDP(2)) as session:
+        without = series(session, budget=ZCDP(1)).plan
+        made = series(session, name="kept", budget=ZCDP(1), kept="0.2")
+        plan = made.plan
+        assert session.spent == ZCDP(2)
+        assert "by how much is estimated for 1/5 of the budget" in str(made.explain())
+    assert plan.event != without.event
+    assert float(plan.sigmas["n"] / without.sigmas["n"]) == pytest.approx(math.sqrt(1 / 0.8))
+    # Two rows in each of twenty steps; of a fifth of the budget as much as makes both errors least.
+    rows, kept = plan.kept_noises["rows"], plan.kept_noises["kept"]
+    part = 2 * 2**2 * 10 / float(rows.sigma) ** 2 / 0.4
+    assert float(kept.sigma / plan.sigmas["n"]) == pytest.approx(math.sqrt(4 / (1 - part)))
+    errors = [one.standard_errors("totals", 20)[-1] for one in (rows, kept)]
+    assert errors[0] / errors[1] == pytest.approx(math.sqrt(part / (1 - part)), rel=0.05)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("person", [PERSON, OverTime(max_steps=1, within=3)], ids=str)
+def test_a_person_moves_the_share_of_rows_kept_by_no_more_than_is_paid(person: OverTime) -> None:
+    frame = visits(3)
+    ledger = open_ledger(None)
+
+    def exact(rows: pd.DataFrame) -> Any:
+        with opened(rows, ledger=ledger) as session:
+            made = series(session, person=person, kept="0.5", wanted="totals")
+            found = {**made._exact(0, 19), **made._exact_kept(0, 19)}
+            return made.plan, {name: np.array(found[name])[:, 0] for name in found}
+
+    plan, whole = exact(frame)
+    noises, largest = {**plan.noises, **plan.kept_noises}, 0.0
+    assert set(noises) == {"n", "rows", "kept"}
+    for one in range(10):
+        _, rest = exact(frame[frame.id != one])
+        square = 0.0
+        for name, noise in noises.items():
+            moved = np.convolve(noise.encoder.coefficients, whole[name] - rest[name])[:20]
+            square += float(moved @ moved) / float(noise.sigma) ** 2
+        largest = max(largest, square)
+    assert 0.2 * 2e12 < largest <= 2e12
+
+
+def test_the_share_of_rows_kept_is_stated_under_the_answers() -> None:
+    frame = pd.DataFrame(
+        [(who, START + dt.timedelta(days=day)) for who in range(200) for day in range(40)],
+        columns=["id", "seen"],
+    )
+    with opened(frame, bits=SeededBits(4)) as session:
+        made = series(session, person=OverTime(max_steps=10), steps=40, budget=ZCDP(50), kept="0.5")
+        assert "rows kept" not in repr(made.answers())
+        assert made.answers().kept() == []
+        answers = made.answer_until("2025-02-09")
+    said = repr(answers).splitlines()[-1]
+    assert said.startswith("rows kept by the bound: 25% so far (")
+    assert said.endswith("% in the last 30 steps (0 to 0.2%)")
+    assert said in answers._repr_html_()
+    with opened(visits()) as session, pytest.raises(InvalidParameter, match="opened with kept="):
+        series(session).answers().kept()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kept": 0}, "a share of the budget"),
+        ({"kept": 1}, "a share of the budget"),
+        ({"kept": "half"}, "kept"),
+        ({"kept": 0.1, "steps": None, "wanted": "steps"}, "without an end"),
+        ({"kept": 0.1, "person": None}, "every row counts"),
+    ],
+)
+def test_a_share_of_rows_kept_that_cannot_be_asked_is_refused(
+    changes: dict[str, Any], said: str
+) -> None:
+    with opened(visits()) as session:
+        people = question(session, n=unacorda.count_people())
+        with pytest.raises(InvalidParameter, match=said) as caught:
+            series(session, people if "person" in changes else None, **changes)
+        assert caught.value.argument == "kept"
+        assert session.spent == ZCDP(0)
+
+
+def test_intervals_of_the_share_of_rows_kept_cover() -> None:
+    draws = np.random.default_rng(1)
+    whole, part, runs = 40.0, 12.0, 20_000
+    rows, kept = whole + 8 * draws.normal(size=runs), part + 3 * draws.normal(size=runs)
+    _, lower, upper = _shares(kept, np.full(runs, 3.0), rows, np.full(runs, 8.0))
+    covered = np.mean((lower <= part / whole) & (part / whole <= upper))
+    assert abs(covered - 0.95) < 0.008  # five deviations
+    _, lower, upper = _shares(*(np.array([x]) for x in (1.0, 3.0, 2.0, 8.0)))
+    assert (lower[0], upper[0]) == (0.0, 1.0)  # the noise may have made all of the rows
 
 
 # Suggestions.

@@ -21,8 +21,9 @@ from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.over_time.bounds import OverTime, Wanted
-    from unacorda.query.over_time import SeriesAnswers
+    from unacorda.query.plan.query import Query
     from unacorda.query.schema.facts import Fact
+    from unacorda.query.series.answers import SeriesAnswers
     from unacorda.query.session import Session
 
 _HELP = """Ask the same of a table that grows, step by step, for one price paid at the start.
@@ -51,6 +52,21 @@ With --explain errors and cost are printed, and nothing is reserved.
 Example:
   unacorda series open visits.csv --unit patient --by seen_on --start 2025-01-01 \\
       --steps 365 --max-steps 10 --name visits-daily --rho 0.5 \\
+      --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
+      "SELECT COUNT(*) AS n FROM visits"
+
+{EXIT_CODES}"""
+
+_SUGGEST = f"""Find how to bind people in a series, by the rows before its start, and pay for it.
+
+A part of the price buys a private histogram of people by number of rows in the --before steps
+before --start. From it follow the noise and the dropped rows of every bound, if people go on as
+before; the one that errs least is printed, with what is left of the price for `series open`.
+
+\b
+Example:
+  unacorda series suggest visits.csv --unit patient --by seen_on --start 2025-01-01 \\
+      --steps 365 --before 30 --rho 0.5 \\
       --ledger sqlite:///budget.db --dataset visits --budget rho=1 \\
       "SELECT COUNT(*) AS n FROM visits"
 
@@ -125,19 +141,90 @@ _bound = params.gathered(
 )
 
 
+_calendar = params.gathered(
+    "calendar",
+    dict,
+    params.option("--by", "COLUMN", "When a row became visible: a column of dates.", required=True),
+    params.option(
+        "--every",
+        params.one_of("hour", "day", "week", "month"),
+        "The length of a step.",
+        default="day",
+    ),
+    params.option("--start", "DAY", "The first step.", required=True),
+    params.option("--steps", params.COUNT, "How many there will be; left out, there is no end."),
+    params.option(
+        "--wanted", params.Read(_wanted, "KINDS"), "Such as totals,window28.", default="totals"
+    ),
+)
+
+_share = params.number(above=0, below=1)
+
+
+@series.command("suggest", help=_SUGGEST)
+@data("SELECT")
+@_calendar
+@params.option("--before", params.COUNT, "How many steps before --start are read.", required=True)
+@params.option(
+    "--share", _share, "The part of the price for the histogram.", default="0.1", show_default=True
+)
+@params.unit()
+@params.price()
+@params.facts
+@params.keys
+@account(notes=True, required=True)
+@params.json_option
+def _suggest(
+    *,
+    data: DataTables | None,
+    text: str | None,
+    calendar: Mapping[str, Any],
+    whose: dict[str, Any],
+    price: Mapping[str, str],
+    facts: Mapping[str, Fact],
+    keys: params.GivenKeys,
+    account: PayingAccount,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    missing = Missing(text, price="--rho 0.5")
+    unit, request = terms_of(data, _of_rows(whose), price, missing=missing)
+    missing.needed(text, "SELECT")
+    if data is None or missing.faults:
+        raise missing.error()
+    with _session(data, account, unit=unit, columns=data.facts(facts)) as session:
+        query = _asked(session, str(text), keys)
+        found = session.suggest_over_time(query, budget=request, **calendar, **asked)
+        left = left_of(session.remaining, session.budget)
+    bound = {"max_steps": found.person.max_steps, "within": found.person.within}
+    if as_json:
+        expected = [
+            {"bound": str(one.person), "noise": one.noise, "dropped": one.dropped}
+            for one in found.expected
+        ]
+        costs = {"spent": found.spent, "budget": found.budget}
+        render.as_json({**bound, **costs, "expected": expected})
+        return
+    written = " ".join(
+        f"--{name.replace('_', '-')} {number}" for name, number in bound.items() if number
+    )
+    render.line("\n".join(map(escape, str(found).splitlines())))
+    render.line(
+        escape(
+            f"Open the series with {written}, for {found.budget}. "
+            f"Spent: {found.spent}. Account {account.name!r}: {left}."
+        )
+    )
+
+
 @series.command("open", help=_OPEN)
 @data("SELECT")
 @_name
-@params.option("--by", "COLUMN", "When a row became visible: a column of dates.", required=True)
-@params.option(
-    "--every", params.one_of("hour", "day", "week", "month"), "The length of a step.", default="day"
-)
-@params.option("--start", "DAY", "The first step.", required=True)
-@params.option("--steps", params.COUNT, "How many there will be; left out, there is no end.")
-@params.option(
-    "--wanted", params.Read(_wanted, "KINDS"), "Such as totals,window28.", default="totals"
-)
+@_calendar
 @_bound
+@params.option(
+    "--kept", _share, "The share of the price for what share of rows the bound keeps, such as 0.05."
+)
 @params.flag("--explain", "Print errors and cost alone.")
 @params.unit()
 @params.price()
@@ -150,6 +237,7 @@ def _open(
     data: DataTables | None,
     text: str | None,
     name: str,
+    calendar: Mapping[str, Any],
     explain: bool,
     whose: dict[str, Any],
     price: Mapping[str, str],
@@ -164,18 +252,13 @@ def _open(
     missing.needed(text, "SELECT")
     if data is None or missing.faults:
         raise missing.error()
-    asked |= {"budget": request}
+    asked |= {"budget": request, **calendar}
     options: dict[str, Any] = {"unit": unit, "columns": data.facts(facts)}
     with data.session(**options, budget=request) as free:
-        query, select = free.read_sql(str(text), keys=keys)
-        plain = not (select.having or select.order_by or select.limit)
-        expected = "a SELECT without HAVING, ORDER BY and LIMIT: every step has all lines"
-        demand(plain, "SELECT", text, expected=expected)
-        forecast = free.explain_over_time(query, **asked)
+        forecast = free.explain_over_time(_asked(free, str(text), keys), **asked)
     if not explain:
         with _session(data, account, **options) as session:
-            query, _ = session.read_sql(str(text), keys=keys)
-            session.over_time(query, name=name, **asked)
+            session.over_time(_asked(session, str(text), keys), name=name, **asked)
             left = left_of(session.remaining, session.budget)
     if as_json:
         errors = {
@@ -220,7 +303,7 @@ def _answer(
 @params.option("--picture", "FILE", "Draw totals, or what was wanted first, with their bands.")
 @params.json_option
 def _show(*, name: str, ledger: str, dataset: str, picture: str | None, as_json: bool) -> None:
-    from unacorda.query.over_time import read_answers
+    from unacorda.query.series.answers import read_answers
 
     with opened(ledger, must_exist=True) as book:
         answers = read_answers(book, dataset, name)
@@ -230,6 +313,15 @@ def _show(*, name: str, ledger: str, dataset: str, picture: str | None, as_json:
         with params.of_file(Path(picture)):
             axes.figure.savefig(Path(picture))
     _print(answers, as_json=as_json)
+
+
+def _asked(session: Session, text: str, keys: params.GivenKeys) -> Query:
+    """The question of a SELECT of which every step has all lines."""
+    query, select = session.read_sql(text, keys=keys)
+    plain = not (select.having or select.order_by or select.limit)
+    expected = "a SELECT without HAVING, ORDER BY and LIMIT: every step has all lines"
+    demand(plain, "SELECT", text, expected=expected)
+    return query
 
 
 def _of_rows(whose: dict[str, Any]) -> dict[str, Any]:
@@ -249,8 +341,11 @@ def _session(data: DataTables, account: PayingAccount, **options: Any) -> Iterat
 
 def _print(answers: SeriesAnswers, *, as_json: bool) -> None:
     if as_json:
-        length = answers.plan.every
+        length = answers.plan.calendar.every
         lines = [{**line, length: line[length].isoformat()} for line in answers.to_dicts()]
-        render.as_json({"series": answers.name, "answers": lines})
+        kept = {} if answers.plan.kept is None else {"kept": answers.kept()}
+        for line in kept.get("kept", ()):
+            line[length] = line[length].isoformat()
+        render.as_json({"series": answers.name, "answers": lines, **kept})
         return
     render.line("\n".join(map(escape, repr(answers).splitlines())))

@@ -67,11 +67,18 @@ if TYPE_CHECKING:
     from unacorda.over_time.bounds import OverTime, Wanted
     from unacorda.query.describe import Progress
     from unacorda.query.fit import M
-    from unacorda.query.over_time import Every, Series, SeriesForecast, SeriesPlan
     from unacorda.query.results.description import Description
-    from unacorda.query.series_bounds import SuggestedSteps
+    from unacorda.query.series.answers import SeriesForecast
+    from unacorda.query.series.bounds import SuggestedSteps
+    from unacorda.query.series.calendar import Every
+    from unacorda.query.series.plan import SeriesPlan
+    from unacorda.query.series.stream import Series
     from unacorda.synthesis.forecast import SynthesisForecast
     from unacorda.synthesis.release import SyntheticTable
+
+
+_STEPS: Mapping[str, Any] = {"every": "day", "steps": None, "wanted": ("totals",)}
+"""What of a series is left out by default."""
 
 
 def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
@@ -538,6 +545,7 @@ class Session:
         person: OverTime | None = None,
         wanted: Wanted | Sequence[Wanted] = ("totals",),
         budget: Guarantee | None = None,
+        kept: Number | None = None,
     ) -> Series:
         """Ask the same of a table that grows, every day, for one price that is paid now.
 
@@ -554,12 +562,14 @@ class Session:
         there will be; None without an end, where no totals are wanted. Rows before, after and
         without a date count nowhere. person: which rows of a person count; not needed for
         `count_people`, which counts each at their first row, nor where single rows are protected.
-        wanted: what the noise is made for, 'totals', 'steps', `unacorda.window(28)`.
+        wanted: what the noise is made for, 'totals', 'steps', `unacorda.window(28)`. kept: the
+        share of the budget, such as 0.05, for what share of rows the bound keeps
+        (`answers.kept()`), where there is an end; by default nothing is spent on it.
 
         Raises InvalidParameter, WrongUnit, BudgetExceeded, and LedgerMismatch for a name that
         stands for another plan.
         """
-        from unacorda.query.over_time import open_series
+        from unacorda.query.series.stream import open_series
 
         plan = None
         if query is not None:
@@ -572,6 +582,7 @@ class Session:
                 person=person,
                 wanted=wanted,
                 budget=budget,
+                kept=kept,
             )
         self._check_alive()
         return open_series(self._context, name, plan)
@@ -581,10 +592,10 @@ class Session:
 
         asked: `by`, `start`, `steps`, `person`, `budget` and others, as of `over_time`.
         """
-        from unacorda.query.over_time import forecast
+        from unacorda.query.series.answers import SeriesForecast
 
-        choices = {"every": "day", "steps": None, "person": None, "wanted": ("totals",), **asked}
-        return forecast(self._series_plan(query, **choices), self._budget)
+        choices = {"person": None, "kept": None, **_STEPS, **asked}
+        return SeriesForecast.of(self._series_plan(query, **choices), self._budget)
 
     def suggest_over_time(
         self,
@@ -608,7 +619,7 @@ class Session:
         and InvalidParameter where single rows are protected, or limits by group are set.
         """
         from unacorda.over_time.bounds import OverTime
-        from unacorda.query.series_bounds import SuggestedSteps, earlier_rows, errors_of_bounds
+        from unacorda.query.series.bounds import SuggestedSteps, earlier_rows, errors_of_bounds
 
         steps = checks.positive_integer(before=before)
         checks.demand(steps <= 10_000, "before", before, expected="at most 10,000 steps")
@@ -616,8 +627,9 @@ class Session:
         checks.demand(0 < part < 1, "share", share, expected="a part of the budget, such as 0.1")
         expected = "a session whose unit is unacorda.Person('id', max_rows=...)"
         checks.demand(isinstance(self.unit, Person), "query", query, expected=expected)
-        choices = {"every": "day", "steps": None, "wanted": ("totals",), **asked}
-        plan = self._series_plan(query, person=OverTime(max_steps=1), budget=budget, **choices)
+        one = OverTime(max_steps=1)
+        choices = {"person": one, "kept": None, "budget": budget, **_STEPS, **asked}
+        plan = self._series_plan(query, **choices)
         earlier, rest = earlier_rows(plan, before=steps), budget * (1 - part)
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         (release,) = self._answered(QueryBatch.alone(earlier), budget * part)
@@ -629,7 +641,7 @@ class Session:
         )
 
     def _series_plan(self, query: Query, **asked: Any) -> SeriesPlan:
-        from unacorda.query.over_time import SeriesPlan
+        from unacorda.query.series.plan import SeriesPlan
 
         return SeriesPlan.of(self._admission.asked(query), **asked)
 

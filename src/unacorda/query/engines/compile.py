@@ -447,12 +447,14 @@ class StepRange:
 
     step: the expression of a row's step, from 0. person: which rows of a person count. first, last:
     the steps whose rows are counted; those before are read, so that it is known who has counted.
+    rows: whether the rows that count are counted, in place of what the query asks of them.
     """
 
     step: Expression
     person: OverTime
     first: int
     last: int
+    rows: bool = False
 
 
 def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Statement:
@@ -487,8 +489,10 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
         check_measure(measure)
         so_far = ids and isinstance(measure, PeopleCount)
         counts += f", {'count(f)' if so_far else measure.sql(unit)}::VARCHAR AS a{index}"
+    if over.rows:
+        counts = ", count(*)::VARCHAR AS a0"
     return Statement(
-        measures=len(query.measures),
+        measures=1 if over.rows else len(query.measures),
         keys=_public_keys(query),
         bounded=f"SELECT {columns} FROM ({rows}) WHERE s >= {over.first}",
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",

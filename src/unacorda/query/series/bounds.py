@@ -24,9 +24,9 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.linear import CountPeople
 from unacorda.query.aggregates.row_counts import RowHistogram
 from unacorda.query.expressions.markup import aligned
-from unacorda.query.over_time import SeriesPlan
 from unacorda.query.plan.query import Query
 from unacorda.query.row_bounds import rows_question
+from unacorda.query.series.plan import SeriesPlan
 
 Floats = NDArray[np.float64]
 

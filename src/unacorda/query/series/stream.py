@@ -1,0 +1,246 @@
+"""A series of answers: opened in a ledger, and answered step by step, in order and once.
+
+Each step is an entry of its own, written before its numbers leave: a process that dies before has
+released nothing, two processes cannot make one step, and no step is made twice with two noises.
+Nothing secret is kept: the exact integers of earlier steps are counted anew from the table, by
+choices that later rows do not change.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from unacorda.accounting.charges import charge, request_price
+from unacorda.checks import demand, is_text
+from unacorda.errors import LedgerMismatch, UnacordaError
+from unacorda.ledger.entries import SeriesOpened, SeriesRecord, SeriesTerms
+from unacorda.ledger.ledger import Ledger, SubAccount
+from unacorda.over_time.bounds import OverTime
+from unacorda.query.engines.compile import StepRange
+from unacorda.query.engines.engine import Admission, Tallies, admitted
+from unacorda.query.execution import ExecutionContext, check_engine, salt_from
+from unacorda.query.plan.codec import with_steps
+from unacorda.query.plan.query import Query
+from unacorda.query.series.answers import SeriesAnswers, SeriesForecast
+from unacorda.query.series.plan import KEPT, ONCE, ROWS, SeriesPlan
+
+
+class Series:
+    """A series of answers, opened by `Session.over_time`: every step costs nothing further.
+
+    Safe to use from several processes: of one step there is one answer.
+    """
+
+    def __init__(self, context: ExecutionContext, plan: SeriesPlan, record: SeriesRecord) -> None:
+        self._context, self._plan, self._record = context, plan, record
+
+    @property
+    def name(self) -> str:
+        """By which it is found again."""
+        return self._record.name
+
+    @property
+    def plan(self) -> SeriesPlan:
+        """What its answers are made by."""
+        return self._plan
+
+    @property
+    def answered(self) -> int:
+        """How many steps have been answered, by whatever process."""
+        self._look()
+        return len(self._record.steps)
+
+    def explain(self) -> SeriesForecast:
+        """What it does, costs and errs by; free, and reads no data."""
+        return SeriesForecast.of(self._plan, self._context.budget)
+
+    def answer(self, day: object) -> SeriesAnswers:
+        """Answer the step of a day, which is the next one or was answered before.
+
+        day: a date, or an instant, that lies in the step; one that has ended. What is answered are
+        all steps up to it. Raises InvalidParameter for a step after the next, EngineFailed and
+        SourceChanged where the table cannot be read: nothing is released then, and the step can be
+        asked again.
+        """
+        calendar = self._plan.calendar
+        step = calendar.step_of(day)
+        self._look()
+        following = len(self._record.steps)
+        label = calendar.label(min(following, (calendar.steps or following + 1) - 1))
+        expected = f"the next step, {label}; answer_until({str(day)!r}) answers all before it too"
+        demand(step <= following, "day", day, expected=expected)
+        return self._answer(step)
+
+    def answer_until(self, day: object) -> SeriesAnswers:
+        """Answer all steps up to that of a day; of the table as it is now. Raises as `answer`."""
+        step = self._plan.calendar.step_of(day)
+        self._look()
+        return self._answer(step)
+
+    def answers(self) -> SeriesAnswers:
+        """All answers so far; reads the ledger alone."""
+        self._look()
+        return SeriesAnswers(name=self.name, plan=self._plan, released=self._record.steps)
+
+    def _look(self) -> None:
+        found = self._context.ledger.series(self._context.dataset, self.name)
+        opening = self._record.sequence, self._record.salt  # of which no other has the salt
+        if found is None or (found.sequence, found.salt) != opening:
+            raise LedgerMismatch(f"The ledger has no series {self.name!r} any more.")
+        self._record = found
+
+    def _answer(self, last: int) -> SeriesAnswers:
+        while len(self._record.steps) <= last:
+            self._make(len(self._record.steps), last)
+        released = self._record.steps[: last + 1]
+        return SeriesAnswers(name=self.name, plan=self._plan, released=released)
+
+    def _make(self, first: int, last: int) -> None:
+        """Make steps, each written to the ledger before the next; what another has made stands."""
+        plan, context = self._plan, self._context
+        plan.calendar.check_closed(last)
+        earliest = max(0, first + 1 - plan.encoder.bands)
+        exact, kept = self._exact(earliest, last), self._exact_kept(earliest, last)
+        for step in range(first, last + 1):
+            found, of_kept = (
+                {
+                    name: noise.release(integers[name][step - earliest :: -1], bits=context.bits)
+                    for name, noise in noises.items()  # of the history, the newest first
+                }
+                for noises, integers in ((plan.noises, exact), (plan.kept_noises, kept))
+            )
+            text = plan.text_of(found, of_kept)
+            if not context.ledger.add_step(context.dataset, self._record, text):
+                self._look()  # what was drawn here is forgotten
+                return
+            self._record = dataclasses.replace(self._record, steps=(*self._record.steps, text))
+
+    def _exact(self, first: int, last: int) -> dict[str, list[list[int]]]:
+        """The exact integers of steps by aggregate, step and cell. Private."""
+        query, steps = self._plan.query, last + 1 - first
+        tallies = self._tallies(self._plan.person or ONCE, first, last)
+        sums = [_by_step(column, tallies, query, steps=steps) for column in tallies.sums]
+        of = dict(zip(query.measures, sums, strict=True))
+        return {name: of[reads.measures[0]] for name, reads in query.reads.items()}
+
+    def _exact_kept(self, first: int, last: int) -> dict[str, list[list[int]]]:
+        """The rows there are and those that count, by step; empty where they are not asked."""
+        plan = self._plan
+        if plan.person is None or plan.kept is None:
+            return {}
+        found = {}
+        for name, person in ((ROWS, plan.all_steps), (KEPT, plan.person)):
+            tallies = self._tallies(person, first, last, rows=True)
+            (column,) = tallies.sums
+            by_step = _by_step(column, tallies, plan.query, steps=last + 1 - first)
+            found[name] = [[sum(cells)] for cells in by_step]
+        return found
+
+    def _tallies(self, person: OverTime, first: int, last: int, *, rows: bool = False) -> Tallies:
+        """The engine's integers under a bound; rows: how many rows count in place of answers."""
+        plan, admission = self._plan, self._context.admission
+        check_engine(admission.engine)
+        over = StepRange(step=plan.step, person=person, first=first, last=last, rows=rows)
+        asked = admitted(admission, plan.query, salt=int(self._record.salt, 16), over=over)
+        tallies = admission.engine.run(asked)
+        admission.engine.check_sources()
+        return tallies
+
+    def __repr__(self) -> str:
+        return f"Series({self.name!r}; {self.answered:,} steps answered)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A series belongs to a session: open it again by its name.")
+
+
+def open_series(context: ExecutionContext, name: object, plan: SeriesPlan | None) -> Series:
+    """Open a series, or find the one of this name again.
+
+    plan: None where it is only to be found. Raises LedgerMismatch where the name stands for another
+    plan, or its tables are others; InvalidParameter where there is none and no plan.
+    """
+    ledger, dataset = context.ledger, context.dataset
+    expected = "a name for the series, by which the ledger knows it again"
+    demand(is_text(name), "name", name, expected=expected)
+    assert isinstance(name, str)
+    _check_scope(ledger)
+    record = ledger.series(dataset, name)
+    if record is None:
+        expected = f"what is asked: there is no series {name!r} in this account yet"
+        demand(plan is not None, "query", None, expected=expected)
+        assert plan is not None
+        if not ledger.durable:
+            warnings.warn(
+                "The ledger is in memory: once this process ends, the series is lost, and opening "
+                "it again is paid for again. Use ledger='sqlite:///budget.db'.",
+                UserWarning,
+                stacklevel=4,
+            )
+        request_price(plan.budget, context.budget)  # refuses a budget of another unit
+        with contextlib.suppress(SeriesOpened):  # somebody was faster
+            context.reserve(
+                plan.event,
+                plan.budget,
+                cost=charge(plan.event, plan.budget, context.budget),
+                digest=plan.digest,
+                salt=salt_from(context.bits),
+                unit=plan.query.unit,
+                series=SeriesTerms(name=name, definition=plan.definition),
+            )
+        record = ledger.series(dataset, name)
+        assert record is not None
+    if plan is None:
+        try:
+            plan = SeriesPlan.read(record.definition, partial(_session_rows, context.admission))
+        except (UnacordaError, KeyError, TypeError, ValueError):
+            plan = None
+    if plan is None or plan.digest != record.digest:
+        raise _another(name, record, plan)
+    return Series(context, plan.with_noise_of(record.definition), record)
+
+
+def _another(name: str, record: SeriesRecord, plan: SeriesPlan | None) -> LedgerMismatch:
+    """What to raise where a name stands for another plan."""
+    known = json.loads(record.definition)["asked"]
+    now = {} if plan is None else plan.asked
+    parts = _differences(known, now) if now else ["query"]
+    if "query" in parts and now:
+        parts.remove("query")
+        parts += _differences(known["query"], now["query"])
+    return LedgerMismatch(
+        f"Series {name!r} was opened with another plan: {', '.join(parts)} differ. Its price and "
+        "its noise were settled for that one. Ask what it was opened with, of tables with the same "
+        "columns, or give another name, for a series of its own."
+    )
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [part for part in {**one, **other} if one.get(part) != other.get(part)]
+
+
+def _by_step(column: list[int], tallies: Tallies, query: Query, *, steps: int) -> list[list[int]]:
+    """Integers by step and cell; no rows count as 0."""
+    cells = len(query.keys)
+    found = [[0] * cells for _ in range(steps)]
+    for cell, value in zip(tallies.cells.tolist(), column, strict=True):
+        found[cell // cells][cell % cells] = value
+    return found
+
+
+def _session_rows(admission: Admission, stated: Mapping[str, Any]) -> Query:
+    begun = admission.begin(stated["table"])
+    return dataclasses.replace(begun, rows=with_steps(begun.rows, stated["steps"], at="query"))
+
+
+def _check_scope(ledger: Ledger | SubAccount) -> None:
+    part = None if isinstance(ledger, Ledger) else ledger.scope[1]
+    expected = "the whole session: who is in a part of it is not settled while rows still come"
+    demand(part is None, "session", "a part of the people", expected=expected)
