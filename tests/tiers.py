@@ -1,4 +1,4 @@
-"""Which cases of a long test run by default, and which with the slow ones."""
+"""Which cases of a parametrized test run by default, and which with the long or the slow ones."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["mostly_slow"]
+__all__ = ["mostly_long", "mostly_slow"]
 
 
 def mostly_slow(cases: Iterable[Any], *, quick: int = 1) -> list[Any]:
@@ -17,13 +17,22 @@ def mostly_slow(cases: Iterable[Any], *, quick: int = 1) -> list[Any]:
 
     A case is a value, or a tuple of values for several arguments.
     """
+    return _marked(cases, pytest.mark.slow, quick)
+
+
+def mostly_long(cases: Iterable[Any], *, quick: int = 1) -> list[Any]:
+    """As `mostly_slow`, the others marked long."""
+    return _marked(cases, pytest.mark.long, quick)
+
+
+def _marked(cases: Iterable[Any], mark: pytest.MarkDecorator, quick: int) -> list[Any]:
     found = list(cases)
-    return [*found[:quick], *(_slow(case) for case in found[quick:])]
+    return [*found[:quick], *(_with(case, mark) for case in found[quick:])]
 
 
-def _slow(case: Any) -> Any:
+def _with(case: Any, mark: pytest.MarkDecorator) -> Any:
     # `pytest.param` keeps its own class to itself; it is a tuple of values, marks and id.
     if hasattr(case, "marks"):
-        return pytest.param(*case.values, marks=[*case.marks, pytest.mark.slow], id=case.id)
+        return pytest.param(*case.values, marks=[*case.marks, mark], id=case.id)
     values = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*values, marks=pytest.mark.slow)
+    return pytest.param(*values, marks=mark)

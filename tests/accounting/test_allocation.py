@@ -306,6 +306,7 @@ def of_all_steps(sigma: float, steps: int, uses: int, epsilon: float, *, opposit
     return max(float(np.sum(gap[gap > 0])) for gap in gaps) * step**steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opposite", [False, True])
 @pytest.mark.parametrize(
     ("steps", "uses"), [(2, 1), *(pytest.param(3, k, marks=pytest.mark.long) for k in (1, 2))]
@@ -511,6 +512,7 @@ def test_pairs_by_their_own_arithmetic() -> None:
     assert epsilon_of_pairs(lambda _: math.inf, delta=goal) == math.inf
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noise", "steps", "target"), mostly_slow([(0.7, 500, 1e-5), (1.0, 100, 1e-6)])
 )

@@ -33,6 +33,7 @@ def ends(edge: float, count: int, epsilon: float) -> tuple[float, float]:
     return float(found.lower), float(found.upper)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(
     edge=st.floats(0.01, 3.0),
@@ -115,6 +116,7 @@ def test_one_coin_is_of_bounded_range() -> None:
     assert float(curve(np.asarray(-0.7)).lower) == pytest.approx(-math.expm1(-0.7), rel=1e-9)
 
 
+@pytest.mark.long
 def test_other_mechanisms_and_ranges_compose_with_it() -> None:
     event = (
         Exponential(epsilon=0.2) * 70 + Exponential(epsilon=0.5) * 3 + Gaussian(noise_multiplier=3)

@@ -135,6 +135,7 @@ def test_a_sample_is_bounded_by_its_profile_and_no_test_beats_it(rate: float) ->
     assert 0 <= found.lower <= best <= found.upper
 
 
+@pytest.mark.long
 def test_the_ends() -> None:
     for event in (Pure(epsilon=1), Gaussian(noise_multiplier=1), Laplace(noise_multiplier=1) * 3):
         assert true_positive_rate(event, fpr=0).upper < 2e-9

@@ -96,6 +96,7 @@ def test_own_deltas_add_beside_the_rest(strategy: str, kind: type[Guarantee]) ->
         assert delta_at(paths, epsilon) <= allowed + ROUND
 
 
+@pytest.mark.long
 @strategies
 def test_the_approximate_filter_keeps_its_guarantee(strategy: str) -> None:
     for limit, slack in ((ApproxDP(1, 0.1), None), (ApproxDP(0.4, 0.2), 0.15)):
@@ -163,6 +164,7 @@ def test_convolving_as_one_goes_is_unsound_and_refused() -> None:
 # ------------------------------------------------------------------------- the approximate filter
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.floats(0.001, 0.6), min_size=1, max_size=30),

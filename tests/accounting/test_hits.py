@@ -59,6 +59,7 @@ def test_every_function_says_its_source_and_bound() -> None:
             assert "Bound" in document, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("event", "noise"), NOISES, ids=["gaussian", "laplace"])
 @pytest.mark.parametrize(("size", "population"), [(2, 3), (3, 2)])
 def test_no_function_of_all_samples_costs_more(
@@ -85,6 +86,7 @@ def test_no_function_of_all_samples_costs_more(
             assert stick(second, first, epsilon) <= upper * (1 + 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("event", "noise"), NOISES, ids=["gaussian", "laplace"])
 @pytest.mark.parametrize(("neighbors", "move"), [(ReplaceOne, 2), (ZeroOut, 1)])
 def test_a_sum_is_enclosed(event: Event, noise: Any, neighbors: Any, move: int) -> None:
@@ -158,6 +160,7 @@ def test_hits_share_no_more_than_the_others_leave(event: Event) -> None:
     assert all(np.all(ratio >= 0) for ratio in found)
 
 
+@pytest.mark.long
 def test_the_question_of_the_page() -> None:
     event = Gaussian(noise_multiplier=1.0).sampled_with_replacement(size=100, population=10_000)
     found = epsilon_interval(event * 200, delta=1e-6, neighbors=ReplaceOne)

@@ -131,6 +131,7 @@ def test_numbers_beyond_floats_have_no_sum() -> None:
     assert hockey_sticks(event, LOSSES, np.minimum(np.exp(-LOSSES), 1.0)) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("event", "wide"),
     [

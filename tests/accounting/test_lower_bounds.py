@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse, stats
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
+from tests.tiers import mostly_long
 
 from unacorda import accounting
 from unacorda.accounting import lower_bounds
@@ -121,7 +122,7 @@ def adjacent(tables: list[tuple[int, ...]]) -> list[tuple[int, int]]:
 
 
 @in_subtests("people, dimension", [(1, 1), (2, 1), (5, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+@pytest.mark.parametrize(("epsilon", "delta"), mostly_long(BUDGETS, quick=2))
 def test_no_mechanism_beats_the_bound_of_means(
     people: int, dimension: int, epsilon: float, delta: float
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_private_bound_four_times_as_large_is_beaten(monkeypatch: pytest.Monke
     assert lower_bound(dimension=1, people=people, epsilon=epsilon).mean > laplace
 
 
+@pytest.mark.long
 @in_subtests("people", [1, 2, 4, 8])
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 def test_no_mechanism_beats_the_bound_of_counts(people: int, epsilon: float, delta: float) -> None:
@@ -154,6 +156,7 @@ def test_no_mechanism_beats_the_bound_of_counts(people: int, epsilon: float, del
     assert best / 2.2 <= found <= best + 1e-9
 
 
+@pytest.mark.long
 @in_subtests("people, bins", [(1, 3), (2, 3), (3, 3), (2, 4)])
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 def test_no_mechanism_beats_the_bound_of_histograms(

@@ -238,6 +238,7 @@ def tree_by_every_pattern(steps: int, participations: int, separation: int) -> i
     return worst
 
 
+@pytest.mark.long
 @in_subtests("steps", [1, 2, 3, 5, 8, 11, 13, 16, 19])
 @in_subtests("separation", [1, 2, 3, 4, 5, 7])
 def test_trees_by_every_pattern(steps: int, separation: int) -> None:

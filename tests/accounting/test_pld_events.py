@@ -67,6 +67,7 @@ def test_zero_concentrated_costs_are_added_before_they_are_converted() -> None:
     )
 
 
+@pytest.mark.long
 def test_exponential_mechanisms_have_a_lower_end_above_that_of_symmetric_coins() -> None:
     found = PrivacyLossDistribution.from_event(Exponential(epsilon=0.1) * 200).epsilon_interval(
         1e-6

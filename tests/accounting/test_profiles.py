@@ -121,6 +121,7 @@ def test_bounds_enclose_long_values_and_are_narrow(
             assert high - low <= 1e-10 * exact + 2e-15 * (reach < 50)
 
 
+@pytest.mark.long
 @in_subtests(("event", "truth", "reach"), CASES, ids=lambda v: None if callable(v) else str(v)[:40])
 @pytest.mark.parametrize("rate", mostly_slow([Fraction(1, 2), Fraction(1, 1000)]))
 def test_poisson_sampling_in_both_directions(

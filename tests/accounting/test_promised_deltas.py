@@ -97,6 +97,7 @@ def test_a_delta_that_rounding_hides_is_not_taken_for_more_than_is_spent(
     assert found.lower <= 30 <= found.upper
 
 
+@pytest.mark.long
 def test_different_promises_together() -> None:
     events: list[Event] = [
         Approximate(epsilon=1, delta=1e-6),

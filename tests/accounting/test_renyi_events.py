@@ -77,6 +77,7 @@ def sampled_gaussian_at_whole_order(sigma: float, q: float, alpha: int) -> Any:
     return mpmath.log1p(total) / (alpha - 1)
 
 
+@pytest.mark.long
 @in_subtests("sigma", [0.05, 0.5, 1.0, 10.0, 1000.0])
 @in_subtests("q", [1e-6, 0.01, 0.5, 0.999])
 @in_subtests("alpha", [2, 3, 17, 100])

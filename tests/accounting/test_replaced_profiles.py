@@ -59,6 +59,7 @@ def pulled_apart(one: Pair, other: Pair) -> tuple[Pair, NDArray[np.float64]]:
     return Pair(neither * ratios[0], neither * ratios[1]), neither
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", mostly_slow(range(12), quick=5))
 def test_no_row_of_three_laws_exceeds_the_profile_of_two_steps(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -75,6 +76,7 @@ def test_no_row_of_three_laws_exceeds_the_profile_of_two_steps(seed: int) -> Non
         assert found.lower[0] <= found.upper[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", mostly_slow(range(8), quick=5))
 def test_the_row_that_pulls_apart_attains_it_at_every_epsilon(seed: int) -> None:
     generator = np.random.default_rng(100 + seed)

@@ -131,6 +131,7 @@ def shifted_hits(weights: list[Any], rate: Any, sigma: int) -> Points:
     return points
 
 
+@pytest.mark.long
 def test_gaussian_with_replacement_lies_between_a_pair_and_equal_shares() -> None:
     """Below is a pair that occurs; above, Theorem 10 of Balle, Barthe, Gaboardi 2018."""
     size, population, count, delta = 5, 100, 300, 1e-5
@@ -152,6 +153,7 @@ def test_gaussian_with_replacement_lies_between_a_pair_and_equal_shares() -> Non
     assert found.upper < 1.15 * found.lower
 
 
+@pytest.mark.long
 def test_draws_with_replacement_of_one_unit_are_the_group() -> None:
     event = Gaussian(noise_multiplier=4.0).sampled_with_replacement(size=3, population=1)
     found = epsilon_interval([(event, 20)], delta=1e-6, neighbors=ReplaceOne)
@@ -173,6 +175,7 @@ FINITE: list[tuple[Event, list[tuple[float, float]]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("event", "above"), FINITE, ids=[str(e)[:30] for e, _ in FINITE])
 def test_fixed_size_finite_laws_hold_long_sums(
     event: Event, above: list[tuple[float, float]]
@@ -223,6 +226,7 @@ def test_fixed_size_bounded_range_and_truncated_noise() -> None:
     assert at.upper == pytest.approx(0.125, rel=1e-9) or at.upper == 1.0
 
 
+@pytest.mark.long
 def test_a_failure_of_a_replaced_unit_is_shown_with_the_rate() -> None:
     event = Approximate(epsilon=0.25, delta=1e-4).fixed_size_sampled(size=16, population=128)
     at = delta_interval(

@@ -115,6 +115,7 @@ def test_masses_under_a_cap_are_those_of_enumerated_runs(event: Any) -> None:
     assert runs.none == pytest.approx(chances[0], abs=1e-15)
 
 
+@pytest.mark.long
 @in_subtests("stop", [Fraction(1, 20), Fraction(1, 2)])
 @in_subtests("epsilon", [0.3, 1.5])
 def test_no_order_of_few_scores_is_above_the_upper_end(stop: Fraction, epsilon: float) -> None:
@@ -201,6 +202,7 @@ def test_a_mass_that_shows_everything_stays() -> None:
     assert failed * 0.9 <= found.lower
 
 
+@pytest.mark.long
 @in_subtests(
     "event",
     [

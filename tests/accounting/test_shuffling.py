@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
+from tests.tiers import mostly_long
 
 from unacorda.accounting import delta_interval, epsilon_interval
 from unacorda.accounting.amplification import binary_reports, blankets
@@ -69,6 +70,7 @@ def response(local: float, categories: int) -> Floats:
     return found
 
 
+@pytest.mark.long
 @in_subtests("categories, count", [(2, 3), (2, 5), (2, 8), (3, 3), (3, 6), (4, 4), (5, 3)])
 @pytest.mark.parametrize("local", [0.3, 1.0, 3.0])
 def test_answers_by_enumeration_of_all_datasets(categories: int, count: int, local: float) -> None:
@@ -239,7 +241,7 @@ def product(laws: list[list[float]]) -> Floats:
 
 
 @in_subtests("categories, count, times", [(2, 3, 2), (2, 4, 3), (3, 3, 2), (3, 4, 2)])
-@pytest.mark.parametrize("local", [0.8, 2.0])
+@pytest.mark.parametrize("local", mostly_long([0.8, 2.0]))
 def test_compositions_by_enumeration_of_all_datasets(
     categories: int, count: int, times: int, local: float
 ) -> None:
@@ -279,6 +281,7 @@ def test_the_ends_of_compositions_are_near(event: Event) -> None:
     assert 0 < found.lower <= found.upper <= found.lower * 1.25
 
 
+@pytest.mark.long
 def test_compositions_with_other_noise() -> None:
     shuffled = RandomizedResponse(epsilon=1, categories=2).shuffled(count=3_000)
     noise = Laplace(noise_multiplier=10)

@@ -191,6 +191,7 @@ def test_an_attack_is_drawn_beside_what_a_promise_allows(
     assert "limit" not in drawn(run, tmp_path, "roc", str(scores))
 
 
+@pytest.mark.long
 def test_a_mean_errs_more_than_no_mechanism_beats(run: Run, tmp_path: Path) -> None:
     asked = ("utility", "--dimension", "100", "--people", "1000", "--delta", "1e-6")
     told = drawn(run, tmp_path, *asked)

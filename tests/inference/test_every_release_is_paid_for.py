@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tiers import mostly_slow
+from tests.tiers import mostly_long, mostly_slow
 
 from unacorda import (
     GDP,
@@ -199,7 +199,7 @@ def within(spent: Event, budget: Guarantee) -> bool:
             return accounting.renyi(spent, alpha=alpha, neighbors=ReplaceOne) <= epsilon
 
 
-@pytest.mark.parametrize("budget", mostly_slow(BUDGETS, quick=19), ids=repr)
+@pytest.mark.parametrize("budget", mostly_long(BUDGETS, quick=2), ids=repr)
 @pytest.mark.parametrize("name", ASKED)
 def test_all_releases_together_are_within_the_budget(
     name: str, budget: Guarantee, released: list[Event]

@@ -153,6 +153,7 @@ def test_a_range_is_that_of_bins_that_stand_out() -> None:
     assert range_of(counts, 100.0) == (-1.0, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_no_bin_of_noise_widens_a_range(budget: Guarantee) -> None:
     # 200 runs of 3 x 103 bins that noise alone exceeds with p = 3.2e-5 each: 0.98 of runs are

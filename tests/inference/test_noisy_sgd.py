@@ -126,6 +126,7 @@ def test_the_noise_is_what_the_event_says(monkeypatch: pytest.MonkeyPatch) -> No
         assert noise.l2_sensitivity == 0.3  # the decimal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rate", "steps"), mostly_slow([(0.05, 100), (1.0, 20), (0.5, 5)], quick=2)
 )

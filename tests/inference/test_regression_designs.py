@@ -132,6 +132,7 @@ FOUND = [(kind, name) for kind in ("linear", "logistic", "median") for name in D
 FOUND += [("poisson", name) for name in DESIGNS if name != "t3"]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "name"), mostly_slow(FOUND, quick=2))
 def test_the_first_try_without_bounds_covers_as_well(kind: str, name: str) -> None:

@@ -114,6 +114,7 @@ def test_the_sensitivity_told_holds_the_labels_that_were_centred(
     assert max(sensitivity for sensitivity, _ in told) <= 2 * UNIT**2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), ZCDP(0.2), GDP(1)], ids=repr)
 @pytest.mark.parametrize("inner", [line, logistic])
 def test_each_part_and_the_whole_are_within_the_budget(budget: Guarantee, inner: Any) -> None:

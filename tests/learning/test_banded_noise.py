@@ -36,6 +36,7 @@ def released(bands: int, steps: int, size: int) -> Floats:
 # ---- the price
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "batch_size", "errors"),
     [
@@ -140,6 +141,7 @@ def test_forced_ambiguous_cases_are_rounded_as_with_1000_digits(bands: int, step
     assert wrong(bands, steps, 21) == 0
 
 
+@pytest.mark.long
 def test_a_zone_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correlated, "_NORMAL", 0.0)
     monkeypatch.setattr(correlated, "_ABSOLUTE", 0.0)
@@ -147,6 +149,7 @@ def test_a_zone_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert wrong(4, 12, 51) > 0
 
 
+@pytest.mark.long
 def test_usual_cases_are_rounded_as_with_1000_digits() -> None:
     found = last_row(4, 9, 50)
     assert released(4, 9, 50)[-1].tolist() == rounded(np.zeros(50), found).tolist()

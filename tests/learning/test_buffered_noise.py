@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.learning.training_normals import DIGITS, KEY, SCALE, ambiguous, normals, rounded
+from tests.tiers import mostly_long
 
 from unacorda import GDP, accounting
 from unacorda.accounting.matrices import squared_sensitivity
@@ -74,6 +75,7 @@ def error_at_equal_privacy(noise: Any, steps: int, separation: int) -> float:
     return float(noise.prefix_error(steps) * math.sqrt(squared_sensitivity(event)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("steps", "separation", "errors", "of_a_tree"),
     [
@@ -169,7 +171,7 @@ def wrong(noise: Buffered, steps: int, size: int) -> int:
     return int((given != rounded(sums, found)).sum())
 
 
-@pytest.mark.parametrize("steps", [1, 2, 12])
+@pytest.mark.parametrize("steps", mostly_long([2, 1, 12]))
 @pytest.mark.parametrize("noise", ALL, ids=repr)
 def test_forced_ambiguous_cases_are_rounded_as_with_1000_digits(
     noise: Buffered, steps: int
@@ -177,6 +179,7 @@ def test_forced_ambiguous_cases_are_rounded_as_with_1000_digits(
     assert wrong(noise, steps, 21) == 0
 
 
+@pytest.mark.long
 def test_a_zone_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correlated, "_NORMAL", 0.0)
     monkeypatch.setattr(correlated, "_ABSOLUTE", 0.0)

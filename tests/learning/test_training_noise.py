@@ -113,6 +113,7 @@ def test_forced_ambiguous_cases_are_rounded_as_with_1000_digits(
         assert len(refined) == 51
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("labels", [(0, 0, 0), (0, 1, 0), (2, 7, 3)])
 def test_usual_cases_are_rounded_as_with_1000_digits(labels: tuple[int, ...]) -> None:
     sums = np.random.default_rng(1).standard_cauchy(301)
@@ -241,6 +242,7 @@ def test_a_reused_counter_is_found(fault: type[NoiseKey]) -> None:
     assert reuses(fault(KEY.secret, secure=False)) > 0
 
 
+@pytest.mark.long
 def test_a_zone_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wrong(KEY) == 0
     monkeypatch.setattr(continuous, "_RELATIVE", 2.0**-60)

@@ -75,6 +75,7 @@ def test_laplace_for_a_guarantee_spends_it_exactly(epsilon: Decimal, sensitivity
     assert exact * PureDP(epsilon).epsilon == 1
 
 
+@pytest.mark.long
 @given(numerator=st.integers(1, 10**15), denominator=st.integers(1, 10**15), root=st.booleans())
 def test_gaussian_for_a_guarantee_never_exceeds_it(
     numerator: int, denominator: int, root: bool

@@ -79,6 +79,7 @@ def test_public_weights_are_a_base_measure() -> None:
     assert MECHANISM.release(KINDS["fractions"], weights=exact, bits=SeededBits(1)) != 1
 
 
+@pytest.mark.long
 @in_subtests("kind", KINDS)
 @in_subtests("weights", [None, [1, 0, 2.5, 7, 0.125]])
 def test_refining_every_choice_changes_none(

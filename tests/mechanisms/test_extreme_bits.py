@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.mechanisms import reference_samplers as reference
 from tests.mechanisms import rounded_noise
 from tests.support.cases import in_subtests
@@ -78,6 +79,7 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
 }
 
 
+@pytest.mark.long
 @in_subtests("release", RELEASES)
 @in_subtests("length", [1, 2, 3, 5, 11])
 def test_extreme_words_give_finite_noise(release: str, length: int) -> None:

@@ -71,6 +71,7 @@ CASES = [(noise, kind, "none") for noise in NOISES for kind in SCORES]
 CASES += [("gumbel", kind, one) for kind in ("floats", "far", "beyond") for one in WEIGHTS][1:]
 
 
+@pytest.mark.long
 @in_subtests(("noise", "kind", "weighting"), CASES)
 def test_the_order_is_that_of_the_ideal_values(noise: Noise, kind: str, weighting: str) -> None:
     weights = WEIGHTS[weighting]

@@ -144,6 +144,7 @@ def test_shapes_are_kept() -> None:
     assert rounded_laplace([], unit_log2=0, scale=1, bits=SeededBits(1)) == []
 
 
+@pytest.mark.long
 @given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**30))
 def test_floor_log2(value: Fraction) -> None:
     exponent = floor_log2(value)

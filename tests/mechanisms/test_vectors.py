@@ -112,6 +112,7 @@ def test_floors_replay_from_the_same_words(kind: str, dimension: int, ratio: Fra
         assert checked > 0.999 * len(offsets)
 
 
+@pytest.mark.long
 @in_subtests("kind", ["cube", "sphere", "linear"])
 @in_subtests("dimension", [1, 2, 5])
 @in_subtests("ratio", RATIOS)

@@ -99,6 +99,7 @@ def test_numbers_of_numpy_and_fractions_are_numbers(name: str, parameter: str) -
             assert called(name, **{parameter: given}) == pytest.approx(plain, rel=1e-12)
 
 
+@pytest.mark.long
 @in_subtests(("name", "parameter"), parameters())
 @in_subtests("number", [10**400, TINY, 5e-324, 1.7e308], ids=["huge", "tiny", "least", "largest"])
 def test_no_number_ends_in_another_error(name: str, parameter: str, number: Any) -> None:

@@ -181,6 +181,7 @@ def test_profiles_enclose_the_exact_curve_of_a_finite_mechanism(
     assert curve.bayes_risk(prior=prior) <= risk + 1e-12
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.01, 5), st.floats(0.001, 0.999))
 def test_bayes_risk_of_gaussian_is_that_of_the_best_threshold(mu: float, prior: float) -> None:

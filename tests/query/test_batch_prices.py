@@ -240,6 +240,7 @@ def test_the_quick_price_lies_a_little_above_the_full_one(event: Event) -> None:
     assert profile(event, full) <= 1e-6
 
 
+@pytest.mark.long
 def test_the_quick_price_of_many_selections_is_no_higher_than_what_they_guarantee() -> None:
     """No pair has the worst profile in all of them: their concentration adds up to less."""
     many = compose(

@@ -62,6 +62,7 @@ def kept(
     return Counter(connection.execute(f"SELECT {wanted} FROM ({text})").fetchall())
 
 
+@pytest.mark.long
 @in_subtests("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("cell", mostly_slow([["cell"], ["cell", "k0"]]), ids=["public", "found"])
 @in_subtests("name", HASHES)

@@ -386,6 +386,7 @@ def test_what_is_not_row_wise_and_total_is_refused_wherever_it_stands(case: str)
             assert caught.value.hint
 
 
+@pytest.mark.long
 @in_subtests("case", KEYS)
 def test_keys_that_cannot_stand_are_refused(case: str) -> None:
     keys, words = KEYS[case]

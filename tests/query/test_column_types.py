@@ -276,6 +276,7 @@ def test_columns_of_a_database_are_read_or_refused_when_they_are_used(tmp_path: 
                 session.table("t").agg(n=unacorda.count(name))
 
 
+@pytest.mark.long
 @in_subtests(
     ("values", "people"),
     [

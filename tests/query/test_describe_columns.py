@@ -48,6 +48,7 @@ def look(tmp_path: Path, *, typed: bool = False, **options: object) -> Descripti
         return session.describe("t", budget=unacorda.ZCDP(100), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", [False, True])
 def test_ids_are_left_out_and_listed(tmp_path: Path, typed: bool) -> None:
     found = look(tmp_path, typed=typed)
@@ -56,6 +57,7 @@ def test_ids_are_left_out_and_listed(tmp_path: Path, typed: bool) -> None:
     assert "left out, named as ids or row numbers: case.id, visit_ID, row" in str(found)
 
 
+@pytest.mark.long
 def test_columns_are_chosen(tmp_path: Path) -> None:
     found = look(tmp_path, only=["AGE", "row"])
     assert [one.name for one in found.columns] == ["row", "age"]

@@ -140,6 +140,7 @@ def test_distinct_rows_are_those_of_whole_lines() -> None:
             translated("SELECT DISTINCT ON (b) a FROM data", tables=KNOWN, public=True)
 
 
+@pytest.mark.long
 def test_every_part_of_a_deep_expression_is_translated_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

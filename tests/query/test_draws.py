@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from tests.support.cases import in_subtests
 from tests.support.seams import Draws, Reach, Sensitivity, Share, draws_for, of_ranks, of_totals
-from tests.tiers import mostly_slow
+from tests.tiers import mostly_long
 
 import unacorda
 from unacorda import accounting
@@ -98,7 +98,7 @@ def priced(share: Share, event: events.Event) -> float:
             return 0.0
 
 
-@pytest.mark.parametrize("share", mostly_slow(SHARES, quick=20), ids=str)
+@pytest.mark.parametrize("share", mostly_long(SHARES, quick=3), ids=str)
 @in_subtests("reach", REACHES, ids=str)
 def test_no_way_to_spread_rows_costs_more_than_the_share(reach: Reach, share: Share) -> None:
     cases: list[tuple[Callable[[Reach], Sensitivity], int, set[tuple[Fraction, ...]]]] = [

@@ -158,6 +158,7 @@ def test_comments_do_not_reach_the_engine() -> None:
     assert "/*" not in found.sql
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levels", mostly_slow([60, 101, 1_000, 4_900]))
 @in_subtests(
     ("opening", "closing"),

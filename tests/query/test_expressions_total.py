@@ -205,6 +205,7 @@ _DEEP = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     mostly_slow(

@@ -93,6 +93,7 @@ def test_sql_counts_a_value_as_the_nearest_point(bounds: tuple[str, str, str | N
         assert far[1] <= min(far) + abs(inside) / 2**49 or (cut and far[1] <= far[0] + far[2])
 
 
+@pytest.mark.long
 @in_subtests("bounds", BOUNDS, ids=str)
 def test_points_rise_and_what_counts_as_them_lies_between_their_ends(
     bounds: tuple[str, str, str | None],

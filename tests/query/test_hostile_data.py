@@ -241,6 +241,7 @@ def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
     assert found["m"] == {at: bins.count(at) for at in bins}
 
 
+@pytest.mark.long
 @in_subtests(
     ("text", "value"),
     [
@@ -296,6 +297,7 @@ LINES: dict[str, tuple[bytes, list[int]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("packed", mostly_slow([False, True]), ids=["plain", "gzip"])
 @in_subtests("case", LINES)
 def test_lines_that_cannot_be_read_are_left_out(case: str, packed: bool, tmp_path: Path) -> None:

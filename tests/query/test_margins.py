@@ -17,7 +17,7 @@ from scipy import optimize
 from tests.query.exact_answers import opened
 from tests.support.cases import in_subtests
 from tests.support.seams import Margins, allocate, level_shares, verify_record
-from tests.tiers import mostly_slow
+from tests.tiers import mostly_long, mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
@@ -73,7 +73,7 @@ COUNTIES = [(r, f"{r}{n}") for r in "AB" for n in range(7)]
 
 
 @pytest.mark.parametrize(
-    "budget", [PureDP(1), ZCDP("0.1"), GDP("0.5"), ApproxDP(1, "1e-6")], ids=str
+    "budget", mostly_long([ZCDP("0.1"), PureDP(1), GDP("0.5"), ApproxDP(1, "1e-6")]), ids=str
 )
 def test_a_rollup_adds_up_and_is_verified(budget: Any) -> None:
     with opened(table(), unit=unacorda.Person("id", max_rows=4), budget=budget) as session:
@@ -167,6 +167,7 @@ SQUARE = tuple(itertools.product(range(10), range(10)))
 UNEVEN = (*((0, c) for c in range(30)), (1, 0), (2, 0), (2, 1), *((3, c) for c in range(3)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "keys", "gain", "laplace_gain"),
     mostly_slow(
@@ -197,6 +198,7 @@ def test_no_level_errs_more_than_asked_alone_and_all_together_much_less(
     assert 1 - wanted - 0.07 < whole < 1 - wanted, whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "keys"),
     mostly_slow(
@@ -280,6 +282,7 @@ def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:
     assert float(mine @ sizes) < least * 1.003
 
 
+@pytest.mark.long
 @in_subtests("laplace", [False, True])
 @in_subtests("name", ["rollup", "cube"])
 @in_subtests("sizes", [(3, 4), (10, 10), (2, 7, 3)], ids=str)

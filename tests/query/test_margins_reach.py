@@ -38,6 +38,7 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
     ]
 
 
+@pytest.mark.long
 @in_subtests("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne], ids=str)
 @in_subtests("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("shape", mostly_slow(["rollup", "cube", "uneven"]))

@@ -90,6 +90,7 @@ def table() -> Iterator[Query]:
         yield session.table("t")
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(number=NUMBERS, condition=CONDITIONS)
 def test_both_forms_give_equal_questions(table: Query, number: Pair, condition: Pair) -> None:

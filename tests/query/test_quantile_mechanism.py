@@ -72,6 +72,7 @@ def losses_between(
         yield np.concatenate([ratio, -ratio])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interval", mostly_slow([0, 0.6]))
 @in_subtests("q", QS, ids=str)
 @in_subtests("reach", REACHES, ids=str)
@@ -164,6 +165,7 @@ def _joint(law: Floats) -> Floats:
     return np.asarray(np.exp(joint))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("q", QS, ids=str)
 def test_releases_follow_the_law_and_groups_are_independent(q: Fraction) -> None:

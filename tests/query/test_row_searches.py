@@ -81,6 +81,7 @@ def test_a_ledger_in_memory_knows_it_too() -> None:
             assert session.spent == PureDP("0.1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "other",
     [

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from tests.support.seams import RowHistogram, row_rungs
+from tests.tiers import mostly_long
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -78,7 +79,7 @@ TABLES: dict[str, Any] = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("laplace", mostly_long([True, False]))
 def test_both_limits_hold_in_95_percent_of_draws(name: str, laplace: bool) -> None:
     """Fails by chance with probability below 1e-6: 5% of 200 draws, and five deviations more."""
     rows, source = TABLES[name], np.random.default_rng(3)

@@ -109,6 +109,7 @@ def test_people(reach: Reach) -> None:
     assert_exact(of_people(reach), largest(found, reach))
 
 
+@pytest.mark.long
 @in_subtests("bounds", [(0, 3), (-2, 3), (-3, 2), (-3, -1), (1, 3), (-3, 3), (0, 1)])
 @in_subtests("reach", REACHES, ids=str)
 def test_sums(reach: Reach, bounds: tuple[int, int]) -> None:

@@ -270,6 +270,7 @@ def test_accounts_in_gaussian_dp_are_charged_what_is_asked(table: pandas.DataFra
         assert half <= foreseen.mean_half_width * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_a_public_table_is_tried_out_within_the_limits_on_people(table: pandas.DataFrame) -> None:
     def explained(session: unacorda.Session, assuming: unacorda.Assume | None) -> Any:
         asked = session.table("visits").where("age >= 18").synthesize(COLUMNS, bins=BINS)

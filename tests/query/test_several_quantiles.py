@@ -142,6 +142,7 @@ def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: s
     assert most > 0.35 * epsilon
 
 
+@pytest.mark.long
 def test_half_the_rows_would_be_found() -> None:
     told = Cutting.within(unacorda.PureDP("3/2"), ONE, WANTED["quartiles"], {})
     worst = 0.0

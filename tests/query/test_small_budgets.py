@@ -84,6 +84,7 @@ def refusal(way: Callable[[], object]) -> InvalidParameter | None:
     return None
 
 
+@pytest.mark.long
 @in_subtests("amount", ["1e-3", "1e-4", "1e-6", "1e-9"])
 @in_subtests("name", ["median", "quantiles", "bounds", "sum without bounds"])
 def test_selections_spend_small_gaussian_budgets(name: str, amount: str) -> None:

@@ -171,6 +171,7 @@ def clamped(value: float | None) -> Fraction | None:
     return Fraction(min(max(value, -10.0), 10.0))
 
 
+@pytest.mark.long
 @in_subtests("make", SOURCES, ids=lambda make: make.__name__.removeprefix("from_"))
 def test_every_source_gives_the_numbers_of_plain_python(
     make: Callable[[Path], Any], tmp_path: Path

@@ -143,6 +143,7 @@ PRICES: list[tuple[Neighbors, Guarantee, Guarantee, Guarantee]] = [
 ]
 
 
+@pytest.mark.long
 @in_subtests(("neighbors", "budget", "asked", "owed"), PRICES)
 def test_what_one_question_costs_the_parent(
     neighbors: Neighbors, budget: Guarantee, asked: Guarantee, owed: Guarantee

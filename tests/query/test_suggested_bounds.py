@@ -88,6 +88,7 @@ def test_a_small_budget_has_a_small_bound() -> None:
     assert small.max_rows <= 10 < large.max_rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "budget",
     [unacorda.ZCDP("0.5"), unacorda.GDP(1), unacorda.ApproxDP(1, "1e-6")],

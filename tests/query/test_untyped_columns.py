@@ -48,6 +48,7 @@ def found(text: str, expect: Kind | None) -> Any:
         return None
 
 
+@pytest.mark.long
 def test_what_is_read_is_the_best_of_all_combinations() -> None:
     read = 0
 

@@ -73,6 +73,7 @@ def test_a_suggested_budget_reaches_its_errors_and_little_less_does_not(
     assert session.spent == session.budget * 0
 
 
+@pytest.mark.long
 def test_a_split_for_errors_is_cheaper_than_the_even_one(
     session: unacorda.Session, budget: Any
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 from tests.synthesis.test_synthesis_budgets import domain_of, released
+from tests.tiers import mostly_long
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -89,6 +90,7 @@ def first_columns(count: int) -> tuple[NDArray[np.int64], Domain]:
     return codes[:, :count], Domain(columns=domain.columns[:count])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_tables_of_few_columns_beat_independent_columns() -> None:
     codes, domain = first_columns(4)
@@ -133,6 +135,7 @@ def test_few_rows_are_no_worse_for_tables_that_noise_drowns() -> None:
     assert ratios["1"] < 0.85
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_of_the_release_are_near_those_it_has() -> None:
     codes, domain = first_columns(4)
@@ -149,7 +152,7 @@ def test_errors_of_the_release_are_near_those_it_has() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", [ZCDP("0.01"), PureDP("0.2")])
-@pytest.mark.parametrize("unit", [1, 5])
+@pytest.mark.parametrize("unit", mostly_long([5, 1]))
 def test_intervals_of_errors_cover_as_they_promise(unit: int, budget: Any) -> None:
     """Above the promise less 5 deviations of the number of hits, false alarm below 1e-6.
 

@@ -46,6 +46,7 @@ def largest_loss(scale: Fraction, *, moved: int, length: int) -> mpf:
     )
 
 
+@pytest.mark.long
 @in_subtests("epsilon", ["0.01", "0.7", "1", "5"])
 @in_subtests(("moved", "length"), [(1, 1), (1, 2), (1, 12), (3, 7), (5, 5), (2, 30)])
 def test_the_scale_is_the_least_that_keeps_epsilon(epsilon: str, moved: int, length: int) -> None:

@@ -191,6 +191,7 @@ def test_errors_grow_and_more_bands_lessen_them() -> None:
         before = errors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bands", [None, 1, 7, 300])
 def test_answers_are_near_the_truth(bands: Any) -> None:
     values = np.random.default_rng(1).integers(0, 100, 3000)

@@ -38,6 +38,7 @@ def test_coefficients_are_the_roots_to_half_a_step(bands: int) -> None:
     assert [Fraction(m) * step for m in whole.tolist()] == list(found)
 
 
+@pytest.mark.long
 @in_subtests("log2", range(23))
 def test_coefficients_do_not_increase_and_keep_sums_within_range(log2: int) -> None:
     for bands in (2**log2, min(2**log2 + 1, toeplitz.LARGEST_BANDS)):

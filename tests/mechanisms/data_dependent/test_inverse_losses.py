@@ -149,6 +149,7 @@ RANKS: list[Any] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @in_subtests("statistic", RANKS, ids=repr)
 def test_losses_of_ranks_are_exact(statistic: Any, neighbors: Neighbors) -> None:

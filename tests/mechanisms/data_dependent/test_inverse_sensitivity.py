@@ -121,6 +121,7 @@ def neighboring(neighbors: Any) -> list[tuple[Any, Any]]:
     return [(t, (*t[:k], v, *t[k + 1 :])) for t in TABLES for k in range(len(t)) for v in (0, 2, 3)]
 
 
+@pytest.mark.long
 @in_subtests("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 @in_subtests(

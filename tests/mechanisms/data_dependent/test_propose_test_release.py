@@ -99,6 +99,7 @@ def enumerated_distances(
     raise AssertionError
 
 
+@pytest.mark.long
 @in_subtests("statistic", RANKS, ids=lambda s: type(s).__name__)
 @in_subtests("neighbors", [AddRemove, ReplaceOne])
 @in_subtests("bound", [0.5, 2.0, 9.5])

@@ -80,6 +80,7 @@ def graphs() -> dict[Neighbors, SmallData]:
     return {neighbors: SmallData(DOMAIN, 5, neighbors) for neighbors in RELATIONS}
 
 
+@pytest.mark.long
 @in_subtests("neighbors", RELATIONS)
 @in_subtests("statistic", RANKS + COUNTS + SUMS, ids=str)
 def test_local_and_down_sensitivities_are_the_farthest_answers(
@@ -207,6 +208,7 @@ def costs_by_search(statistic: Any, count: int) -> dict[tuple[int, int], int]:
     }
 
 
+@pytest.mark.long
 @in_subtests("reach", [1, 3, 256])
 @in_subtests("statistic", RANKS, ids=str)
 def test_halving_finds_the_widest_gap_of_all_pairs(

@@ -56,6 +56,7 @@ def test_estimating_with_the_two_probabilities_exchanged_is_caught() -> None:
     assert abs(found - (np.arange(3) == 1)).max() > 0.5
 
 
+@pytest.mark.long
 @in_subtests("kind", KINDS)
 @in_subtests(("categories", "epsilon"), CASES)
 def test_the_variance_is_that_of_one_report(kind: str, categories: int, epsilon: str) -> None:

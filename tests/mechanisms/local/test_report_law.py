@@ -62,6 +62,7 @@ def test_reports_have_their_law(kind: str, categories: int, epsilon: str) -> Non
         assert chi_square(reports, law(mechanism, value)) > 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tenth_more_noise_would_be_seen(kind: str) -> None:

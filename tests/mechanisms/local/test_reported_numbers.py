@@ -108,6 +108,7 @@ def test_ratios_on_the_fine_grid(epsilon: str) -> None:
         assert shortfall(ratio, exact) < 2.0**-34 * (math.exp(exact) + 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_reports_are_unbiased_and_scatter_as_said(epsilon: str, coarse: int) -> None:
     for mechanism in mechanisms(epsilon):
@@ -179,6 +180,7 @@ def test_the_window_lies_at_the_value_and_the_rest_beside_it() -> None:
                     assert told == (place + (number * window >> 32) if inside else beside)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_fine_reports_have_their_mean_and_scatter(epsilon: float) -> None:

@@ -113,6 +113,7 @@ def test_a_large_poisson_mean_is_put_together_of_small_ones() -> None:
     assert chi_square_p(Counter(k + 1 for k in seen.elements()), law) < 1e-9
 
 
+@pytest.mark.long
 @in_subtests("shape", [-0.99, Fraction(-1, 10**15), 0, Fraction(1, 10**15), 1, 40])
 @in_subtests("stop", [1, 1 - Fraction(1, 10**30), 0.5, 1e-4])
 def test_extreme_parameters(shape: float, stop: float) -> None:
