@@ -30,6 +30,9 @@ LEAST = inference.LinearRegression(budget=GDP(1), target_bounds=(-6, 6), **BOUND
     X, TABLE.wage
 )
 
+TABLE["visits"] = RNG.poisson(np.exp(0.5 + 0.3 * LINE)).astype(float)
+COUNTS = inference.PoissonRegression(budget=GDP(1), largest=12, **BOUNDS).fit(X, TABLE.visits)
+
 QUIET = GDP(10**6)
 
 
@@ -62,6 +65,48 @@ def test_the_table_of_residuals_has_the_numbers_of_arrays() -> None:
     assert found.sums == pytest.approx(arrays.sums, abs=0.01)
     assert found.totals == pytest.approx(arrays.totals, abs=0.01)
     assert found.r2().value == pytest.approx(arrays.r2().value, abs=1e-4)
+
+
+def test_the_residuals_of_counts_have_the_numbers_of_arrays() -> None:
+    with opened() as session:
+        question = inference.diagnosis(COUNTS, budget=QUIET, residual_bound=4, bins=10)
+        found = asked(session, question, "visits")
+    arrays = inference.residual_table(
+        COUNTS, X, TABLE.visits, budget=QUIET, residual_bound=4, bins=10
+    )
+    assert found.target_bounds == (0, 12)
+    assert np.rint(found.histogram).tolist() == np.rint(arrays.histogram).tolist()
+    assert found.sums == pytest.approx(arrays.sums, abs=0.01)
+    assert found.totals == pytest.approx(arrays.totals, abs=0.01)
+    assert found.r2().value == pytest.approx(arrays.r2().value, abs=1e-4)
+    assert found.r2().value > 0.1
+
+
+class Altered:
+    """A model whose coefficients are not what it predicts by."""
+
+    def __init__(self, model: Any, **changes: Any) -> None:
+        self._model, self._changes = model, changes
+
+    def __getattr__(self, name: str) -> Any:
+        return self._changes.get(name) or getattr(self._model, name)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Altered(LEAST, predict=lambda x: x[:, 0] ** 2),
+        Altered(COUNTS, predict=lambda x: 1 / COUNTS.predict(x)),
+        Altered(LOGISTIC, predict_proba=lambda x: LOGISTIC.predict_proba(x) ** 2),
+        Altered(LOGISTIC, predict_proba=lambda x: np.full((len(x), 3), 1 / 3)),
+        Altered(LEAST, predict=lambda x: np.zeros((len(x), 2))),
+        inference.QuantileRegression(budget=GDP(1), quantile=0.5, target_bounds=(-6, 6), **BOUNDS),
+    ],
+)
+def test_models_that_predict_in_another_way_are_refused(model: Any) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        inference.diagnosis(model, budget=GDP(1), residual_bound=3)
+    assert caught.value.argument == "model"
 
 
 def test_one_bin_holds_every_residual() -> None:

@@ -1,8 +1,9 @@
-r"""Diagnostics of linear models over a table of a session: bins and losses as SQL, no row leaves.
+r"""Diagnostics of linear predictors over a table of a session, as SQL: no row leaves the engine.
 
 The table of scores asks for one histogram: the log odds of a row of the first class, and those of
 the second moved far to the right, between edges that are the log odds of the edges of scores. The
-table of residuals asks for two vectors and a histogram, in one scan.
+table of residuals asks for two vectors and a histogram, in one scan. How a model makes predictions
+of its linear predictor is tried at public points.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,21 +15,28 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.diagnostics.classification import score_edges
+from unacorda.inference.diagnostics.predictions import answers_of
 from unacorda.inference.diagnostics.residual_sums import BY_BINS, HISTOGRAM, SHARES, TOTALS
 from unacorda.inference.diagnostics.residuals import WEIGHT, ResidualTable
 from unacorda.inference.diagnostics.scores import ScoreTable
-from unacorda.inference.expressions import PREDICTION, column, literal
-from unacorda.inference.records import public_pair, public_size
+from unacorda.inference.expressions import (
+    EXPONENTIAL,
+    PREDICTION,
+    column,
+    exponential_columns,
+    literal,
+)
+from unacorda.inference.records import Floats, public_pair, public_size
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.contributions.sums import SumRequest
 from unacorda.mechanisms.parameters import whole
@@ -42,6 +50,8 @@ _FAR: Final = 64.0
 """Log odds end here, on both sides, and those of the second class begin at three times as much."""
 
 _MOST_BINS: Final = 256
+_FLAT: Final = 1e-6
+"""The least slope of which a feature is moved until the predictor has moved by 1."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,13 +144,15 @@ class ResidualQuestion(TableDiagnosis):
     edges: tuple[float, ...]
     residual_bound: float
     target_bounds: tuple[float, float]
+    exponential: bool
 
     def _ask(self, table: Any, line: dict[str, str], *, budget: GDP, event: Event) -> Any:
         low, high = self.target_bounds
-        residual = (column("y") - column(PREDICTION)) / self.residual_bound
+        residual = (column("y") - column(self._fitted)) / self.residual_bound
         target = (column("y") - (low + high) / 2) / ((high - low) / 2)
         columns = [
             line,
+            *(exponential_columns() if self.exponential else []),
             {"r": str(residual)},
             {
                 "u": str(np.clip(column("r"), -1.0, 1.0)),
@@ -184,16 +196,21 @@ class ResidualQuestion(TableDiagnosis):
             protects=table.protects,
         )
 
+    @property
+    def _fitted(self) -> str:
+        """The column of the prediction."""
+        return EXPONENTIAL if self.exponential else PREDICTION
+
     def _bins(self) -> list[str]:
         """Conditions of the bins of the prediction, the outermost ones open."""
         inner = [literal(one) for one in self.edges[1:-1]]
         if not inner:
             return ["1 = 1"]
         between = [
-            f"{PREDICTION} >= {low} AND {PREDICTION} < {high}"
+            f"{self._fitted} >= {low} AND {self._fitted} < {high}"
             for low, high in itertools.pairwise(inner)
         ]
-        return [f"{PREDICTION} < {inner[0]}", *between, f"{PREDICTION} >= {inner[-1]}"]
+        return [f"{self._fitted} < {inner[0]}", *between, f"{self._fitted} >= {inner[-1]}"]
 
 
 def diagnosis(
@@ -204,30 +221,33 @@ def diagnosis(
     target_bounds: tuple[float, float] | None = None,
     residual_bound: float | None = None,
 ) -> TableDiagnosis:
-    """A question to a table of a session about a fitted linear model, for `Session.fit`.
+    """A question to a table of a session about a fitted linear predictor, for `Session.fit`.
 
     Its answer, in `table_`, is the `ScoreTable` of a logistic regression or the `ResidualTable` of
-    a line, of the rows of the table; a row that lacks a number counts nowhere.
+    a line or a Poisson regression, of the rows of the table; a row that lacks a number counts
+    nowhere.
 
     Parameters
     ----------
     model
         Fitted, with `coef_` and `intercept_`: its features are those of the table, in their order.
+        It is asked at a few public points whether it predicts what they say.
     budget
         Any guarantee that normal noise keeps; it is spent whole.
     bins
         Of the score, 64 of them or public edges; of the prediction, 20.
     target_bounds
-        Of a line, as for `residual_table`; by default those of the fit.
+        Of a regression, as for `residual_table`; by default those of the fit.
     residual_bound
-        Of a line: public, in the unit of the target.
+        Of a regression: public, in the unit of the target.
 
     Raises
     ------
     InvalidParameter
-        For a model that is not linear, and for labels that are no numbers.
+        For a model whose predictions are no such function of the linear predictor, and for labels
+        that are no numbers.
     MissingBound
-        For a line without bounds.
+        For a regression without bounds.
 
     >>> import pandas, unacorda
     >>> drawn = np.random.default_rng(1)
@@ -250,9 +270,14 @@ def diagnosis(
     intercept: Any = getattr(model, "intercept_", None)
     classifier = hasattr(model, "predict_proba")
     slopes = np.zeros(0) if coef is None else np.ravel(coef).astype(np.float64)
-    linear = classifier or not hasattr(model, "largest_")
-    if not slopes.size or np.size(intercept) != 1 or not linear:
-        expected = "a fitted line or logistic regression of two classes, with coef_ and intercept_"
+    expected = (
+        "a fitted line, logistic regression of two classes or Poisson regression, whose coef_ and "
+        "intercept_ say what it predicts"
+    )
+    if not slopes.size or np.size(intercept) != 1:
+        raise InvalidParameter("model", type(model).__name__, expected=expected)
+    link = _link(model, slopes, float(np.ravel(intercept)[0]), classifier=classifier)
+    if link is None:
         raise InvalidParameter("model", type(model).__name__, expected=expected)
     names = getattr(model, "feature_names_in_", None)
     shared: dict[str, Any] = {
@@ -280,5 +305,27 @@ def diagnosis(
         edges=tuple(np.linspace(*ends, number + 1).tolist()),
         residual_bound=size,
         target_bounds=ends,
+        exponential=link == "exponential",
         **shared,
     )
+
+
+def _link(
+    model: Any, slopes: Floats, intercept: float, *, classifier: bool
+) -> Literal["line", "exponential", "logistic"] | None:
+    """How the model makes its prediction of the linear predictor; None where in another way.
+
+    It is asked at the origin and where each feature, and all of them, move the predictor by 1.
+    """
+    moves = np.divide(1.0, slopes, out=np.ones_like(slopes), where=np.abs(slopes) > _FLAT)
+    points = np.vstack([np.zeros(len(slopes)), np.diag(moves), moves / len(slopes)])
+    line = points @ slopes + intercept
+    found = answers_of(model, points, "predict_proba" if classifier else "predict")
+    if classifier:
+        fits = found.ndim == 2 and found.shape[1] == 2 and np.allclose(found[:, 1], expit(line))
+        return "logistic" if fits else None
+    if found.shape != line.shape:
+        return None
+    if np.allclose(found, line):
+        return "line"
+    return "exponential" if np.allclose(found, np.exp(np.minimum(line, _FAR))) else None

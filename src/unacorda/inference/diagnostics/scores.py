@@ -468,10 +468,13 @@ class ScoreTable:
     def calibration_error(
         self, *, interval: Errors = "noise", confidence: float = 0.95
     ) -> Diagnostic:
-        """Returns the mean square of (share of positives - score) over the bins of `calibration`.
+        """Returns the mean square of (share of positives - mean score) over joined bins.
 
-        What the noise adds to the squares is taken off, and with `interval="both"` also what a
-        sample of a calibrated model adds; what is left may be below 0 by chance, and then reads 0.
+        Its value and interval are about the bins as `calibration` joins them, by the noisy counts,
+        each score counted as the center of its bin. That of single bins is at least as large, since
+        misses of both signs in one joined bin cancel. What the noise adds to the squares is taken
+        off, and with `interval="both"` also what a sample of a calibrated model adds; what is left
+        may be below 0 by chance, and then reads 0.
 
         Parameters
         ----------
@@ -480,17 +483,22 @@ class ScoreTable:
 
         Source: Brocker 2012, Climate Dynamics 39 (the bias of squares).
         """
-        curve = self.calibration(interval=interval, confidence=confidence)
-        rows = np.maximum(np.asarray(curve["rows"]), 0.0)
+        groups, centers = np.stack(self._joined()), self._centres
+        rows = np.maximum(groups @ (self.positives + self.negatives), 0.0)
         if not rows.sum() > 0:
             reason = "The rows are fewer than the noise can tell from none."
             return Diagnostic.hidden(reason, limits=UNIT)
         some = rows > 0
         shares = rows[some] / rows.sum()
-        off = np.asarray(curve["observed"] - curve["score"])[some]
-        noise, sampling = (
-            np.asarray(curve[f"{name}_error"])[some] for name in ("noise", "sampling")
+        found = self._cells.ratios(
+            self._weights(groups * (1 - centers), -groups * centers),
+            self._weights(groups, groups),
+            interval=interval,
+            confidence=confidence,
+            limits=(-1.0, 1.0),
         )
+        off, noise = found.value[some], found.noise_error[some]
+        sampling = found.sampling_error[some]
         bias = noise**2 + (sampling**2 if interval == "both" else 0.0)
         square = float(shares @ (off**2 - bias))
 
