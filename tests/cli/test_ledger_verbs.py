@@ -63,6 +63,20 @@ def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
 
 
 @pytest.mark.long
+def test_a_limit_is_changed_and_a_sub_account_closed(run: Run, ledger: str) -> None:
+    opened(run, ledger, "--sub-account", "bo=rho=0.3,delta=1e-9")
+    book = open_ledger(ledger)
+    book.reserve("v", CHARGE, sub_account="bo")
+    of_bo = ("ledger", "limit", "--ledger", ledger, "--dataset", "v", "--sub-account", "bo")
+    assert run(*of_bo, "--limit", "rho=0.4,delta=1e-9", "--by", "office").code == 0
+    assert book.entries("v")[-1].analyst == "office"
+    assert run(*of_bo, "--close").code == 0
+    assert not any(book.remaining("v", "bo").additive)
+    for wrong in ([], ["--close", "--limit", "rho=0.4"], ["--limit", "rho=1e-9"]):
+        assert run(*of_bo, *wrong).code == 2
+    assert run(*of_bo[:-1], "eve", "--close").code == 5
+
+
 def test_a_question_spends_from_a_sub_account(run: Run, visits: str, ledger: str) -> None:
     ask = (
         "query", visits, "--unit", "person", "--max-rows", "2", "--epsilon", "0.2",

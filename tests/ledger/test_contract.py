@@ -335,6 +335,105 @@ def test_sub_accounts_have_their_limit_and_unit_for_good(ledger: Ledger) -> None
     assert ledger.verify("visits") == 1
 
 
+def test_a_limit_is_changed_by_an_entry_and_never_below_what_is_spent(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    reserve(ledger, PureDP("0.3"), sub_account="ana")
+    assert ledger.change_limit("visits", "ana", PureDP("0.5"), by="office") == PureDP("0.5")
+    reserve(ledger, PureDP("0.2"), sub_account="ana")
+    with pytest.raises(InvalidParameter, match=r"budget.*has spent"):
+        ledger.change_limit("visits", "ana", PureDP("0.4"))
+    assert ledger.change_limit("visits", "ana", None) == PureDP("0.5")
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, PureDP("0.01"), sub_account="ana")
+    ledger.change_limit("visits", "ana", PureDP("0.7"))
+    assert ledger.sub_accounts("visits") == {"ana": PureDP("0.7")}
+    assert ledger.remaining("visits", "ana") == PureDP("0.2")
+    ledger.open_sub_account("visits", "ana", PureDP("0.7"))  # found again
+    with pytest.raises(LedgerMismatch, match=r"budget epsilon 0\.7, not epsilon 0\.3"):
+        ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    with pytest.raises(WrongUnit):
+        ledger.change_limit("visits", "ana", ZCDP(1))
+    with pytest.raises(LedgerMismatch, match="no sub-account named 'bo'"):
+        ledger.change_limit("visits", "bo", PureDP(1))
+    assert [entry.state for entry in ledger.entries("visits")] == [
+        *("opened", "reserved", "limited", "reserved", "limited", "limited")
+    ]
+    assert ledger.entries("visits")[2].analyst == "office"
+    assert ledger.spent("visits") == PureDP("0.5")
+    assert ledger.verify("visits") == 6
+
+
+@pytest.mark.parametrize("changes", [20, pytest.param(500, marks=pytest.mark.long)])
+def test_limits_may_change_while_others_ask(ledger: Ledger, changes: int) -> None:
+    """Of one writer who changes them and one who spends nobody passes the limit of the moment."""
+    unit = PureDP("1e-4")
+    ledger.open_account("visits", unit * 10_000, TERMS)
+    ledger.open_sub_account("visits", "ana", unit)
+    spent = 0
+
+    def ask() -> None:
+        nonlocal spent
+        for _ in range(changes):
+            try:
+                reserve(ledger, unit, sub_account="ana")
+            except BudgetExceeded:
+                continue
+            spent += 1
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for number in range(changes):
+        ledger.change_limit("visits", "ana", None)
+        ledger.change_limit("visits", "ana", unit * (2 * changes + number))
+    asking.join()
+    assert ledger.spent("visits", "ana") == ledger.spent("visits") == unit * spent
+    assert ledger.verify("visits") == 1 + 2 * changes + spent
+
+
+def test_many_sub_accounts_are_opened_at_once_or_not_at_all(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    wanted = {"ana": PureDP("0.3"), **{f"a{n}": PureDP("0.1") for n in range(20)}}
+    ledger.open_sub_accounts("visits", wanted)
+    assert ledger.sub_accounts("visits") == wanted
+    refused: list[tuple[dict[str, Guarantee], type[Exception]]] = [
+        ({"eve": PureDP("0.1"), "ana": PureDP("0.4")}, LedgerMismatch),
+        ({"eve": PureDP("0.1"), "mal": ZCDP("0.4")}, WrongUnit),
+        ({"eve": PureDP("0.1"), "": PureDP("0.4")}, InvalidParameter),
+    ]
+    for budgets, error in refused:
+        with pytest.raises(error):
+            ledger.open_sub_accounts("visits", budgets)
+    assert ledger.sub_accounts("visits") == wanted
+    assert ledger.verify("visits") == 21
+
+
+def test_entries_are_read_page_by_page(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    for number in range(9):
+        reserve(ledger, PureDP("0.01"), sub_account="ana" if number % 3 == 0 else None)
+    whole = ledger.entries("visits")
+    pages, after = [], 0
+    while page := ledger.entries("visits", after=after, most=4):
+        pages.extend(page)
+        after = page[-1].sequence
+    assert tuple(pages) == whole
+    assert ledger.entries("visits", after=7) == whole[7:]
+    of_ana = [entry.sequence for entry in ledger.entries("visits", sub_account="ana")]
+    assert of_ana == [1, 2, 5, 8]
+    assert ledger.entries("visits", sub_account="ana", after=2, most=1) == whole[4:5]
+    with pytest.raises(LedgerMismatch, match="no sub-account named 'bo'"):
+        ledger.entries("visits", sub_account="bo")
+    wrong: Any
+    for wrong in (-1, 0.5, True):
+        with pytest.raises(InvalidParameter, match="after"):
+            ledger.entries("visits", after=wrong)
+    with pytest.raises(InvalidParameter, match="most"):
+        ledger.entries("visits", most=0)
+
+
 def test_the_last_digest_kept_elsewhere_shows_that_entries_were_dropped(ledger: Ledger) -> None:
     ledger.open_account("visits", PureDP(1), TERMS)
     for _ in range(3):
@@ -412,6 +511,7 @@ def test_the_last_entry_is_the_newest_of_those_that_are_meant(ledger: Ledger) ->
         ({"opens": "bob"}, [2]),
         ({"opens": "eve"}, []),
         ({"opened": True}, [1, 2]),
+        ({"limits": "bob"}, [2]),
         ({"sub_account": "ana"}, [1, 8, 9, 10, 11]),
         ({"splits_after": 0}, [3, 4, 5, 6, 7]),
         ({"splits_after": 5}, [6, 7]),

@@ -173,7 +173,7 @@ def test_another_schema_version_is_refused(version: int, filled: Path) -> None:
         connection.execute("DROP TRIGGER unacorda_schema_no_update")
         connection.execute(f"UPDATE unacorda_schema SET version = {version}")
         connection.commit()
-    with pytest.raises(LedgerMismatch, match=rf"version {version}; this unacorda reads version 5"):
+    with pytest.raises(LedgerMismatch, match=rf"version {version}; this unacorda reads version 6"):
         open_ledger(f"sqlite:///{filled}")
 
 

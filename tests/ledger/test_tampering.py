@@ -35,11 +35,12 @@ def kept() -> tuple[Account, list[Entry]]:
     ledger.commit(reserve(ledger, PureDP("0.1"), sub_account="ana"))
     ledger.void(reserve(ledger, PureDP("0.4")))
     reserve(ledger, PureDP("0.2"))
+    ledger.change_limit("visits", "ana", PureDP("0.2"))
     return ledger.account("visits"), list(ledger.entries("visits"))
 
 
 ACCOUNT, ENTRIES = kept()
-OPENED, FIRST, COMMIT, CALLED_OFF, VOID, RUNS = range(6)
+OPENED, FIRST, COMMIT, CALLED_OFF, VOID, RUNS, LIMIT = range(7)
 
 
 def sealed(entries: list[Entry], account: Account = ACCOUNT) -> list[Entry]:
@@ -65,8 +66,8 @@ def with_changes(place: int, **changes: Any) -> list[Entry]:
 
 
 def test_what_was_left_alone_is_whole() -> None:
-    assert verify_entries(ACCOUNT, ENTRIES) == 6
-    assert verify_entries(ACCOUNT, sealed(ENTRIES)) == 6
+    assert verify_entries(ACCOUNT, ENTRIES) == 7
+    assert verify_entries(ACCOUNT, sealed(ENTRIES)) == 7
     assert sealed(ENTRIES) == ENTRIES
 
 
@@ -93,7 +94,7 @@ def test_no_entry_but_the_last_can_be_dropped_moved_or_doubled(place: int) -> No
 
 
 def test_dropped_last_entries_show_by_a_digest_kept_elsewhere() -> None:
-    assert verify_entries(ACCOUNT, ENTRIES[:-1]) == 5
+    assert verify_entries(ACCOUNT, ENTRIES[:-1]) == 6
     with pytest.raises(LedgerMismatch, match="dropped"):
         verify_entries(ACCOUNT, ENTRIES[:-1], containing=ENTRIES[-1].digest)
 
@@ -137,6 +138,11 @@ def dropped(place: int) -> Callable[[], list[Entry]]:
         (lambda: with_changes(VOID, reservation=2), "it ends no reservation that stands"),
         (lambda: with_changes(COMMIT, state="refunded"), "its state is 'refunded'"),
         (lambda: with_changes(RUNS, reservation=1), "it reserves for another entry"),
+        (lambda: with_changes(LIMIT, request=ZERO), "less than it has spent"),
+        (lambda: with_changes(LIMIT, request=ZCDP(1).to_json()), "it cannot be read"),
+        (lambda: with_changes(LIMIT, sub_account="bo"), "it limits no sub-account"),
+        (lambda: with_changes(LIMIT, sub_account=None, sub_spent=None), "it limits no sub-account"),
+        (lambda: with_changes(LIMIT, sub_spent=ZERO), "its sub-account's sum"),
         (lambda: [*ENTRIES, ENTRIES[OPENED]], "it opens a sub-account twice"),
         (lambda: [*ENTRIES, ENTRIES[COMMIT]], "it ends no reservation that stands"),
         (lambda: [*ENTRIES, ENTRIES[VOID]], "it ends no reservation that stands"),

@@ -59,6 +59,20 @@ PostgreSQL needs the extra `postgres`. Who may write to the place of a ledger ca
 
 {EXIT_CODES}"""
 
+_LIMIT = f"""Give a sub-account another limit, or close it. It is an entry, and nothing is refunded.
+
+The limit may not be below what was spent there. A closed sub-account has what it has spent for its
+limit; a later limit opens it again.
+
+\b
+Examples:
+  unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --sub-account ana --limit epsilon=0.8 --by "privacy office"
+  unacorda ledger limit --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --sub-account ana --close
+
+{EXIT_CODES}"""
+
 _SHOW = f"""Show accounts: budget, what is spent and left, and every entry. Changes nothing.
 
 An entry without an answer is a question whose process ended before the answer was computed: it
@@ -380,9 +394,38 @@ def _init(
     account.is_new()
     with opened(account.ledger, must_exist=False) as book:
         book.open_account(account.dataset, account.budget, unit.terms)
-        for part, limit in limits:
-            book.open_sub_account(account.dataset, part, limit)
+        book.open_sub_accounts(account.dataset, dict(limits))
         found = _stated(book, account.dataset, verify=False)
+    if as_json:
+        render.as_json(found)
+    else:
+        _print(found)
+
+
+@ledger.command("limit", help=_LIMIT)
+@required_ledger
+@params.option("--dataset", "NAME", "The account.", required=True)
+@params.option("--sub-account name", "NAME", "An analyst or a project.", required=True)
+@params.option("--limit", "KIND=X", "The new limit, such as epsilon=0.8.")
+@params.flag("--close", "Let it spend nothing more.")
+@params.option("--by", "NAME", "Who does so, noted with the entry.")
+@params.json_option
+def _change_limit(
+    *,
+    ledger: str,
+    dataset: str,
+    name: str,
+    limit: str | None,
+    close: bool,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    expected = "either it or --close"
+    demand((limit is None) == close, "--limit", limit, expected=expected)
+    budget = None if limit is None else budget_of("--limit", limit)
+    with opened(ledger, must_exist=True) as book:
+        book.change_limit(dataset, name, budget, by=by)
+        found = _stated(book, dataset, verify=False)
     if as_json:
         render.as_json(found)
     else:

@@ -13,7 +13,16 @@ from typing import Any, Literal, TypeAlias
 from unacorda import checks
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import FIELDS, LIMITS, Account, Charge, Entry, SplitPart, Term
+from unacorda.ledger.entries import (
+    FIELDS,
+    LIMITS,
+    Account,
+    Charge,
+    Entry,
+    SplitPart,
+    State,
+    Term,
+)
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 End: TypeAlias = Literal["committed", "voided"]
@@ -138,6 +147,21 @@ def opened_entry(
     _check_addable(account, budget)
     sums = {None: whole, name: Filter(budget)}
     return _next(account, last, sums, state="opened", request=budget.to_json())
+
+
+def limited_entry(
+    account: Account, last: Entry, sums: Sums, name: str, budget: Guarantee, *, by: str | None
+) -> Entry:
+    """The entry that gives a sub-account another budget; BudgetExceeded below what is spent.
+
+    sums: as they are, under the old one.
+    """
+    _check_addable(account, budget)
+    spent = sums[name].spent
+    if not spent <= budget:
+        expected = f"at least what {name!r} has spent, {spent}; None closes the sub-account"
+        raise InvalidParameter("budget", budget, expected=expected)
+    return _next(account, last, sums, state="limited", request=budget.to_json(), analyst=by)
 
 
 def split_entry(
@@ -297,7 +321,7 @@ def _next(
     last: Entry | None,
     sums: Sums,
     *,
-    state: Literal["opened", "split", "reserved", "stepped", "committed", "voided"],
+    state: State,
     **fields: Any,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1

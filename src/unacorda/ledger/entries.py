@@ -15,6 +15,11 @@ from unacorda.privacy.guarantees import Guarantee
 Term: TypeAlias = "str | tuple[Term, ...]"
 """One term of an account: a text, or terms in their order."""
 
+State: TypeAlias = Literal[
+    "opened", "limited", "split", "reserved", "stepped", "committed", "voided"
+]
+"""What an entry does."""
+
 LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 """What may bound how much of a question is one person's, by name."""
 
@@ -40,6 +45,7 @@ class Entry:
     sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed" says
     that the answer of an earlier reservation was computed, "voided" that its question never reached
     the data, and gives the charge back; "opened" opens a sub-account, whose budget is the request;
+    "limited" gives a sub-account another budget, the request, no less than what it has spent;
     "split" opens a split, each part of which may spend the request; "stepped" holds the next answer
     of a series that was reserved as a whole, and debits nothing. reservation: the sequence of the
     reservation that is meant (a reservation's, or an opening's, own; of a step its series'). event,
@@ -61,7 +67,7 @@ class Entry:
 
     sequence: int
     dataset: str
-    state: Literal["opened", "split", "reserved", "stepped", "committed", "voided"]
+    state: State
     reservation: int
     event: str
     request: str

@@ -37,6 +37,9 @@ from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.event_codec import to_json
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
+_ALL = (1 << 63) - 1
+"""Entries: more than there are."""
+
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgresql+psycopg://")
 
@@ -108,8 +111,8 @@ class Ledger:
         self._store = store
         # By dataset, the digest of its account: neither budget nor terms ever change.
         self._opened: dict[str, str] = {}
-        # By dataset and sub-account, the digest of the entry that opened it.
-        self._openings: dict[tuple[str, str], str] = {}
+        # By dataset and sub-account, the sequence and digest of the entry that set its budget.
+        self._limits: dict[tuple[str, str], tuple[int, str]] = {}
         # By dataset and sub-account, the filter once the entry of a digest stands.
         self._filters: dict[tuple[str, str | None], tuple[str, Filter]] = {}
         # By dataset, the sequence and digest of the newest entry that this ledger has seen.
@@ -151,19 +154,76 @@ class Ledger:
         Raises LedgerMismatch where it has another budget or there is no account, WrongUnit for a
         budget in another unit than the account's, and InvalidParameter for a name that is none.
         """
-        chain.check_name("name", name)
+        self.open_sub_accounts(dataset, {name: budget})
+
+    def open_sub_accounts(self, dataset: str, budgets: Mapping[str, Guarantee]) -> None:
+        """Open many sub-accounts at once, or find them again: all of them or none.
+
+        budgets: by name. Raises as `open_sub_account`.
+        """
+        for name in budgets:
+            chain.check_name("name", name)
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
-            found = transaction.last(dataset, opens=name)
-            if found is None:
-                last = self._last(transaction, dataset)
-                whole = self._sums(transaction, account, last)[None]
-                transaction.append(chain.opened_entry(account, last, whole, name, budget))
-            elif guarantee_from_json(found.request) != budget:
-                raise LedgerMismatch(
-                    f"Sub-account {name!r} of {dataset!r} was opened with budget "
-                    f"{guarantee_from_json(found.request)}, not {budget}. Open one of another name."
-                )
+            last = self._last(transaction, dataset)
+            whole = self._sums(transaction, account, last)[None]
+            added = []
+            for name, budget in budgets.items():
+                if transaction.last(dataset, opens=name) is not None:
+                    self._check_limit(transaction, dataset, name, budget)
+                    continue
+                last = chain.opened_entry(account, last, whole, name, budget)
+                added.append(last)
+            for entry in added:
+                transaction.append(entry)
+
+    def change_limit(
+        self, dataset: str, name: str, budget: Guarantee | None, *, by: str | None = None
+    ) -> Guarantee:
+        """Give a sub-account another budget from now on, an entry of its own, and return it.
+
+        Parameters
+        ----------
+        dataset, name
+            The account, and its sub-account.
+        budget
+            No less than what was spent there. None closes the sub-account: what was spent is then
+            its budget.
+        by
+            Who does so, noted as the analyst of the entry.
+
+        Raises
+        ------
+        InvalidParameter
+            For a budget below what was spent.
+        LedgerMismatch
+            Where there is no such sub-account.
+        WrongUnit
+            For a budget in another unit than the account's.
+
+        Examples
+        --------
+        >>> from unacorda.privacy.guarantees import PureDP
+        >>> ledger = open_ledger(None)
+        >>> account = ledger.open_account("visits", PureDP(1), {"unit": "person"})
+        >>> ledger.open_sub_account("visits", "ana", PureDP(0.3))
+        >>> ledger.change_limit("visits", "ana", PureDP(0.5), by="the privacy office")
+        PureDP(epsilon=0.5)
+        >>> ledger.change_limit("visits", "ana", None), ledger.remaining("visits", "ana")
+        (PureDP(epsilon=0.0), PureDP(epsilon=0.0))
+        """
+        chain.check_notes(by=by)
+        with self._store.writing() as transaction:
+            account = self._known(transaction, dataset)
+            last = self._last(transaction, dataset)
+            before = self._sums(transaction, account, last, name)
+            assert last is not None  # it opened the sub-account, or came later
+            spent = before[name].spent
+            budget = spent if budget is None else budget
+            entry = chain.limited_entry(account, last, before, name, budget, by=by)
+            transaction.append(entry)
+        self._stands(entry, {**before, name: Filter(budget).spend(spent)})
+        return budget
 
     def open_split(
         self,
@@ -234,8 +294,7 @@ class Ledger:
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
-            openings = {name: self._opening(transaction, dataset, name) for name in names}
-            return {name: guarantee_from_json(one.request) for name, one in openings.items()}
+            return {name: self._limit(transaction, dataset, name) for name in names}
 
     def reserve(
         self,
@@ -406,11 +465,44 @@ class Ledger:
         """
         return self._filter(dataset, sub_account, part).remaining
 
-    def entries(self, dataset: str) -> tuple[Entry, ...]:
-        """All entries of a dataset, oldest first."""
+    def entries(
+        self,
+        dataset: str,
+        *,
+        after: int = 0,
+        most: int | None = None,
+        sub_account: str | None = None,
+    ) -> tuple[Entry, ...]:
+        """The entries of a dataset, oldest first, all or page by page.
+
+        Parameters
+        ----------
+        dataset
+            The account.
+        after
+            Only entries with a higher sequence: that of the last one seen gives the next page.
+        most
+            No more than so many; None for all.
+        sub_account
+            Only those that name this sub-account.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is no such account, or sub-account.
+        """
+        begins = type(after) is int and after >= 0
+        checks.demand(begins, "after", after, expected="the sequence of an entry, or 0")
+        whole = most is None
+        most = _ALL if most is None else int(checks.positive_integer(most=most))
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
-            return tuple(transaction.entries(dataset))
+            if sub_account is not None:
+                self._limit(transaction, dataset, sub_account)
+            if whole and not after and sub_account is None:
+                return tuple(transaction.entries(dataset))
+            page = transaction.page(dataset, after=after, most=most, sub_account=sub_account)
+            return tuple(page)
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
         """The number of entries, after all hashes and sums were found right; LedgerMismatch else.
@@ -454,20 +546,35 @@ class Ledger:
             self._opened[dataset] = digest
         return account
 
-    def _opening(self, transaction: Transaction, dataset: str, name: str) -> Entry:
-        """The entry that opened a sub-account; LedgerMismatch where none did, or it was changed."""
-        opening = transaction.last(dataset, opens=name) if chain.is_storable(name) else None
-        if opening is None:
+    def _limit(self, transaction: Transaction, dataset: str, name: str) -> Guarantee:
+        """The budget of a sub-account; LedgerMismatch where none was opened, or it was changed.
+
+        It is that of the newest entry that sets it, to which the next one chains.
+        """
+        newest = transaction.last(dataset, limits=name) if chain.is_storable(name) else None
+        if newest is None:
             raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
-        if opening.digest != self._openings.get((dataset, name)):
-            following = transaction.last(dataset, sequence=opening.sequence + 1)
-            if (dataset, name) in self._openings or (
-                following is not None and following.previous != opening.digest
+        sequence, digest = self._limits.get((dataset, name), (0, ""))
+        if newest.digest != digest:
+            following = transaction.last(dataset, sequence=newest.sequence + 1)
+            if newest.sequence <= sequence or (
+                following is not None and following.previous != newest.digest
             ):
-                raise chain.changed(dataset, opening.sequence, "the next one does not follow it")
-        chain.honest(opening, opening.request)
-        self._openings[dataset, name] = opening.digest
-        return opening
+                raise chain.changed(dataset, newest.sequence, "the next one does not follow it")
+        limit = chain.honest(newest, newest.request)
+        self._limits[dataset, name] = newest.sequence, newest.digest
+        return limit
+
+    def _check_limit(
+        self, transaction: Transaction, dataset: str, name: str, budget: Guarantee
+    ) -> None:
+        now = self._limit(transaction, dataset, name)
+        if now != budget:
+            raise LedgerMismatch(
+                f"Sub-account {name!r} of {dataset!r} was opened with budget {now}, not {budget}, "
+                "or has got it since. Open one of another name, or change its limit with "
+                "Ledger.change_limit(...)."
+            )
 
     def _last(self, transaction: Transaction, dataset: str) -> Entry | None:
         """The newest entry, to a transaction that writes: no one else adds one before it ends.
@@ -527,11 +634,10 @@ class Ledger:
         return {None: whole, sub_account: self._part(transaction, dataset, sub_account)}
 
     def _part(self, transaction: Transaction, dataset: str, name: str) -> Filter:
-        opening = self._opening(transaction, dataset, name)
+        limit = self._limit(transaction, dataset, name)
         last = transaction.last(dataset, sub_account=name)
         if last is None or last.sub_spent is None:
-            raise chain.changed(dataset, opening.sequence, "its sub-account has no sums")
-        limit = guarantee_from_json(opening.request)
+            raise LedgerMismatch(f"The sums of sub-account {name!r} of {dataset!r} are gone.")
         return self._kept(dataset, name, last, limit, last.sub_spent)
 
     def _kept(

@@ -76,6 +76,15 @@ class MemoryStore:
         """The entries that are meant."""
         return tuple(self._found(dataset, which))
 
+    def page(
+        self, dataset: str, *, after: int, most: int, sub_account: str | None
+    ) -> Sequence[Entry]:
+        """The first entries with a higher sequence."""
+        asked = ("", None) if sub_account is None else ("sub_account", sub_account)
+        known = self._entries.get((dataset, *asked), [])
+        first = bisect.bisect_right(known, after, key=lambda entry: entry.sequence)
+        return tuple(known[first : first + most])
+
     def append(self, entry: Entry) -> None:
         """Add the next entry."""
         for name, value in _asked(entry):
@@ -100,6 +109,8 @@ def _asked(entry: Entry) -> Iterator[tuple[str, object]]:
         yield "ends", entry.reservation
     if entry.state == "opened":
         yield from (("opens", entry.sub_account), ("opened", True))
+    if entry.state in ("opened", "limited"):
+        yield "limits", entry.sub_account
     if entry.sub_account is not None:
         yield "sub_account", entry.sub_account
     if entry.split is not None:

@@ -67,6 +67,8 @@ class _Replay:
         match entry.state:
             case "opened":
                 why = self._open(entry)
+            case "limited":
+                why = self._limit(entry)
             case "split":
                 why = self._split(entry)
             case "reserved":
@@ -85,6 +87,16 @@ class _Replay:
         budget = guarantee_from_json(entry.request)
         self._sums[None].admits(budget)
         self._sums[entry.sub_account] = Filter(budget)
+        return None
+
+    def _limit(self, entry: Entry) -> str | None:
+        if entry.sub_account not in self._sums or entry.sub_account is None:
+            return "it limits no sub-account"
+        budget, spent = guarantee_from_json(entry.request), self._sums[entry.sub_account].spent
+        self._sums[None].admits(budget)
+        if not spent <= budget:
+            return "it limits a sub-account to less than it has spent"
+        self._sums[entry.sub_account] = Filter(budget).spend(spent)
         return None
 
     @functools.cached_property

@@ -15,15 +15,17 @@ class Which(TypedDict, total=False):
     """Which entries of a dataset are meant, by one of these; all without.
 
     sequence: the entry of it. ends: what committed or voided the reservation of this sequence.
-    opens: what opened this sub-account; opened: what opened any. sub_account: all that name this
-    one. splits_after: those about splits, with a sequence above it. search: those about a search.
-    series: those that reserved a series of this name; steps_of: the steps of such a reservation.
+    opens: what opened this sub-account; opened: what opened any. limits: what set the budget of
+    this sub-account, its opening first. sub_account: all that name this one. splits_after: those
+    about splits, with a sequence above it. search: those about a search. series: those that
+    reserved a series of this name; steps_of: the steps of such a reservation.
     """
 
     sequence: int
     ends: int
     opens: str
     opened: Literal[True]
+    limits: str
     sub_account: str
     splits_after: int
     search: str
@@ -48,6 +50,11 @@ class Transaction(Protocol):
 
     def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
         """The entries that are meant, oldest first."""
+
+    def page(
+        self, dataset: str, *, after: int, most: int, sub_account: str | None
+    ) -> Sequence[Entry]:
+        """The first entries with a higher sequence, of all or of those that name a sub-account."""
 
     def append(self, entry: Entry) -> None:
         """Add the next entry of a dataset."""

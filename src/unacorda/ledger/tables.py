@@ -33,7 +33,7 @@ from unacorda.ledger import chain
 from unacorda.ledger.entries import FIELDS, Account, Entry
 from unacorda.ledger.stores import Which
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Stored with the tables; any other one is refused."""
 
 TABLES = ("unacorda_schema", "unacorda_accounts", "unacorda_entries")
@@ -79,6 +79,7 @@ for _name, _unique, _columns, _where in (
     # program is wrong.
     ("ends", True, ["reservation"], entries.c.state.in_(["committed", "voided"])),
     ("openings", True, ["sub_account"], entries.c.state == "opened"),
+    ("limits", False, ["sub_account", "state"], entries.c.state.in_(["opened", "limited"])),
     ("sub_accounts", False, ["sub_account", "sequence"], entries.c.sub_account.is_not(None)),
     ("splits", False, ["sequence"], _split),
     ("searches", False, ["search"], _search),
@@ -139,6 +140,12 @@ _SINGLE = ("sequence", "ends", "opens")
 """By which there is one entry at most: its order is not asked, so that its own index is used."""
 
 
+_MOST = sqlalchemy.text("LIMIT :most")
+
+
+_FEW = ("opened", "limits")
+
+
 class Statements:
     """The statements as text for one dialect, whose parameters are named.
 
@@ -161,6 +168,7 @@ class Statements:
         # As plain text, not parameters: the indexes WHERE state ... are used for such alone.
         ends = sqlalchemy.text("state IN ('committed', 'voided')")
         opened = sqlalchemy.text("state = 'opened'")
+        limits = sqlalchemy.text("state IN ('opened', 'limited')")
         stepped = sqlalchemy.text("state = 'stepped'")
         column = entries.c
         account = select(accounts).where(accounts.c.dataset == bindparam("dataset"))
@@ -174,6 +182,7 @@ class Statements:
             "ends": every.where(column.reservation == bindparam("ends"), ends),
             "opens": every.where(column.sub_account == bindparam("opens"), opened),
             "opened": every.where(opened),
+            "limits": every.where(column.sub_account == bindparam("limits"), limits),
             "sub_account": every.where(column.sub_account == bindparam("sub_account")),
             "splits_after": every.where(_split, column.sequence > bindparam("splits_after")),
             "search": every.where(_search, column.search == bindparam("search")),
@@ -185,12 +194,21 @@ class Statements:
         self.datasets = text(select(accounts.c.dataset))
         self.add_account = text(accounts.insert()) + " ON CONFLICT (dataset) DO NOTHING"
         self.append = text(entries.insert())
-        self.entries = {
-            name: text(found.order_by(column.sequence)) for name, found in which.items()
+        # Of many entries few are meant: their order is no reason to walk along all of them.
+        few = sqlalchemy.text("sequence + 0"), sqlalchemy.text("sequence + 0 DESC")
+        up, down = (
+            {name: few[n] if name in _FEW else order for name in which}
+            for n, order in enumerate((column.sequence, column.sequence.desc()))
+        )
+        self.entries = {name: text(found.order_by(up[name])) for name, found in which.items()}
+        page = {
+            name: which[name].where(column.sequence > bindparam("after")).order_by(column.sequence)
+            for name in ("", "sub_account")
         }
+        self.pages = {name: text(one.suffix_with(_MOST)) for name, one in page.items()}
         one = sqlalchemy.text("LIMIT 1")
         self.last = {
-            name: text(found.order_by(column.sequence.desc()).suffix_with(one))
+            name: text(found.order_by(down[name]).suffix_with(one))
             for name, found in which.items()
             if name not in _SINGLE
         } | {name: self.entries[name] for name in _SINGLE}
@@ -235,21 +253,34 @@ class TableTransaction:
         """The entries that are meant."""
         return [_entry(row) for row in self._found(self._statements.entries, dataset, which)]
 
+    def page(
+        self, dataset: str, *, after: int, most: int, sub_account: str | None
+    ) -> Sequence[Entry]:
+        """The first entries with a higher sequence."""
+        asked = {"dataset": dataset, "after": after, "most": most}
+        if sub_account is None:
+            return [_entry(row) for row in self._run(self._statements.pages[""], asked)]
+        asked["sub_account"] = sub_account
+        return [_entry(row) for row in self._run(self._statements.pages["sub_account"], asked)]
+
     def append(self, entry: Entry) -> None:
         """Add the next entry, and look whether it is there as it was written."""
         self._run(self._statements.append, {name: getattr(entry, name) for name in FIELDS})
         self.added.append(entry)
-        self.check_added()
+        self._check(entry)
 
     def check_added(self) -> None:
         """LedgerMismatch where what was added is not there as it was written."""
         for entry in self.added:
-            if self.last(entry.dataset, sequence=entry.sequence) != entry:
-                raise LedgerMismatch(
-                    f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
-                    "written: a trigger or a rule of the database swallows or changes what is "
-                    "added. Remove it."
-                )
+            self._check(entry)
+
+    def _check(self, entry: Entry) -> None:
+        if self.last(entry.dataset, sequence=entry.sequence) != entry:
+            raise LedgerMismatch(
+                f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
+                "written: a trigger or a rule of the database swallows or changes what is "
+                "added. Remove it."
+            )
 
     def _found(self, statements: Mapping[str, str], dataset: str, which: Which) -> Any:
         return self._run(statements["".join(which)], {"dataset": dataset, **which})

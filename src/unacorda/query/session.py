@@ -720,9 +720,9 @@ class Session:
         """A sub-session whose spending is debited here too, and ends at a limit of its own.
 
         name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
-        ledger for good: later left out or equal. Nothing is set aside: together the limits may be
-        more than there is. Raises InvalidParameter (also below a part or another analyst),
-        LedgerMismatch, WrongUnit.
+        ledger: later left out or equal, until `Ledger.change_limit` sets another one. Nothing is
+        set aside: together the limits may be more than there is. Raises InvalidParameter (also
+        below a part or another analyst), LedgerMismatch, WrongUnit.
         """
         self._check_alive()
         if budget is not None:
