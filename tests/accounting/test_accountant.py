@@ -20,9 +20,9 @@ from unacorda.accounting.accountant import (
     epsilon,
     epsilon_interval,
     findings,
-    renyi,
 )
 from unacorda.accounting.explanation import explain
+from unacorda.accounting.prices import renyi
 from unacorda.privacy import conversions
 from unacorda.privacy.event_codec import from_json
 from unacorda.privacy.events import (

@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import subprocess
 import sys
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from tests.tiers import mostly_slow
 
 from unacorda import accounting
-from unacorda.accounting import accountant, explanation
+from unacorda.accounting import accountant
 from unacorda.accounting.accountant import (
     delta,
     delta_interval,
@@ -217,13 +215,3 @@ def test_the_face_is_lazy_and_complete() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         _ = accounting.nonsense
     assert accounting.epsilon is accountant.epsilon
-
-
-@pytest.mark.parametrize("module", [accountant, explanation])
-def test_every_function_says_its_source_and_bound(module: Any) -> None:
-    for name in module.__all__:
-        value = getattr(module, name)
-        if inspect.isfunction(value):
-            document = inspect.getdoc(value) or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name

@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import mpmath
@@ -24,12 +22,10 @@ from unacorda.accounting.accountant import (
     epsilon_interval,
     findings,
 )
-from unacorda.accounting.amplification import pairs
 from unacorda.accounting.amplification.pairs import (
     delta_of_pairs,
     epsilon_of_pairs,
 )
-from unacorda.accounting.divergences import allocated as divergences
 from unacorda.accounting.divergences.allocated import (
     LaplaceTransform,
     renyi_added,
@@ -38,8 +34,7 @@ from unacorda.accounting.divergences.allocated import (
 )
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
-from unacorda.accounting.profiles import allocated as profiles
-from unacorda.accounting.profiles import allocation_pairs, curves
+from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
 from unacorda.accounting.rules.base import Profile, plain, rules_of, without_mass
 from unacorda.accounting.rules.profiles import profile_bounds
@@ -82,20 +77,6 @@ def two_steps(sigma: float, c: float, *, rise: bool) -> float:
         for a, b in ((-12.0, edge), (edge, 14.0))
     ]
     return float(sum(pieces))
-
-
-@pytest.mark.parametrize(
-    "module",
-    [allocation_pairs, divergences, pairs, profiles],
-    ids=lambda module: module.__name__,
-)
-def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
-    for name in module.__all__:
-        thing = getattr(module, name)
-        if inspect.isfunction(thing):
-            document = thing.__doc__ or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name
 
 
 @pytest.mark.long

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import mpmath
@@ -18,12 +16,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from unacorda.accounting.amplification import (
-    binary_reports,
-    binomials,
-    blankets,
-    events,
-    responses,
-    sampling,
     shuffling,
 )
 from unacorda.accounting.amplification.events import (
@@ -251,19 +243,6 @@ def test_relations_and_schemes() -> None:
         one = pure_epsilon(pure)
         assert one is not None
         assert pure_epsilon(rest) == pytest.approx(2 * one, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [binary_reports, binomials, blankets, events, responses, sampling, shuffling],
-)
-def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
-    for name in module.__all__:
-        value = getattr(module, name)
-        if inspect.isfunction(value) and name != "shuffled_parts":
-            document = inspect.getdoc(value) or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.0005, 0.002])

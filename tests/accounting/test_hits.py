@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from scipy import stats
 
 from unacorda.accounting import delta_interval, epsilon_interval
 from unacorda.accounting.amplification import sampling
-from unacorda.accounting.profiles import draws, locations
+from unacorda.accounting.profiles import draws
 from unacorda.accounting.profiles.boxes import box
 from unacorda.accounting.profiles.locations import location_family
 from unacorda.accounting.profiles.noises import boxed
@@ -48,15 +47,6 @@ def lipschitz(generator: np.random.Generator, samples: list[tuple[int, ...]]) ->
     codes = np.array(samples)
     apart = np.sum(codes[:, None, :] != codes[None, :, :], axis=2)
     return dict(zip(samples, np.min(heights[None, :] + 2 * apart, axis=1), strict=True))
-
-
-def test_every_function_says_its_source_and_bound() -> None:
-    for name in (*draws.__all__, *locations.__all__):
-        thing = getattr(draws, name, None) or getattr(locations, name)
-        if inspect.isfunction(thing):
-            document = thing.__doc__ or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name
 
 
 @pytest.mark.long

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 
-from unacorda.accounting import matrices
 from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.matrices import (
@@ -466,13 +463,3 @@ def test_refusals(name: str) -> None:
     call: Callable[..., object] = squared_tree_sensitivity
     with pytest.raises(InvalidParameter):
         call(**arguments)
-
-
-@pytest.mark.parametrize("module", [matrices], ids=lambda module: module.__name__)
-def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
-    for name in module.__all__:
-        thing = getattr(module, name)
-        if inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
-            document = thing.__doc__ or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name

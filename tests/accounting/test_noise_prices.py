@@ -15,7 +15,7 @@ from scipy import special
 from tests.accounting.long_contours import MP
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
+from unacorda.accounting.accountant import delta_interval, epsilon_interval
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import (
@@ -23,7 +23,9 @@ from unacorda.accounting.prices import (
     gdp_price,
     pure_epsilon,
     pure_price,
+    renyi,
     renyi_price,
+    rho,
     zcdp_price,
 )
 from unacorda.accounting.rules.base import Direction

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 
-from unacorda.accounting import charges, prices
 from unacorda.accounting.prices import approx_dp_price, gdp_price, price, pure_price, zcdp_price
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
@@ -222,11 +220,3 @@ def test_approx_dp_is_no_better_than_its_ways_and_implied_by_one(
     ]
     assert float(cost.epsilon) <= min(epsilons) * (1 + 1e-12)
     assert cost.delta <= Fraction(repr(delta))
-
-
-@pytest.mark.parametrize("module", [prices, charges])
-def test_every_price_says_its_source_and_bound(module: Any) -> None:
-    for name in module.__all__:
-        document = inspect.getdoc(getattr(module, name)) or ""
-        assert "Source" in document
-        assert "Bound" in document

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import mpmath
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting import selection, tries
 from unacorda.accounting.accountant import delta, epsilon
 from unacorda.accounting.moments import epsilon_from_renyi
 from unacorda.accounting.pld.hockey_sticks import hockey_sticks
@@ -410,13 +407,3 @@ def test_selection_inside_a_sample() -> None:
 def test_refusals(call: Callable[[], object]) -> None:
     with pytest.raises(InvalidParameter):
         call()
-
-
-@pytest.mark.parametrize("module", [selection, tries], ids=lambda module: module.__name__)
-def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
-    for name in module.__all__:
-        thing = getattr(module, name)
-        if inspect.isfunction(thing):
-            document = thing.__doc__ or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name

@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import mpmath
@@ -18,8 +16,6 @@ from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting import moments, prices
-from unacorda.accounting.divergences import closed, gaussian, sampled
 from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
@@ -346,12 +342,3 @@ def test_masses_are_charged_beside_the_rest() -> None:
     assert pure_epsilon(rest) == pytest.approx(2 * known, rel=1e-12)
     with pytest.raises(UnsupportedEvent):
         without_mass(ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne)
-
-
-@pytest.mark.parametrize("module", [closed, gaussian, moments, prices, sampled])
-def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
-    for name in module.__all__:
-        if callable(getattr(module, name)):
-            document = inspect.getdoc(getattr(module, name)) or ""
-            assert "Source" in document, name
-            assert "Bound" in document, name

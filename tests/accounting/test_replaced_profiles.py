@@ -16,12 +16,12 @@ from tests.accounting import by_grids
 from tests.accounting.finite_pairs import Pair, largest_delta
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, renyi
+from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval
 from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
 from unacorda.accounting.divergences.closed import renyi_of_replaced_pure
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair
-from unacorda.accounting.prices import pure_epsilon
+from unacorda.accounting.prices import pure_epsilon, renyi
 from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.profiles import curve_of
 from unacorda.privacy.events import (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         delta_interval,
         epsilon,
         epsilon_interval,
-        renyi,
-        rho,
         tradeoff,
     )
     from unacorda.accounting.amplification.sampling import sampling_worth
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from unacorda.accounting.charges import charge
     from unacorda.accounting.explanation import explain
     from unacorda.accounting.lower_bounds import lower_bound
-    from unacorda.accounting.prices import price
+    from unacorda.accounting.prices import price, renyi, rho
 
 __all__ = [
     "calibrate",
@@ -53,8 +51,6 @@ _HOMES = {
         "delta_interval",
         "epsilon",
         "epsilon_interval",
-        "renyi",
-        "rho",
         "tradeoff",
     ],
     "amplification.sampling": ["sampling_worth"],
@@ -62,7 +58,7 @@ _HOMES = {
     "charges": ["charge"],
     "explanation": ["explain"],
     "lower_bounds": ["lower_bound"],
-    "prices": ["price"],
+    "prices": ["price", "renyi", "rho"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

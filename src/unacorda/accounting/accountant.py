@@ -29,7 +29,7 @@ from unacorda.accounting.findings import (
     Meeting,
     PriceQuestion,
 )
-from unacorda.accounting.prices import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rewriting import only_gaussian
 from unacorda.accounting.rules.base import dominated, dominating
 from unacorda.accounting.tradeoffs import check_points, sampled_curve
@@ -43,21 +43,6 @@ from unacorda.privacy.events import (
 from unacorda.privacy.guarantees import PureDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
-
-__all__ = [
-    "Events",
-    "Finding",
-    "delta",
-    "delta_interval",
-    "epsilon",
-    "epsilon_interval",
-    "findings",
-    "priced",
-    "quick_epsilon",
-    "renyi",
-    "rho",
-    "tradeoff",
-]
 
 _SEARCHED = 1e-8
 """The tolerance of prices that searches compare."""

@@ -14,19 +14,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event, Pure, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_neighbors
 
-__all__ = [
-    "Events",
-    "alpha_argument",
-    "check_relation",
-    "delta_argument",
-    "epsilon_argument",
-    "joined",
-    "priceable",
-    "spendable_delta",
-    "together",
-    "tolerance_argument",
-]
-
 _LEAST_DELTA = Fraction(1, 10**300)
 _LARGEST = Fraction(10**300)
 _LARGEST_REAL = Fraction(10**100)

@@ -21,8 +21,6 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
 
-__all__ = ["charge", "request_price"]
-
 _CLOSE = 1 - Fraction(1, 10**9)
 
 

@@ -20,8 +20,6 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
 
-__all__ = ["true_positive_rate"]
-
 _NARROW = 1e-3
 """An interval this narrow, relative to its upper end, is not looked at again."""
 _MOST = 40

@@ -32,13 +32,6 @@ from unacorda.privacy.events import Composed, Event, ReplacementSampled
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = [
-    "Engine",
-    "Measure",
-    "by_loss_grids",
-    "engines_of",
-]
-
 _DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 _GRID, _LEAST_GRID = 1 << 16, 1 << 12
 _FEW_HITS, _COARSER = 4, 3

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from unacorda.accounting.accountant import Finding, epsilon, findings
+from unacorda.accounting.accountant import epsilon, findings
 from unacorda.accounting.amplification.sampling import sampling_worth
 from unacorda.accounting.arguments import Events, together
+from unacorda.accounting.findings import Finding
 from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
@@ -28,8 +29,6 @@ from unacorda.privacy.events import (
 )
 from unacorda.privacy.guarantees import GDP, ApproxDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-
-__all__ = ["Explanation", "Line", "explain", "sampling_notes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,14 +33,6 @@ from unacorda.privacy.events import Event, RandomAllocation, Shuffled
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = [
-    "TOLERANCE",
-    "Finding",
-    "Findings",
-    "Meeting",
-    "PriceQuestion",
-]
-
 TOLERANCE = 1e-4
 """How wide an answer may be where nothing else is asked for: see `Meeting.within`."""
 

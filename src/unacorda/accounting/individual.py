@@ -23,8 +23,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, Additive, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["IndividualFilter", "gaussian_costs"]
-
 _MOST_PEOPLE = 10**9
 _CAPACITY_BITS = 52
 """Budgets are counted in units of about 2^-52 of themselves: sums of int64 never overflow."""

@@ -11,8 +11,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["falling_below"]
-
 _Array: TypeAlias = NDArray[np.float64]
 _LARGEST = 1e6
 _START = np.concatenate(([0.0], np.geomspace(1e-7, _LARGEST, 27)))

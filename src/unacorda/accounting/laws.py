@@ -17,27 +17,6 @@ from typing import Any, TypeAlias
 
 from unacorda.privacy.enclosure import context, mpf
 
-__all__ = [
-    "Edged",
-    "Finite",
-    "Law",
-    "MixedNormal",
-    "Normal",
-    "ThreePoints",
-    "TooExtreme",
-    "both",
-    "nothing",
-    "of_bounded_range",
-    "of_discrete_gaussian",
-    "of_discrete_laplace",
-    "of_laplace",
-    "of_points",
-    "of_staircase",
-    "of_truncated_laplace",
-    "repeated",
-    "staircase_top",
-]
-
 _MOST_LOSSES = 4000
 _MOST_PRODUCTS = 40_000
 

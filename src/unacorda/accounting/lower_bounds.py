@@ -17,8 +17,6 @@ from unacorda.checks import Number, exact
 from unacorda.privacy.conversions.arguments import non_negative, share, whole
 from unacorda.privacy.enclosure import context, float_down, mpf
 
-__all__ = ["LeastErrors", "lower_bound"]
-
 _NARROWER = Fraction(9, 10)
 _NARROWINGS = 100
 _SMALLER = 0.9

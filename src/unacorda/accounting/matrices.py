@@ -25,19 +25,6 @@ from unacorda.checks import exact
 from unacorda.privacy.events import MatrixMechanism
 from unacorda.privacy.rounding import float_above
 
-__all__ = [
-    "count_bands",
-    "group_columns",
-    "squared_columns",
-    "squared_matrix_sensitivity",
-    "squared_move",
-    "squared_sensitivity",
-    "squared_toeplitz_sensitivity",
-    "squared_tree_move",
-    "squared_tree_sensitivity",
-]
-
-
 # Norms of the columns of an encoder: the largest, those of a group, and how far they reach.
 
 SquaredNorms: TypeAlias = tuple[tuple[Fraction, int], ...]

@@ -22,8 +22,6 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above
 
-__all__ = ["delta_from_renyi", "epsilon_from_renyi"]
-
 _COARSE = [2.0**k for k in range(-5, 15)]
 _FINE = 14
 

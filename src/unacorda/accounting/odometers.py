@@ -23,8 +23,6 @@ from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amoun
 from unacorda.privacy.relations import zcdp_of
 from unacorda.privacy.rounding import grid_up
 
-__all__ = ["Odometer", "PureOdometer", "mixture_boundary", "sharpest_at"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureOdometer:

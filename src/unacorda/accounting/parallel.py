@@ -18,8 +18,6 @@ from unacorda.privacy.guarantees import GDP, ZCDP, Additive, ApproxDP, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import grid_up
 
-__all__ = ["ParallelComposition", "pair_price"]
-
 
 def pair_price(cost: Guarantee) -> Guarantee:
     r"""The price of replacing one unit, for a mechanism priced under adding or removing one.

@@ -29,19 +29,6 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, 
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 from unacorda.privacy.rounding import float_above, grid_up, root_up
 
-__all__ = [
-    "approx_dp_price",
-    "checked_pure_epsilon",
-    "gdp_price",
-    "price",
-    "pure_epsilon",
-    "pure_price",
-    "renyi",
-    "renyi_price",
-    "rho",
-    "zcdp_price",
-]
-
 _Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
 _LEAST_ORDER = 1 + Fraction(1, 2**60)
 

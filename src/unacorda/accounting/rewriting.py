@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
 
-__all__ = ["leaves", "only_gaussian", "with_parts"]
-
 
 def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
     """A composition with each part rewritten; the event itself where no part changes.

@@ -20,21 +20,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, order, share
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
 
-__all__ = [
-    "INNER_ORDERS",
-    "cut_of_negative_binomial_tries",
-    "cut_of_poisson_tries",
-    "failure_of_negative_binomial_tries",
-    "failure_of_poisson_tries",
-    "log_mean_tries",
-    "pure_of_negative_binomial_tries",
-    "pure_of_poisson_tries",
-    "renyi_of_negative_binomial_tries",
-    "renyi_of_poisson_tries",
-    "stop_of",
-    "tries_quantile",
-]
-
 _MOST_TRIES: Final = 1e6
 
 INNER_ORDERS = tuple(1 + Fraction(2.0 ** (k / 2)).limit_denominator(64) for k in range(-8, 29))

@@ -12,8 +12,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.tradeoff import TradeoffCurve
 
-__all__ = ["check_points", "sampled_curve"]
-
 _MOST = 10_000
 _FALLEN = 2e-9
 """A delta that falls by no more than this has stopped falling."""

@@ -28,14 +28,6 @@ from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
 from unacorda.privacy.events.selection import Tries
 from unacorda.privacy.rounding import grid_up
 
-__all__ = [
-    "log_mean_of_tries",
-    "log_rest_of_cap",
-    "pure_of_tries",
-    "renyi_of_tries",
-    "without_failure",
-]
-
 
 def log_mean_of_tries(event: Tries) -> float:
     """The logarithm of the mean number of runs; negative where it is below 1.

@@ -27,8 +27,6 @@ from unacorda.accounting.profiles.boxes import Array
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = ["delta_of_shuffled_bits"]
-
 _REACH = 10.0
 """Standard deviations of binomial laws that are kept."""
 _UNLIKELY = 9.5

@@ -12,8 +12,6 @@ import numpy as np
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.extras import later
 
-__all__ = ["CountLaw", "at_least", "log_binomial", "mass_between"]
-
 scipy = later("scipy")
 
 _UNIT = 2.0**-53
@@ -32,12 +30,12 @@ def mass_between(trials: int, chance: float, first: int, end: int) -> float:
         )
         size = at_least(trials, chance, first)
     else:
-        size = at_most(trials, chance, end - 1)
-        mass = size - (at_most(trials, chance, first - 1) if first > 0 else 0.0)
+        size = _at_most(trials, chance, end - 1)
+        mass = size - (_at_most(trials, chance, first - 1) if first > 0 else 0.0)
     return min(1.0, max(0.0, mass) + 1e-11 * size)
 
 
-def at_most(trials: int, chance: float, k: int) -> float:
+def _at_most(trials: int, chance: float, k: int) -> float:
     return 1.0 if k >= trials else float(scipy.special.betainc(trials - k, k + 1, 1 - chance))
 
 

@@ -27,8 +27,6 @@ from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, share, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = ["LARGEST_EPSILON", "delta_of_shuffled_reports", "lower_delta_of_three_categories"]
-
 scipy = later("scipy")
 
 _TRUSTED = 1e-9

@@ -32,14 +32,6 @@ from unacorda.privacy.events import (
 )
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = [
-    "delta_of_shuffled_event",
-    "epsilon_of_shuffled_event",
-    "pure_selections",
-    "shuffled_parts",
-    "without_shuffling",
-]
-
 _FEW, _MANY = 200, (6, 12, 25, 50, 100, 200, 400)
 """Where so few reports hide each other, answers with more categories may show more."""
 _FAINT = 1e-16

@@ -11,8 +11,6 @@ from fractions import Fraction
 from unacorda.privacy.conversions.group import approx_dp_of_group
 from unacorda.privacy.enclosure import context, float_down, mpf
 
-__all__ = ["delta_of_pairs", "epsilon_of_pairs"]
-
 
 def delta_of_pairs(delta_at: Callable[[Fraction], float], *, epsilon: Fraction) -> float:
     """Delta, at `epsilon`, under replacement, from the delta of adding or removing one unit.

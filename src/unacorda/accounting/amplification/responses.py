@@ -18,8 +18,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = ["delta_of_shuffled_response", "lower_delta_of_shuffled_response"]
-
 _UNIT = 2.0**-53
 _REACH = 40.0
 """Roots of the mean around it that are summed: what is beyond is below 1e-300."""

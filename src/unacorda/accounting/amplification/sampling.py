@@ -18,17 +18,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions.arguments import Real, non_negative, share
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = [
-    "SamplingWorth",
-    "approx_dp_of_replaced_sample",
-    "approx_dp_of_sample",
-    "approx_dp_within_sample",
-    "draws",
-    "pure_of_replaced_sample",
-    "replaced_response",
-    "sampling_worth",
-]
-
 
 def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
     r"""(epsilon, delta) of an (epsilon, delta)-DP mechanism that runs on a sample.

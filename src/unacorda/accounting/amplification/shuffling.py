@@ -25,8 +25,6 @@ from unacorda.accounting.amplification.binomials import log_binomial, mass_betwe
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, whole
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
-__all__ = ["delta_of_shuffled"]
-
 _Array = npt.NDArray[np.float64]
 _UNIT = 2.0**-53
 _LARGEST_COUNT = 10**9

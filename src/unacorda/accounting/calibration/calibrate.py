@@ -24,8 +24,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["Calibration", "calibrate", "calibrate_grid", "calibration"]
-
 _REALS = (1e-9, 1e12)
 _WHOLE = (1, 10**12)
 _FARTHEST = 10**300

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Found", "Trial", "narrow"]
-
 _USUALLY_STEEP = 2.0
 """How fast the cost is taken to change at first: Gaussian noise has a cost like 1 / noise^2."""
 _LEAST_STEEP = 0.5

@@ -24,8 +24,6 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, 
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.tradeoff import TradeoffCurve
 
-__all__ = ["Advantage", "Cost", "Measure", "Target", "TruePositiveRate", "measure"]
-
 Cost: TypeAlias = float | Fraction
 Measure: TypeAlias = tuple[Callable[[Event], Cost], Fraction]
 """A certified upper bound of what an event costs, and the most that it may cost."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, weighted_excess
 
-__all__ = ["AtomTilt", "Atoms", "Quadrature", "mean_excess", "tilt"]
-
 _CHUNK = 1 << 16
 
 

@@ -14,8 +14,6 @@ from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, logar
 from unacorda.accounting.contour.factor import Factor
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
-__all__ = ["Constant", "FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt", "atoms_of"]
-
 _FEW = 64
 """A law of so few atoms is never refused for its work."""
 

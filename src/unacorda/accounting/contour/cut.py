@@ -12,8 +12,6 @@ from scipy.special import log_ndtr
 
 from unacorda.accounting.contour.series import Floats
 
-__all__ = ["SHARE_ERROR", "Cut"]
-
 SHARE_ERROR = 1e-14
 """log_ndtr(z) counts as right within (1 + z^2) times this, relative, its argument rounded."""
 

@@ -44,9 +44,6 @@ from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["Directions", "delta_interval", "delta_of", "epsilon_interval", "epsilon_of"]
-
-
 # Epsilon by quadratures of many nodes, where those of few leave their tail open.
 
 _WORK = 8_000_000

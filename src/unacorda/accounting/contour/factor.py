@@ -8,8 +8,6 @@ from typing import Protocol
 
 from unacorda.accounting.contour.series import Complexes, Floats
 
-__all__ = ["Factor", "Tilt"]
-
 
 class Tilt(Protocol):
     """One part at abscissa c, certified; phi(t) = M(c + it) / M(c), all copies together."""

@@ -17,8 +17,6 @@ from unacorda.accounting.laws import Finite
 from unacorda.accounting.profiles.boxes import Box, box, choose
 from unacorda.privacy.enclosure import context, mpf
 
-__all__ = ["sampled", "whole"]
-
 _FAR = 40.0
 """Of larger losses the exponential is not formed; of smaller ones the logarithm of a tiny rate
 would cancel."""

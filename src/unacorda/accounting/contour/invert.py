@@ -15,9 +15,6 @@ from unacorda.accounting.contour.quadrature import Sum
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 from unacorda.privacy.estimates import Interval
 
-__all__ = ["Search", "invert", "with_infinite", "without_infinite"]
-
-
 # The delta of all losses from that of the finite ones, and back.
 
 _HIDDEN = 2.0**-130

@@ -14,8 +14,6 @@ from unacorda.accounting.contour.jumps import split
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
 from unacorda.privacy.estimates import Interval
 
-__all__ = ["MOST_WORK", "NARROW", "PLACES", "are_many", "epsilon_by_jumps", "is_narrow"]
-
 NARROW = 1e-9
 MOST_WORK = 25_000_000
 PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9), (0.1, 0.4, 0.8))

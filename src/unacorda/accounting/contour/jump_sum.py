@@ -25,8 +25,6 @@ from unacorda.accounting.contour.quadrature import Sides, Sum, within_cap
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
 from unacorda.accounting.contour.series import UNIT
 
-__all__ = ["JumpSum", "rough_epsilon", "rough_log_delta", "sum_of_terms"]
-
 _NEGLIGIBLE = -31.0
 _BULK = 3.0
 _PLANNING, _PLANNING_POINT = (

@@ -27,8 +27,6 @@ from unacorda.accounting.contour.plan import (
 from unacorda.accounting.contour.sampled_gaussian import MOST_POINTS, SampledGaussian, on_grid
 from unacorda.accounting.contour.series import UNIT, Floats
 
-__all__ = ["Split", "Term", "leading", "piece_of", "split"]
-
 _WIDTHS = (0.5, 0.25, 0.2)
 """Of the cuts, for one, two and more places: narrow ones keep a layer's losses alike."""
 

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from unacorda.accounting.contour.atoms import logarithm
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
-__all__ = ["LaplaceSum", "LaplaceTilt", "Turning"]
-
-
 # How small many different Laplace mechanisms make |phi| beyond the nodes, stretch by stretch.
 #
 # With z = c + 1/2 + it, M(c + it) e^(u/2) = cosh(zu) + sinh(zu) / (2z), of modulus at most

@@ -35,8 +35,6 @@ from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import Composed, Event, Gaussian, PoissonSampled, Pure, Repeated
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Parts", "flatten", "parts_of"]
-
 _COMPOSITION = Repeated | Composed
 
 

@@ -14,21 +14,6 @@ from unacorda.accounting.contour.closed import atoms_of
 from unacorda.accounting.contour.factor import Factor
 from unacorda.accounting.contour.series import Floats
 
-__all__ = [
-    "Curve",
-    "Plan",
-    "abscissas",
-    "chernoff_epsilon",
-    "curve",
-    "log_kappa",
-    "most_nodes",
-    "plan_at",
-    "refined_saddle",
-    "saddle_for_delta",
-    "saddle_for_epsilon",
-    "whole_curve",
-]
-
 _SMALLNESS = math.log(1e-12)
 _SPOILT = 1e-12
 _FRACTIONS = np.array(

@@ -17,16 +17,6 @@ from unacorda.accounting.contour.plan import Plan, log_kappa
 from unacorda.accounting.contour.series import UNIT, Floats
 from unacorda.accounting.contour.strip import SampledGaussianTilt
 
-__all__ = [
-    "MOST_WORK",
-    "Sides",
-    "Sum",
-    "chernoff_delta",
-    "chernoff_upper",
-    "quadrature",
-    "within_cap",
-]
-
 MOST_WORK = 1_000_000
 _TAIL_GOAL = 2e-10  # of the nodes' sum: a smaller tail is not worth more work
 

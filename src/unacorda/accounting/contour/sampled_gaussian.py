@@ -20,18 +20,6 @@ from unacorda.accounting.contour.cut import Cut
 from unacorda.accounting.contour.factor import Tilt
 from unacorda.accounting.contour.series import UNIT, Floats
 
-__all__ = [
-    "LOG_ROOT",
-    "MOST_POINTS",
-    "SampledGaussian",
-    "on_grid",
-    "outside",
-    "ratio",
-    "ratio_error",
-    "sampled_gaussian",
-    "upper_tail",
-]
-
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 MOST_POINTS = 8000
 _MOST_ABSCISSA = 1e20

@@ -10,8 +10,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "Complexes", "Floats", "excess", "log_sum", "weighted_excess"]
-
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 _Numbers = TypeVar("_Numbers", Floats, Complexes)

@@ -19,8 +19,6 @@ from unacorda.accounting.contour.sampled_gaussian import (
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, log_sum
 from unacorda.accounting.contour.tail import cells, log_tail
 
-__all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
-
 _TOLERANCE = 1e-13
 _CELLS = 240
 _DEPTHS = np.geomspace(0.03, 1.0, 12)

@@ -17,8 +17,6 @@ import numpy as np
 from unacorda.accounting.contour.sampled_gaussian import SampledGaussian, ratio
 from unacorda.accounting.contour.series import Floats
 
-__all__ = ["Cells", "Paths", "cells", "log_tail", "paths", "planned_log_tail"]
-
 _FLAT = (0.5, 1.1)
 _LATE = (0.1, 1e-2, 1e-3, 1e-5)
 _ASKING = 1e-9

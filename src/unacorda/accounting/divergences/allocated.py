@@ -26,8 +26,6 @@ from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = ["LaplaceTransform", "renyi_added", "renyi_removed", "whole_moments"]
-
 scipy = later("scipy")
 
 _PLACES = 3000

@@ -11,13 +11,6 @@ from unacorda.accounting.amplification.sampling import replaced_response
 from unacorda.privacy.conversions.arguments import Real, cached, non_negative, order, share
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = [
-    "renyi_of_discrete_laplace",
-    "renyi_of_randomized_response",
-    "renyi_of_replaced_pure",
-    "renyi_of_sampled_pure",
-]
-
 _LARGEST_SHIFT = 64
 
 

@@ -14,8 +14,6 @@ from unacorda.accounting.amplification.sampling import (
 )
 from unacorda.privacy.rounding import grid_sum_up
 
-__all__ = ["FiniteLoss", "composed_loss", "sampled_loss", "sampled_replaced_loss"]
-
 _SEVERAL = 64
 _LONG = 1 << 13
 """Bits of a denominator up to which masses are exact."""

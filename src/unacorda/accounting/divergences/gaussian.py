@@ -32,8 +32,6 @@ from unacorda.privacy.conversions.arguments import Real, cached, order
 from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.rounding import float_above
 
-__all__ = ["renyi_of_gaussian_mixture", "renyi_of_sampled_gaussian"]
-
 _Array = npt.NDArray[np.float64]
 _UNIT = 2.0**-53
 _DIGITS = 90.0

@@ -19,14 +19,6 @@ from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf
 from unacorda.privacy.events import GaussianMixture, Staircase, TruncatedLaplace
 
-__all__ = [
-    "approximate_of_truncated",
-    "gdp_of_staircase",
-    "moved_by",
-    "renyi_of_replacement",
-    "renyi_of_staircase",
-]
-
 _MOST_DRAWS = 300
 _MOST_TERMS = 2000
 

@@ -12,13 +12,6 @@ from typing import Any
 from unacorda.privacy.conversions.arguments import Real, order, share
 from unacorda.privacy.enclosure import context, float_up, mpf
 
-__all__ = [
-    "LARGEST_ORDER",
-    "renyi_at_large_orders",
-    "renyi_of_fixed_size",
-    "renyi_of_poisson",
-]
-
 LARGEST_ORDER = 256
 """Above this integer order the sums over all smaller ones are not formed."""
 

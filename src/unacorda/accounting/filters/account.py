@@ -16,8 +16,6 @@ from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Additive, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["Account", "AdaptiveFilter", "Split"]
-
 
 class AdaptiveFilter(Protocol):
     """What an account needs of a filter: a decision, and the filter after a cost."""

@@ -11,8 +11,6 @@ from fractions import Fraction
 from unacorda.accounting.filters.refusals import cannot_add
 from unacorda.privacy.guarantees import Additive, Guarantee
 
-__all__ = ["Filter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Filter:

@@ -15,8 +15,6 @@ from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, share
 from unacorda.privacy.relations import zcdp_of
 from unacorda.privacy.rounding import grid_down
 
-__all__ = ["ApproximateFilter"]
-
 
 @dataclass(frozen=True, slots=True)
 class ApproximateFilter:

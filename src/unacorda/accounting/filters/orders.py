@@ -17,8 +17,6 @@ from unacorda.privacy import conversions
 from unacorda.privacy.guarantees import Additive, ApproxDP, Guarantee, RenyiDP
 from unacorda.privacy.relations import renyi_of
 
-__all__ = ["DEFAULT_ORDERS", "RenyiFilter"]
-
 DEFAULT_ORDERS: tuple[Number, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 """About evenly spread on a logarithmic scale; each order of the grid costs a part of delta."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
 from unacorda.privacy.guarantees import Additive, ApproxDP
 
-__all__ = ["approximate_limit", "cannot_add"]
-
 
 def cannot_add(cost: object, limit: object, *, hint: str | None = None) -> Exception:
     """The error for a cost that is no guarantee of a kind that the filter adds.

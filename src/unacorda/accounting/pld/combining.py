@@ -16,8 +16,6 @@ from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["combined", "few_points"]
-
 _U = 2.0**-53
 _MOST = 1 << 10
 """Atoms of a power; squares of such numbers of pairs are formed."""

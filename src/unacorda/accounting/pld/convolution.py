@@ -23,18 +23,6 @@ from unacorda.accounting.pld.powers import raised
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.extras import later
 
-__all__ = [
-    "Cumulant",
-    "Side",
-    "Sum",
-    "Tilted",
-    "Window",
-    "cumulant_of",
-    "nowhere",
-    "tilted",
-    "total",
-]
-
 scipy = later("scipy")
 
 _U = 2.0**-53

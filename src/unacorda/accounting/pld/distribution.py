@@ -28,14 +28,6 @@ from unacorda.privacy.conversions.arguments import share
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = [
-    "LossMasses",
-    "PrivacyLossDistribution",
-    "worst_delta",
-    "worst_epsilon",
-]
-
-
 # Where a falling bound of delta meets a goal: few evaluations, each end one that was asked.
 
 _FAR = 1e6

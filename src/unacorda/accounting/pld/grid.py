@@ -21,8 +21,6 @@ from unacorda.accounting.profiles.boxes import Array, Box, box, up
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.extras import later
 
-__all__ = ["Law", "law_above", "law_below", "places"]
-
 scipy = later("scipy")
 
 _U = 2.0**-53

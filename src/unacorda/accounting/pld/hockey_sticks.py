@@ -28,8 +28,6 @@ from unacorda.checks import exact
 from unacorda.privacy.events import PoissonTries
 from unacorda.privacy.events.selection import Tries
 
-__all__ = ["HockeySticks", "hockey_sticks"]
-
 _SLACK = 2.0**-48
 """Relative error that is charged for a few float operations, exponents apart."""
 _KNOTS = 32

@@ -28,8 +28,6 @@ from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import Curve, nothing
 
-__all__ = ["curve_of_sum"]
-
 _U = 2.0**-53
 _GOALS = (-0.1, -14.0, -60.0, -140.0)
 """Logarithms of delta that the tilts are for: deviations at even distances.

@@ -44,8 +44,6 @@ from unacorda.privacy.events import (
 )
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
-
 _FEW_KINDS = 64
 """Of more kinds together atoms are no quicker than profiles."""
 _ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))

@@ -23,8 +23,6 @@ from unacorda.accounting.pld.sketches import Sketch, heights, highest, tilts_of
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["LARGEST", "Leaf", "Stage", "plan", "views"]
-
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""
 

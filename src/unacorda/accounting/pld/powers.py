@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.extras import later
 
-__all__ = ["Raised", "raised"]
-
 scipy = later("scipy")
 
 _U = 2.0**-53

@@ -29,8 +29,6 @@ from unacorda.checks import exact
 from unacorda.privacy.events import PoissonTries
 from unacorda.privacy.events.selection import Tries
 
-__all__ = ["curve_of_best_order"]
-
 _CELLS = 1 << 11
 """Of losses on either side of 0."""
 _STARTS = np.linspace(0.02, 0.96, 48)

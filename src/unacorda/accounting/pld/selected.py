@@ -20,8 +20,6 @@ from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import PoissonTries
 from unacorda.privacy.events.selection import Tries
 
-__all__ = ["selected"]
-
 _LOSSES = 192
 _FAINT = (1e-40, 1e-9, 1e-3)
 """Losses are looked at as far as delta is above these."""

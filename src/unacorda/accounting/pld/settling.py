@@ -27,8 +27,6 @@ from unacorda.accounting.pld.convolution import (
 from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array
 
-__all__ = ["settled_atoms", "settled_sum"]
-
 _U = 2.0**-53
 
 

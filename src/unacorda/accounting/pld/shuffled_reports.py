@@ -24,8 +24,6 @@ from unacorda.checks import exact
 from unacorda.privacy.enclosure import float_down, mpf
 from unacorda.privacy.events import Pure, RandomizedResponse, Shuffled
 
-__all__ = ["curve_of_shuffled"]
-
 _FAINT = 1e-16
 """As far as delta is above this, nodes are near, most of all where losses are likely."""
 _BODY = np.concatenate((np.linspace(0.0, 0.36, 22), np.linspace(0.4, 1.0, 17)))

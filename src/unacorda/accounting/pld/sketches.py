@@ -16,8 +16,6 @@ from unacorda.accounting.pld.grid import law_above
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["Rough", "Sketch", "heights", "highest", "sketch", "tilts_of"]
-
 _ORDERS = 128
 _SCALE = np.geomspace(1e-9, 1e4, 600)
 _STEEPEST = 1e5  # the largest tilt times the largest loss

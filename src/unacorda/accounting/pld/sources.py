@@ -20,18 +20,6 @@ from unacorda.accounting.profiles.chords import chords_above, falls, minorant
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.errors import InvalidParameter
 
-__all__ = [
-    "atoms_of_pair",
-    "cells",
-    "curve_of_atoms",
-    "empirical",
-    "finite_pair",
-    "from_function",
-    "lattice_laws",
-    "quantiles",
-    "sampled",
-]
-
 _U = 2.0**-53
 _TRUSTED = 1e-12
 """Relative error granted to SciPy's cdf, sf and logpdf, which state none."""

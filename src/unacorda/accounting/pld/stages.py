@@ -20,8 +20,6 @@ from unacorda.accounting.pld.settling import settled_atoms, settled_sum
 from unacorda.accounting.pld.sketches import Rough, Sketch, sketch
 from unacorda.accounting.profiles.curves import Curve, nothing
 
-__all__ = ["LowerBound", "Part", "Question", "Sums"]
-
 _RARE = 1e-5
 """The part of a delta that may come from losses that were spread farther than is looked at."""
 _SLIP, _UNITS = 1e-12, 1e-15

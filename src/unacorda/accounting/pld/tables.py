@@ -19,8 +19,6 @@ from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["Profile", "by_divergences", "end_of_losses", "end_of_upper", "laid_below", "laid_down"]
-
 Profile: TypeAlias = Callable[[Array], Array]
 """Upper bounds of delta at epsilons from 0 on, at most 1."""
 

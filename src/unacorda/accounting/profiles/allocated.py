@@ -24,8 +24,6 @@ from unacorda.accounting.profiles.allocation_pairs import AllocationPair
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, TwoSides, nothing
 
-__all__ = ["Tails", "allocated", "falling_law", "rising_law"]
-
 _U = 2.0**-53
 _CHARGE = 16 * _U
 _GOALS = (0.3, 1e-2, 1e-5, 1e-8, 1e-11, 1e-15, 1e-20, 1e-30)

@@ -24,8 +24,6 @@ from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.locations import GRAIN, LocationFamily, cell_masses, on_grain
 
-__all__ = ["AllocationPair"]
-
 _U = 2.0**-53
 _PLACES = 1 << 14
 _SIZE, _LARGEST = 1 << 16, 1 << 18

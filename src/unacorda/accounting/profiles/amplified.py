@@ -14,14 +14,6 @@ from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array, Box, box, choose
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = [
-    "fixed_size_sampled",
-    "fixed_size_zeroed",
-    "poisson_sampled_add",
-    "poisson_sampled_remove",
-    "turned",
-]
-
 _FAR = -1e5
 _U = 2.0**-53
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from unacorda.accounting.profiles.boxes import Array
 
-__all__ = ["Atoms", "lattice_of"]
-
 _SHARES = 64
 _LARGEST = 1e-11
 

@@ -23,8 +23,6 @@ from unacorda.accounting.profiles.curves import Curve
 from unacorda.extras import later
 from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = ["MOST_AT_ONCE", "bounded_ranges", "one_coin"]
-
 scipy = later("scipy")
 
 MOST_AT_ONCE = 256

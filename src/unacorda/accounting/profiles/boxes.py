@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = ["Array", "Box", "box", "choose", "down", "running_sum", "up"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 _ULPS = 8

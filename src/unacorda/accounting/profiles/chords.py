@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array
 
-__all__ = ["chords_above", "falls", "minorant"]
-
 _U = 2.0**-53
 
 

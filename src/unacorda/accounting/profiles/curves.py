@@ -21,18 +21,6 @@ from unacorda.accounting.profiles.boxes import Array, Box, box, choose, running_
 from unacorda.accounting.profiles.normal import gaussian_profile
 from unacorda.privacy.rounding import root_down, root_up
 
-__all__ = [
-    "Curve",
-    "TwoSides",
-    "approximate",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "gaussian",
-    "nothing",
-    "randomized_response",
-    "zero_concentrated",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TwoSides:

@@ -28,8 +28,6 @@ from unacorda.accounting.profiles.locations import (
 )
 from unacorda.accounting.profiles.noises import boxed
 
-__all__ = ["shifted_mixture", "with_replacement"]
-
 _U = 2.0**-53
 _CELLS = 1 << 13
 _RARE = 1e-24

@@ -16,8 +16,6 @@ from unacorda.checks import exact
 from unacorda.extras import later
 from unacorda.privacy.events import Event, Gaussian, Laplace
 
-__all__ = ["GRAIN", "LocationFamily", "cell_masses", "location_family", "on_grain"]
-
 scipy = later("scipy")
 
 GRAIN = 2.0**-30

@@ -18,8 +18,6 @@ from unacorda.accounting.profiles.curves import Curve, gaussian, nothing
 from unacorda.accounting.profiles.normal import gaussian_profile
 from unacorda.privacy.enclosure import context, mpf
 
-__all__ = ["boxed", "edged", "finite", "gaussian_mixture", "of_law", "replaced_response"]
-
 _HALVINGS = 64
 _STEPS = 14
 _FAR = 5e3

@@ -20,8 +20,6 @@ import numpy as np
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.extras import later
 
-__all__ = ["gaussian_profile"]
-
 scipy = later("scipy")
 
 _ULP = 2.0**-52

@@ -19,8 +19,6 @@ from unacorda.accounting.profiles.amplified import turned
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve
 
-__all__ = ["two_steps"]
-
 _LARGEST = 600.0
 """Beyond this epsilon the profile is bounded by its value there."""
 _FAR = 60.0

@@ -24,27 +24,6 @@ from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, 
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
 
-__all__ = [
-    "RULES",
-    "CurveOf",
-    "Direction",
-    "Profile",
-    "Rules",
-    "dominated",
-    "dominating",
-    "finite_loss",
-    "known",
-    "law_of",
-    "plain",
-    "pure_of",
-    "renyi_of_event",
-    "rules_for",
-    "rules_of",
-    "under_replacement",
-    "units_replaced",
-    "without_mass",
-]
-
 _E = TypeVar("_E", bound=Event)
 _Kind = TypeVar("_Kind", bound=Guarantee)
 Direction: TypeAlias = Literal["remove", "add"]

@@ -14,8 +14,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["curve_of", "profile_bounds"]
-
 
 def profile_bounds(
     event: Event,
