@@ -78,6 +78,11 @@ Lacking: TypeAlias = Literal["bounds", "keys", "delta"]
 class UnacordaError(Exception):
     """The root: ``except UnacordaError`` catches everything that unacorda raises on purpose."""
 
+    @property
+    def public(self) -> str:
+        """The text for analysts, who do not run the process: without path and address."""
+        return str(self)
+
     def __reduce__(self) -> tuple[object, ...]:
         # By default an exception is rebuilt from its message, which these constructors do not take.
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
@@ -225,13 +230,31 @@ class LedgerFailed(UnacordaError):
             "entries to see whether the question was charged."
         )
 
+    @property
+    def public(self) -> str:
+        """The same without the ledger's address."""
+        return (
+            "The ledger of budgets could not be used. No answer was given. Whether the question "
+            "was charged stands in its entries."
+        )
+
 
 class SourceChanged(UnacordaError):
     """A table's file is not the one that was opened: path, size or time differ."""
 
+    @property
+    def public(self) -> str:
+        """The same without the path."""
+        return "A table is not the one that was opened: it has changed since. No answer was given."
+
 
 class SourceUnreadable(UnacordaError, OSError):
     """A table's file is missing, unreadable or without a usable header or footer."""
+
+    @property
+    def public(self) -> str:
+        """The same without the path."""
+        return "A table cannot be read. No answer was given."
 
 
 class EngineFailed(UnacordaError):

@@ -15,6 +15,7 @@ import pytest
 from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
 from tests.support.cases import in_subtests
 from tests.support.seams import (
+    Entry,
     Ledger,
     LedgerSearch,
     Reservation,
@@ -415,7 +416,8 @@ def test_entries_are_read_page_by_page(ledger: Ledger) -> None:
     for number in range(9):
         reserve(ledger, PureDP("0.01"), sub_account="ana" if number % 3 == 0 else None)
     whole = ledger.entries("visits")
-    pages, after = [], 0
+    pages: list[Entry] = []
+    after = 0
     while page := ledger.entries("visits", after=after, most=4):
         pages.extend(page)
         after = page[-1].sequence

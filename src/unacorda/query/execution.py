@@ -6,8 +6,9 @@
     commit
     answer    noise is added, errors and provenance are attached
 
-A crash after the second step keeps the charge. It is given back only where the engine is found
-closed or a file another one, before a row is read: neither is a function of what rows hold.
+A program that stores answers (`keep=`) gets them before the commit, so that what is committed was
+kept. A crash after the second step keeps the charge. It is given back only where the engine is
+found closed or a file another one, before a row is read: neither is a function of what rows hold.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -17,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -145,10 +146,15 @@ class ExecutionContext:
 
 
 def execute(
-    context: ExecutionContext, priced: PricedBatch, *, search: RowSearch | None = None
+    context: ExecutionContext,
+    priced: PricedBatch,
+    *,
+    search: RowSearch | None = None,
+    keep: Callable[[tuple[Release, ...]], object] | None = None,
 ) -> tuple[Release, ...]:
     """The answers to all questions, or none.
 
+    keep: called with them before the charge is committed: what is committed was kept.
     search: that the questions are one, whose answer is kept in the entry that commits its charge:
     it is not known before, and never known without having been paid for.
     Raises as `Session.evaluate` does.
@@ -169,7 +175,7 @@ def execute(
     with ExitStack() as kept:
         counted = [one.run(kept) for one in asked]
         engine.check_sources()
-        if search is None:
+        if search is None and keep is None:
             ledger.commit(reservation)
         answered = _answers(priced, asked, counted, context.bits)
     if search is not None:
@@ -210,6 +216,9 @@ def execute(
                 kept=share,
             )
         )
+    if keep is not None:
+        keep(tuple(releases))
+        ledger.commit(reservation)
     return tuple(releases)
 
 
@@ -451,6 +460,7 @@ def read_request(
         return admission.asked(build_query(select, keys=own, level_weights=levels)), select
 
     together, selects = read_together(query, weights, read)
+    admission.limits.check(together.queries)
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
     if assuming is not None:
         check_assumption(assuming, *together.queries)

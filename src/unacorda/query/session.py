@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
@@ -32,7 +32,13 @@ from unacorda.query.aggregates.row_counts import RowHistogram
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.compile import SqlContext, relation
 from unacorda.query.engines.duckdb import read_public_table
-from unacorda.query.engines.engine import Admission, Engine, check_timeout, open_engine
+from unacorda.query.engines.engine import (
+    Admission,
+    Engine,
+    QuestionLimits,
+    check_timeout,
+    open_engine,
+)
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import ExecutionContext, bounded, execute, find_rows, read_request
 from unacorda.query.expressions.markup import facts
@@ -104,7 +110,9 @@ class Session:
     DuckDB may use, "1.5GB" and all cores where they are left out; other engines have neither.
     timeout: seconds after which what is asked of the engine is interrupted, call by call; it then
     fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
-    depends on the data, and no noise hides it: see docs/promise.md.
+    depends on the data, and no noise hides it: see docs/promise.md. most_aggregates, most_cells:
+    what a question, or a batch of them, may have at most of aggregates, and of numbers in its
+    release; larger ones are refused by what was written.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -142,10 +150,13 @@ class Session:
         memory_limit: str | None = None,
         threads: int | None = None,
         timeout: float | None = None,
+        most_aggregates: int | None = None,
+        most_cells: int | None = None,
     ) -> None:
         _check_tables(tables, public)
         self._notes = {"analyst": analyst, "purpose": purpose}
         _check_options(unit, budget, columns, ledger, bits, **self._notes)
+        self._limits = QuestionLimits(most_aggregates=most_aggregates, most_cells=most_cells)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
         self._above: tuple[Session, ...] = ()  # those it came from
@@ -309,6 +320,7 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        keep: Callable[[Release], object] | None = None,
     ) -> Release: ...
     @overload
     def evaluate(self, query: Synthesis[Query], *, budget: Guarantee) -> SyntheticTable: ...
@@ -323,6 +335,7 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        keep: Callable[[Batch], object] | None = None,
     ) -> Batch: ...
     def evaluate(
         self,
@@ -335,6 +348,7 @@ class Session:
         assuming: Assume | None = None,
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
+        keep: Callable[[Any], object] | None = None,
     ) -> Release | Batch | SyntheticTable:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
@@ -347,7 +361,9 @@ class Session:
         spent, unless others share what is left. kept: a part of each question's budget, such as
         0.05, for the share of its rows that contribution bounding keeps, `release.kept`; it is not
         spent where no bound can drop rows. assuming: as in `explain`. keys, level_weights: for
-        the GROUP BY of a SELECT, as `sql` takes them.
+        the GROUP BY of a SELECT, as `sql` takes them. keep: called with what is returned, before
+        the ledger notes that it was computed: who stores answers stores every one that is noted.
+        What it raises is raised, and the charge stays.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
@@ -356,7 +372,7 @@ class Session:
         """
         if isinstance(query, Synthesis):
             given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
-            _check_alone(given | {"keys": keys, "level_weights": level_weights})
+            _check_alone(given | {"keys": keys, "level_weights": level_weights, "keep": keep})
             return self._synthesized(query, budget)
         alone = errors is None and assuming is not None
         checks.demand(not alone, "assuming", assuming, expected="it together with errors=")
@@ -371,12 +387,25 @@ class Session:
             keys=keys,
             level_weights=level_weights,
         )
-        answered = self._answered(together, budget)
-        releases = tuple(
-            release if select is None else arranged(release, select)
-            for release, select in zip(answered, selects, strict=True)
-        )
-        return releases[0] if together.single else Batch(names=together.names, releases=releases)
+
+        def made(answered: tuple[Release, ...]) -> Release | Batch:
+            releases = tuple(
+                release if select is None else arranged(release, select)
+                for release, select in zip(answered, selects, strict=True)
+            )
+            single = together.single
+            return releases[0] if single else Batch(names=together.names, releases=releases)
+
+        if keep is None:
+            return made(self._answered(together, budget))
+        kept_answers: list[Release | Batch] = []
+
+        def store(answered: tuple[Release, ...]) -> None:
+            kept_answers.append(made(answered))
+            keep(kept_answers[0])
+
+        self._answered(together, budget, keep=store)
+        return kept_answers[0]
 
     def best_limits(self, query: Query, *, budget: Guarantee) -> int | None:
         """The `max_rows` that a question of another session would get here, if it has one table.
@@ -673,7 +702,8 @@ class Session:
     ) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         select = parse_select(text, start=self.table)
-        return build_query(select, keys=keys, level_weights=level_weights), select
+        query = build_query(select, keys=keys, level_weights=level_weights)
+        return self._admission.asked(query), select
 
     def split(
         self,
@@ -787,7 +817,9 @@ class Session:
 
     @property
     def _admission(self) -> Admission:
-        return Admission(engine=self._engine, starts=self._starts, unit=self.unit)
+        return Admission(
+            engine=self._engine, starts=self._starts, unit=self.unit, limits=self._limits
+        )
 
     @property
     def _context(self) -> ExecutionContext:
@@ -835,11 +867,17 @@ class Session:
         self._check_alive()
         return synthesize_rows(self._context, asked, budget=budget)
 
-    def _answered(self, together: QueryBatch, budget: Guarantee) -> tuple[Release, ...]:
+    def _answered(
+        self,
+        together: QueryBatch,
+        budget: Guarantee,
+        *,
+        keep: Callable[[tuple[Release, ...]], object] | None = None,
+    ) -> tuple[Release, ...]:
         """The answers to all questions, or none."""
         priced = PricedBatch.of(together, budget, self._budget)
         self._check_alive()
-        return execute(self._context, priced)
+        return execute(self._context, priced, keep=keep)
 
 
 def _check_alone(given: Mapping[str, object]) -> None:

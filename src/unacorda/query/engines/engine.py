@@ -277,16 +277,46 @@ def sql_of(asked: object, engine: object, kind: type[_SQL]) -> _SQL:
     raise TypeError("an engine runs the questions that a session of its own admits, alone")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionLimits:
+    """How large a question, or a batch of them, may be: by what was written alone.
+
+    most_aggregates: so many answers at most; most_cells: so many numbers in a release, where keys
+    are public. None for no limit.
+    """
+
+    most_aggregates: int | None = None
+    most_cells: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("most_aggregates", "most_cells"):
+            if getattr(self, name) is not None:
+                checks.positive_integer(**{name: getattr(self, name)})
+
+    def check(self, queries: Sequence[Query]) -> None:
+        """Raise InvalidParameter for questions that are together larger."""
+        counts = [len(query.aggregates) - len(query.aside) for query in queries]
+        sizes = [n * len(query.keys) for n, query in zip(counts, queries, strict=True)]
+        for most, size, things in (
+            (self.most_aggregates, sum(counts), "aggregates"),
+            (self.most_cells, sum(sizes), "numbers in a release"),
+        ):
+            expected = f"at most {most} {things}: ask fewer or smaller questions together"
+            checks.demand(most is None or size <= most, "query", f"{size:,}", expected=expected)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Admission:
     """What a session lets in: questions about its tables, for its unit, on its engine.
 
     starts: by table the rows that questions begin with, those of its part where it is one.
+    limits: on the size of a question.
     """
 
     engine: Engine
     starts: Mapping[str, Relation]
     unit: Unit
+    limits: QuestionLimits
 
     def begin(self, name: str) -> Query:
         """A question about one table; InvalidParameter where there is none of that name."""
@@ -318,6 +348,7 @@ class Admission:
             raise InvalidParameter(
                 "query", query, expected="session.table(...)....agg(n=unacorda.count(), ...)"
             )
+        self.limits.check([query])
         return self.check(query)
 
     def admit(self, query: Query, *, salt: int, over: StepRange | None = None) -> Admitted:
