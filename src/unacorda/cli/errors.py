@@ -236,12 +236,8 @@ def _warnings_in_words() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("always", category=UserWarning, module=r"unacorda\.")
-        warnings.showwarning = _note  # type: ignore[assignment]  # the rest of its arguments is not used
+        warnings.showwarning = lambda message, *_: notice(escape(str(message)))
         yield
-
-
-def _note(message: Warning | str, *_rest: object) -> None:
-    notice(escape(str(message)))
 
 
 def bounds_hint(column: str | None) -> str:

@@ -254,7 +254,11 @@ def _counts(tree: ast.expr) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         match node:
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                sides = [side for side in (left, right) if not _holds_call(side)]
+                sides = [
+                    x
+                    for x in (left, right)
+                    if not any(isinstance(n, ast.Call) for n in ast.walk(x))
+                ]
                 if len(sides) == 1:
                     yield sides[0]
             case ast.Call(func=ast.Name(id=name), keywords=keywords):
@@ -270,10 +274,6 @@ def _whole(given: Sequence[ast.keyword], expected: Sequence[Places]) -> Iterator
     """The arguments that are whole numbers of any of these calls."""
     known = {name for one in expected for name, place in one.items() if is_whole(place)}
     return (keyword.value for keyword in given if keyword.arg in known)
-
-
-def _holds_call(tree: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) for node in ast.walk(tree))
 
 
 def _names(tree: ast.expr) -> list[ast.Name]:

@@ -362,16 +362,12 @@ def _found(question: CommandQuestion, **account: Any) -> CommandQuestion:
     return question
 
 
-def _clamps(release: Release) -> bool:
-    """Whether values are clamped, by which answers may differ from those of the data."""
-    return any(one.clamped for one in release.query.aggregates.values())
-
-
 def _print_release(release: Release, account: PayingAccount | None) -> None:
     render.print_table(render.release_table(release))
     render.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
-        rest = ": what clamping to bounds does comes on top" if _clamps(release) else ""
+        clamps = any(one.clamped for one in release.query.aggregates.values())
+        rest = ": what clamping to bounds does comes on top" if clamps else ""
         margins = _MARGINS.format(about=release.about, rest=rest)
         render.line(render.wrapped(escape(margins)))
     for text in (*release.legend, *release.readings):

@@ -96,14 +96,10 @@ _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 class Allocation:
     """The noise of every aggregate in a question, and what it all does to privacy.
 
-    request: what the caller allowed, for all questions that are asked together; spends: the part
-    of it that this question splits (for ApproxDP the better of Laplace noise under PureDP and
-    normal noise under GDP, and more than the part where all together still keep the request);
-    noises: by name; rule: how private keys are found, None where all are public.
+    noises: by name, of ApproxDP the better of Laplace noise under PureDP and normal noise under
+    GDP; rule: how private keys are found, None where all are public.
     """
 
-    request: Guarantee
-    spends: Share
     reach: Reach
     noises: Mapping[str, Noise]
     rule: KeyRule | None = None
@@ -246,10 +242,10 @@ class _RequestSplit:
 
     def _of(self, share: Share, deltas: _Deltas) -> tuple[Allocation, ...]:
         of_all = zip(self.queries, deltas, self.parts, strict=True)
-        return tuple(_allotted(query, share * part, d, self.request) for query, d, part in of_all)
+        return tuple(_allotted(query, share * part, delta) for query, delta, part in of_all)
 
 
-def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -> Allocation:
+def _allotted(query: Query, share: Share, delta: Fraction) -> Allocation:
     reach = query.reach
     noises: dict[str, Noise] = {
         name: query.aggregates[name].noise(share * part, reach)
@@ -259,7 +255,7 @@ def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -
     if query.private is not None:
         part, hits = share * query.keys_part, hits_of(reach)
         rule = key_rule(part, delta=delta, hits=hits, replaced=reach.replaced)
-    return Allocation(request=request, spends=share, reach=reach, noises=noises, rule=rule)
+    return Allocation(reach=reach, noises=noises, rule=rule)
 
 
 def _log_scale(allocations: Sequence[Allocation]) -> float:

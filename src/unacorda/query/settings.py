@@ -165,15 +165,15 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
     keys = _table(place, block)
     path_of = partial(_joined, path.parent)
     # A table of an engine is no path.
-    sources = _sources(partial(_joined, Path()) if "engine" in keys else path_of)
+    sources = _each(partial(_joined, Path()) if "engine" in keys else path_of)
     readers: dict[str, Callable[[str, Any], Any]] = {
         **dict.fromkeys(("engine", "memory_limit"), _text),
         **dict.fromkeys(("budget", "query_budget"), _budget),
         **dict.fromkeys(("tables", "public"), sources),
         "stand_in": path_of,
         "unit": _unit,
-        "columns": _columns,
-        "analysts": _analysts,
+        "columns": _each(fact_of),
+        "analysts": _each(_budget),
     }
     _check_names(place, keys, readers)
     demand(keys.get("tables"), place, None, expected=f"tables in {place}")
@@ -190,13 +190,11 @@ def _joined(folder: Path, place: str, value: Any) -> str:
     return text if folder == Path() else os.path.join(folder, text)
 
 
-def _sources(read: Callable[[str, Any], str]) -> Callable[[str, Any], dict[str, str]]:
-    """A reader of sources by name."""
-
-    def sources(place: str, value: Any) -> dict[str, str]:
-        return {name: read(f"{place}.{name}", one) for name, one in _table(place, value).items()}
-
-    return sources
+def _each(read: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
+    """A reader of a table, each value by itself."""
+    return lambda place, value: {
+        name: read(f"{place}.{name}", one) for name, one in _table(place, value).items()
+    }
 
 
 def _check_names(place: str, given: Mapping[str, Any], known: Collection[str]) -> None:
@@ -222,14 +220,6 @@ def _budget(place: str, value: Any) -> Guarantee:
     numbers = _table(place, value)
     _check_names(place, numbers, _NUMBERS)
     return guarantee_of(numbers, place)
-
-
-def _columns(place: str, value: Any) -> dict[str, Fact]:
-    return {name: fact_of(f"{place}.{name}", fact) for name, fact in _table(place, value).items()}
-
-
-def _analysts(place: str, value: Any) -> dict[str, Guarantee]:
-    return {name: _budget(f"{place}.{name}", own) for name, own in _table(place, value).items()}
 
 
 def _unit(place: str, value: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda.query.aggregates.grid import bisection
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.quoting import double
 from unacorda.query.noise.additive import grid_unit
@@ -411,22 +412,13 @@ class Thresholds:
             by = [*([] if self.overall else ["cell"]), *id_columns(unit)]
             people += f" GROUP BY {', '.join(by)}"
         total = "sum(t)::VARCHAR" if self.summed else "NULL::VARCHAR"
+        whole = self.type == "HUGEINT"
+        below = [f"t <= {f'{rung}::HUGEINT' if whole else double(rung)}" for rung in self.rungs]
+        passed = bisection(0, len(below), before=below.__getitem__, leaf=str)
         return (
             f"SELECT cell, bin, count(*) AS n, {total} AS s FROM (SELECT cell, t, "
-            f"{self._passed(0, len(self.rungs))} AS bin FROM ({people}) AS people "
+            f"{passed} AS bin FROM ({people}) AS people "
             "WHERE t IS NOT NULL) GROUP BY cell, bin"
-        )
-
-    def _passed(self, least: int, most: int) -> str:
-        """SQL of how many rungs lie below t, which is between these numbers, by bisection."""
-        if least == most:
-            return str(least)
-        middle = (least + most) // 2
-        rung = self.rungs[middle]
-        written = f"{rung}::HUGEINT" if self.type == "HUGEINT" else double(rung)
-        return (
-            f"CASE WHEN t > {written} THEN {self._passed(middle + 1, most)} "
-            f"ELSE {self._passed(least, middle)} END"
         )
 
 

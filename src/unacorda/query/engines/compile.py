@@ -653,7 +653,7 @@ def _bounded(query: Query, cell: Sequence[str], context: SqlContext) -> str:
 
 def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
     """The rows of which an aggregate reads anything: others are not among those that are kept."""
-    listed = _once([*values, *query.inputs])
+    listed = list(dict.fromkeys([*values, *query.inputs]))
     reads = query.rows_read({sql: f"v{index}" for index, sql in enumerate(listed)}).values()
     if not reads or None in reads:
         return _rows(query, values, context)
@@ -670,10 +670,6 @@ def _rows_read(query: Query, values: Sequence[str], context: SqlContext) -> str:
 def _filtered(query: Query, *, people: bool = False) -> Relation:
     """The rows, behind them a common condition where it may have to go before some step."""
     return query.filtered(people=people) if bounds_rows(query.rows) else query.rows
-
-
-def _once(values: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(values))
 
 
 def _carried(query: Query) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.contributions.sums import SumRequest
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
+from unacorda.query.aggregates.grid import bisection
 from unacorda.query.engines.dialects.statements import LAYER
 from unacorda.query.expressions.language import Column, Expression, Kind
 from unacorda.query.expressions.parse import parse
@@ -271,7 +272,8 @@ class _Own:
         whole = f"CASE WHEN {value} IS NOT NULL THEN CAST({within} * {scale} AS BIGINT) ELSE 0 END"
         found = {f"f{self.place}": whole}
         for place, number in enumerate(self._vector):
-            sought = _bin(number, self.wish.edges, 0)
+            reached = [f"{number} < {double(edge)}" for edge in self.wish.edges]
+            sought = bisection(0, len(reached), before=reached.__getitem__, leaf=str)
             missing = f"CASE WHEN {number} IS NOT NULL THEN {sought} ELSE -1 END"
             found[f"b{self.place}_{place}"] = missing
         return found
@@ -279,16 +281,6 @@ class _Own:
     @property
     def _vector(self) -> list[str]:
         return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
-
-
-def _bin(number: str, edges: Sequence[float], before: int) -> str:
-    """How many edges a number reaches, and those before, by halves."""
-    if not edges:
-        return str(before)
-    half = len(edges) // 2
-    below = _bin(number, edges[:half], before)
-    above = _bin(number, edges[half + 1 :], before + half + 1)
-    return f"CASE WHEN {number} < {double(edges[half])} THEN {below} ELSE {above} END"
 
 
 def _sensitivity(wish: SumRequest, reach: Reach) -> Sensitivity:

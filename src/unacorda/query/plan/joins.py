@@ -37,7 +37,7 @@ from unacorda.query.plan.relation import (
     UnionAll,
 )
 from unacorda.query.schema.facts import Categories, Fact, Key, check_keys
-from unacorda.query.schema.table import INTEGERS, ColumnReading, Identity, TableSchema
+from unacorda.query.schema.table import INTEGERS, ColumnReading, TableSchema, joint_ids
 from unacorda.query.schema.units import Row, Unit
 
 On = str | Sequence[str] | Mapping[str, str] | None
@@ -182,28 +182,21 @@ def _together(
                 columns[made.name] = names
                 leaf = ColumnReading(sql=identifier(made.name), column=made, label=label)
                 leaves[label] = (*leaves.get(label, ()), leaf)
-    ids: dict[str, Identity] = {}
     pairs = zip(left.ids.items(), right.ids.values(), strict=True)
-    for index, ((name, one), two) in enumerate(pairs):
-        leaf = ColumnReading(
-            sql=identifier(f"u{index}"), column=Column(f"u{index}", Kind.TEXT), label=""
-        )
-        type_ = _common_type(name, one.type, two.type, (left.table, right.table))
-        ids[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=type_)
+    tables = left.table, right.table
+    types = {name: _common_type(name, one.type, two.type, tables) for (name, one), two in pairs}
     scope = TableSchema(
         table=table,
-        types={},
         leaves=leaves,
-        ids=ids,
-        derived={},
+        ids=joint_ids(types),
         facts=facts,
         read_public=left.read_public,
     )
     source = kind(left=rows, right=other, columns=columns)
     found = Relation(source=source, scope=scope, public=rows.public)
-    tables = len(found.tables)
+    count = len(found.tables)
     expected = f"at most {_MOST_TABLES} in one question"
-    checks.demand(tables <= _MOST_TABLES, "tables", tables, expected=expected)
+    checks.demand(count <= _MOST_TABLES, "tables", count, expected=expected)
     return found.checked("join", table)
 
 

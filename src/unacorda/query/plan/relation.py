@@ -31,7 +31,7 @@ from unacorda.query.plan.person_values import (
 )
 from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Bounds, Fact, Key
-from unacorda.query.schema.table import ColumnReading, Identity, TableSchema
+from unacorda.query.schema.table import ColumnReading, Identity, TableSchema, joint_ids
 
 MOST_COPIES = 1_000
 """Into how many rows one may be turned, by all steps and joins of a question together."""
@@ -409,18 +409,10 @@ class Relation:
             fact = self.scope.facts.get(value.unchanged or "")
             if fact is not None and not isinstance(fact, Bounds):  # whose range the column has
                 facts[label] = fact
-        people = {}
-        for index, (name, one) in enumerate(self.scope.ids.items()):
-            leaf = ColumnReading(
-                sql=identifier(f"u{index}"), column=Column(f"u{index}", Kind.TEXT), label=""
-            )
-            people[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=one.type)
         scope = TableSchema(
             table=f"{self.scope.table}, one row per person",
-            types={},
             leaves=leaves,
-            ids=people,
-            derived={},
+            ids=joint_ids({name: one.type for name, one in self.scope.ids.items()}),
             facts=facts,
             read_public=self.scope.read_public,
         )

@@ -364,7 +364,7 @@ def _answers(query: Query, unit: Unit, tables: PublicTables) -> dict[str, tuple[
     statement = compile_query(query, SqlContext(unit=unit, scan=tables.scan, salt=0))
     reach = Reach.of(unit, cells=query.cells)
     noises = {name: one.noise(_SILENT, reach) for name, one in query.aggregates.items()}
-    silent = Allocation(request=_SILENT, spends=_SILENT, reach=reach, noises=noises)
+    silent = Allocation(reach=reach, noises=noises)
     given = Given.of(query, tables.tallies(statement))
     answers = answers_of(query, silent, given.exact, SeededBits(0))
     return {

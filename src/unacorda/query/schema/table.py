@@ -96,6 +96,16 @@ class PublicTableReader(Protocol):
         """At most so many rows; SourceUnreadable where the table cannot be read."""
 
 
+def joint_ids(types: Mapping[str, str]) -> dict[str, Identity]:
+    """What names a person in rows that were put together, as u0, u1, ...; types: of each id."""
+    found = {}
+    for index, (name, kind) in enumerate(types.items()):
+        column = Column(f"u{index}", Kind.TEXT)
+        leaf = ColumnReading(sql=identifier(column.name), column=column, label="")
+        found[name] = Identity(sql=leaf.sql, leaves=(leaf,), type=kind)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
     """All names that may be used at one point of a query.
@@ -112,11 +122,11 @@ class TableSchema:
     """
 
     table: str
-    types: Mapping[str, str]
     leaves: Mapping[str, tuple[ColumnReading, ...]]
     ids: Mapping[str, Identity]
-    derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
+    types: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, Column] = field(default_factory=dict)
     read_public: PublicTableReader | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

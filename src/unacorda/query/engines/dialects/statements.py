@@ -24,10 +24,10 @@ from unacorda.query.engines.dialects.values import (
     Typed,
     Untranslatable,
     Values,
-    given,
     window,
 )
 from unacorda.query.engines.engine import Engine
+from unacorda.query.expressions.reader import given
 from unacorda.query.plan.query import Query
 
 LAYER = "layer"

@@ -20,6 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 import duckdb
 from sqlglot import exp
 
+from unacorda.query.expressions.reader import given
+
 TYPES = {
     **dict.fromkeys(("DOUBLE", "FLOAT"), "DOUBLE"),
     "TINYINT": "TINYINT",
@@ -189,11 +191,6 @@ class Values:
         return self.bound(name, values, body(*(f"{name}.{self.quoted(v)}" for v in values)))
 
 
-def given(node: exp.Expression) -> set[str]:
-    """The parts of a node that say something."""
-    return {name for name, part in node.args.items() if part not in (None, False, [])}
-
-
 def united(*values: Typed) -> str:
     """The type that holds all of these."""
     types = [value.type for value in values if value.type != "NULL"]
@@ -298,10 +295,6 @@ def _one_of(name: str) -> Writing:
         return Typed(f"{name}({', '.join(operands)})", kind)
 
     return write
-
-
-def _differing(writer: Values, node: exp.Expression) -> str:
-    return f"(NOT {writer.writers[exp.NullSafeEQ](writer, node).sql})"
 
 
 # ---- values under a name, and rows of parts ----------------------------------------------------
@@ -786,7 +779,7 @@ COMMON: dict[type[object], Writing] = {
                 exp.Is: _is,
                 exp.And: _chain("AND"),
                 exp.Or: _chain("OR"),
-                exp.NullSafeNEQ: _differing,
+                exp.NullSafeNEQ: lambda w, node: f"(NOT {w.writers[exp.NullSafeEQ](w, node).sql})",
                 exp.Like: _like,
                 exp.ILike: _like,
             },
