@@ -94,10 +94,12 @@ class InvalidParameter(UnacordaError, ValueError):
     argument: the name the caller wrote; value: what was given; expected: what would be right;
     hint: how that is written in Python. lacks: what has to be given too, "bounds", "keys" or
     "delta", where that is all; column: the column or expression that lacks it. drawing: the lines
-    at the end of the message that show the place in a text, where that is known.
+    at the end of the message that show the place in a text, where that is known. pointer: the place
+    in a JSON object (RFC 6901), where that is known; the message then begins with it.
     """
 
     drawing: str = ""
+    pointer: str = ""
 
     def __init__(
         self,
@@ -130,6 +132,15 @@ class InvalidParameter(UnacordaError, ValueError):
         shown = copy.copy(self)
         shown.drawing = _marked(text, *place)
         shown.args = (f"{self.args[0]}{shown.drawing}", *self.args[1:])
+        return shown
+
+    def within(self, *names: object) -> Self:
+        """The same; `pointer` begins with these names of objects and places in lists."""
+        shown = copy.copy(self)
+        step = "".join(f"/{str(name).replace('~', '~0').replace('/', '~1')}" for name in names)
+        shown.pointer = step + self.pointer
+        text = self.args[0].removeprefix(f"{self.pointer}: ") if self.pointer else self.args[0]
+        shown.args = (f"{shown.pointer}: {text}", *self.args[1:])
         return shown
 
 

@@ -705,6 +705,18 @@ class Session:
         query = build_query(select, keys=keys, level_weights=level_weights)
         return self._admission.asked(query), select
 
+    def read_json(self, question: str | Mapping[str, Any]) -> Query:
+        """The question that JSON asks; reads and spends nothing.
+
+        question: the text, or the object that it holds, as `Query.to_json` writes it: a table, its
+        steps, group_by and aggregates by the names of the methods and functions. Numbers are
+        decimals, or texts such as "1/3". See docs/questions.md. Raises InvalidParameter and
+        UnsafeExpression, whose `pointer` says where in the object.
+        """
+        from unacorda.query.plan.questions import read_question
+
+        return self._admission.asked(read_question(question, self.table))
+
     def split(
         self,
         column: str,

@@ -251,7 +251,7 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) 
     found: how many columns have keys that are found.
     """
     columns, expected = [dict.fromkeys(column) for column in zip(*keys, strict=True)], ""
-    if kind not in {"rollup", "cube"}:
+    if not isinstance(kind, str) or kind not in {"rollup", "cube"}:
         expected = "'rollup', 'cube' or None"
     elif kind == "cube" and found > 1:
         expected = (

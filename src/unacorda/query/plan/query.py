@@ -49,6 +49,7 @@ from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.pushdown import bounds_rows
+from unacorda.query.plan.question_json import keys_as_json, made_as_json, rows_as_json
 from unacorda.query.plan.relation import Group, How, Relation, RowFilter
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
@@ -714,6 +715,21 @@ class Query:
             names = [group.label for group in self.private_groups]
             found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
+
+    def to_json(self) -> str:
+        """The question as JSON text, which `Session.read_json` reads where there are such tables.
+
+        Raises InvalidParameter where an aggregate has no name there.
+        """
+        found = rows_as_json(self.rows)
+        if self.groups:
+            found["group_by"] = [group.label for group in self.groups]
+            found["keys"] = keys_as_json(self.groups, self.keys, self.private)
+            found |= {} if self.margins is None else {"margins": self.margins}
+            weights = encode(self.level_weights)
+            found |= {} if weights is None else {"level_weights": weights}
+        found["aggregates"] = {name: made_as_json(one) for name, one in self.asked.items()}
+        return json.dumps(found)
 
     def _open(self, step: str) -> None:
         expected = "it before agg(), which ends a question"
