@@ -28,7 +28,6 @@ from unacorda.query.aggregates.variances import Correlation, Covariance, Varianc
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.groups import Group
 from unacorda.query.plan.person_values import (
     PersonCount,
     PersonExtreme,
@@ -39,6 +38,7 @@ from unacorda.query.plan.person_values import (
 from unacorda.query.plan.relation import (
     Derive,
     Explode,
+    Group,
     Lookup,
     Matched,
     PersonRows,
@@ -159,8 +159,10 @@ def _made_by(value: Any) -> tuple[str, dict[str, Any]]:
             pairs = ("numerator_bounds", one), ("denominator_bounds", other)
             return "ratio", arguments | _both(*pairs)
         case Covariance(sides=(one, other)):
-            arguments = {"x": one.column, "y": other.column, "ddof": value.ddof}
-            return "covariance", arguments | _both(("x_bounds", one), ("y_bounds", other))
+            arguments = {"x": one.column, "y": other.column}
+            return "covariance", arguments | of("ddof") | _both(
+                ("x_bounds", one), ("y_bounds", other)
+            )
         case Correlation(sides=(one, other)):
             arguments = {"x": one.column, "y": other.column}
             return "correlation", arguments | _both(("x_bounds", one), ("y_bounds", other))
@@ -197,8 +199,9 @@ def _made_by(value: Any) -> tuple[str, dict[str, Any]]:
             return "sum", of(*bounds)
         case PersonMean():
             return "mean", of(*bounds)
-    expected = "a question of the public functions, which JSON has names for"
-    raise InvalidParameter("query", type(value).__name__, expected=expected)
+        case _:
+            expected = "a question of the public functions, which JSON has names for"
+            raise InvalidParameter("query", type(value).__name__, expected=expected)
 
 
 def _both(*sides: tuple[str, Any]) -> dict[str, Any]:

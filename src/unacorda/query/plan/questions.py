@@ -201,12 +201,13 @@ def _stepped(query: Query, step: Any, start: Start, depth: int) -> Query:
             case "derive":
                 whole = isinstance(first, Mapping) and all(map(checks.is_text, first))
                 checks.demand(whole, kind, "...", expected="an object of expressions by name")
-    method = getattr(query, kind)
+            case _:  # the method reads it
+                pass
+    method: Callable[..., Query] = getattr(query, kind)
     if kind in ("derive", "per_person"):
         checks.demand(not rest, "step", sorted(rest), expected=f"nothing beside {kind}")
         with _at(kind):
-            found: Query = method(**first)
-        return found
+            return method(**first)
     _check_arguments(method, (first,), rest)
     return method(first, **rest)
 
