@@ -149,7 +149,9 @@ class KeyRule:
 
     def words(self) -> str:
         """Which keys appear how often, in a sentence for people."""
-        (first, few), *others = ((_percent(chance), people) for chance, people in self.chances)
+        (first, few), *others = (
+            (f"{float(100 * chance):g}%", people) for chance, people in self.chances
+        )
         more = ", ".join(f"of {people:,} {chance}" for chance, people in others)
         return f"a key of {few:,} people appears {first} of the time, {more}"
 
@@ -196,7 +198,3 @@ def _rules(share: Share, delta: Fraction, hits: int, *, replaced: bool) -> Itera
             target = GDP.from_squared(mu_squared, delta)
     noisy = ThresholdedGaussian.for_guarantee(target, l0_sensitivity=hits)
     yield KeyRule(mechanism=noisy, delta=delta)
-
-
-def _percent(chance: Fraction) -> str:
-    return f"{float(100 * chance):g}%"

@@ -458,7 +458,10 @@ class Relation:
         for step in reversed(self.steps):
             if isinstance(step, Derive | Explode) and step.name in needed:
                 needed |= step.expression.columns
-        yield from (leaf for leaf in self.readings_here if leaf.name in needed)
+        lookups = (step.readings for step in self.steps if isinstance(step, Lookup))
+        own = self.source.scope.leaves.values() if isinstance(self.source, SourceTable) else ()
+        here = itertools.chain.from_iterable((*own, *lookups))
+        yield from (leaf for leaf in here if leaf.name in needed)
         match self.source:
             case PersonRows(of=rows, columns=columns):
                 # Of the first and the last the order is none of what they are made of.
@@ -472,13 +475,6 @@ class Relation:
                     yield from side.origins(name for name in both if name is not None)
             case SourceTable():
                 pass
-
-    @property
-    def readings_here(self) -> tuple[ColumnReading, ...]:
-        """The readings of columns of a table, where these are its rows, and of public tables."""
-        lookups = (step.readings for step in self.steps if isinstance(step, Lookup))
-        own = self.source.scope.leaves.values() if isinstance(self.source, SourceTable) else ()
-        return tuple(itertools.chain.from_iterable((*own, *lookups)))
 
     def of_sides(self, names: Iterable[str]) -> tuple[tuple[Relation, frozenset[str]], ...]:
         """The rows that these are put together of, and what is needed of each for these names."""

@@ -22,6 +22,7 @@ from unacorda.query.aggregates.row_counts import KeptRows
 from unacorda.query.expressions import markup
 from unacorda.query.expressions.quoting import NOTHING, escape
 from unacorda.query.plan.codec import encode
+from unacorda.query.results import display
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
 
@@ -366,17 +367,7 @@ def _mean_of(mean: EstimateWithInterval, ends: tuple[float, float] | None) -> st
 
 def _rounded(estimate: EstimateWithInterval) -> str:
     """A released number and its interval, to the digits that the interval leaves."""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:,.4g}"
-    below, above = estimate.value - estimate.low, estimate.high - estimate.value
-    margin = max(below, above)
-    least = 3 if margin <= 0 else min(max(3, 1 - math.floor(math.log10(margin))), 15)
-    digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else least
-    value, low, high, around = (
-        f"{x:,.{digits}f}" for x in (estimate.value, estimate.low, estimate.high, margin)
-    )
-    even = abs(below - above) <= 0.05 * margin
-    return f"{value} ± {around}" if even else f"{value} ({low} to {high})"
+    return display.estimate(estimate.value, estimate.low, estimate.high)
 
 
 def _sparks(counts: Sequence[float]) -> str:

@@ -52,7 +52,6 @@ from unacorda.query.sql.source import (
     free_name,
     identity,
     only_where,
-    shown_name,
     unbounded,
     written,
 )
@@ -193,14 +192,7 @@ class _PersonReading:
         if isinstance(node, exp.Star):
             reason = "its sub-select groups by the person and selects rows (*)"
             raise self.source.fault(reason, PERSON_SELECT, node)
-        shown = shown_name(projection)
-        if not shown:
-            reason = f"{errors.fragment(node)!r} has no name in a sub-select"
-            raise self.source.fault(reason, "Name it with AS: MAX(value) AS highest.", node)
-        if shown.casefold() in map(str.casefold, taken):
-            reason = f"two columns of a sub-select are named {shown[:60]!r}"
-            raise self.source.fault(reason, "Name them apart with AS.", projection)
-        return shown
+        return self.source.new_name(projection, taken, example="MAX(value) AS highest")
 
     def read(self, node: object, shown: str, aliases: dict[str, Node] | None = None) -> Node:
         """What an expression means over the values of people.
@@ -596,14 +588,8 @@ class _Sources:
             if found is not None:
                 reason = f"a sub-select aggregates, at {errors.fragment(found)!r}"
                 raise self.fault(reason, f"Aggregate in the outer SELECT. {PERSON_SELECT}", found)
-            meant, shown = source.read(node), shown_name(projection)
-            if not shown:
-                reason = f"{errors.fragment(node)!r} has no name in a sub-select"
-                hint = "Name it with AS: SELECT FLOOR(age / 10) AS decade."
-                raise self.fault(reason, hint, node)
-            if shown.casefold() in columns:
-                reason = f"two columns of a sub-select are named {shown[:60]!r}"
-                raise self.fault(reason, "Name them apart with AS.", projection)
+            meant, example = source.read(node), "SELECT FLOOR(age / 10) AS decade"
+            shown = source.new_name(projection, columns, example=example)
             if not isinstance(meant, Name):
                 if source.query is not None and len(source.query.rows.steps) >= _MOST_STEPS:
                     reason = f"it takes more than {_MOST_STEPS} steps"

@@ -9,7 +9,7 @@ looked up here. A name that it does not list can not be used outside.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
@@ -219,6 +219,17 @@ class Source:
             return None
         behind = [node.table] == [*self.qualifiers] and node.args.get("db") is None
         return str(node.name) if behind or given(node) == {"this"} else None
+
+    def new_name(self, projection: exp.Expression, taken: Iterable[str], *, example: str) -> str:
+        """The name of a column of a sub-select; taken: those of others."""
+        shown = shown_name(projection)
+        if not shown:
+            reason = f"{errors.fragment(projection)!r} has no name in a sub-select"
+            raise self.fault(reason, f"Name it with AS: {example}.", projection)
+        if shown.casefold() in map(str.casefold, taken):
+            reason = f"two columns of a sub-select are named {shown[:60]!r}"
+            raise self.fault(reason, "Name them apart with AS.", projection)
+        return shown
 
     def shown(self, column: Name) -> str:
         """What a column of the rows is called here."""
