@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn, overload
 
 from unacorda import checks
@@ -15,6 +15,14 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.language import Literal, Name, Node, Operation, text_of
 
 _VALUE = "a column, a finite number, text, a truth value, a date or an instant"
+
+
+def _operator(name: str) -> Callable[[ColumnExpression, object], ColumnExpression]:
+    return lambda column, other: column._with(name, other)  # noqa: SLF001  # the same file
+
+
+def _reflected(name: str) -> Callable[[ColumnExpression, object], ColumnExpression]:
+    return lambda column, other: ColumnExpression(Operation(name, (_node_of(other), column._node)))  # noqa: SLF001
 
 
 class ColumnExpression:
@@ -61,71 +69,26 @@ class ColumnExpression:
     def _with(self, operator: str, *others: object) -> ColumnExpression:
         return ColumnExpression(Operation(operator, (self._node, *map(_node_of, others))))
 
-    def _after(self, operator: str, other: object) -> ColumnExpression:
-        return ColumnExpression(Operation(operator, (_node_of(other), self._node)))
-
     def __eq__(self, other: object) -> ColumnExpression:  # type: ignore[override]
         return self._with("=", _not_none(other))
 
     def __ne__(self, other: object) -> ColumnExpression:  # type: ignore[override]
         return self._with("<>", _not_none(other))
 
-    def __lt__(self, other: object) -> ColumnExpression:
-        return self._with("<", other)
-
-    def __le__(self, other: object) -> ColumnExpression:
-        return self._with("<=", other)
-
-    def __gt__(self, other: object) -> ColumnExpression:
-        return self._with(">", other)
-
-    def __ge__(self, other: object) -> ColumnExpression:
-        return self._with(">=", other)
-
-    def __add__(self, other: object) -> ColumnExpression:
-        return self._with("+", other)
-
-    def __radd__(self, other: object) -> ColumnExpression:
-        return self._after("+", other)
-
-    def __sub__(self, other: object) -> ColumnExpression:
-        return self._with("-", other)
-
-    def __rsub__(self, other: object) -> ColumnExpression:
-        return self._after("-", other)
-
-    def __mul__(self, other: object) -> ColumnExpression:
-        return self._with("*", other)
-
-    def __rmul__(self, other: object) -> ColumnExpression:
-        return self._after("*", other)
-
-    def __truediv__(self, other: object) -> ColumnExpression:
-        return self._with("/", other)
-
-    def __rtruediv__(self, other: object) -> ColumnExpression:
-        return self._after("/", other)
-
-    def __mod__(self, other: object) -> ColumnExpression:
-        return self._with("%", other)
-
-    def __rmod__(self, other: object) -> ColumnExpression:
-        return self._after("%", other)
+    __lt__ = _operator("<")
+    __le__ = _operator("<=")
+    __gt__ = _operator(">")
+    __ge__ = _operator(">=")
+    __add__, __radd__ = _operator("+"), _reflected("+")
+    __sub__, __rsub__ = _operator("-"), _reflected("-")
+    __mul__, __rmul__ = _operator("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _operator("/"), _reflected("/")
+    __mod__, __rmod__ = _operator("%"), _reflected("%")
+    __and__, __rand__ = _operator("AND"), _reflected("AND")
+    __or__, __ror__ = _operator("OR"), _reflected("OR")
 
     def __neg__(self) -> ColumnExpression:
         return self._with("NEGATIVE")
-
-    def __and__(self, other: object) -> ColumnExpression:
-        return self._with("AND", other)
-
-    def __rand__(self, other: object) -> ColumnExpression:
-        return self._after("AND", other)
-
-    def __or__(self, other: object) -> ColumnExpression:
-        return self._with("OR", other)
-
-    def __ror__(self, other: object) -> ColumnExpression:
-        return self._after("OR", other)
 
     def __invert__(self) -> ColumnExpression:
         return self._with("NOT")
