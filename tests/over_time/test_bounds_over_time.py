@@ -99,6 +99,28 @@ def test_periods_are_bounded_from_above_and_closely(encoder: Encoder, k: int, wi
     assert worst * (1 - 1e-12) <= found <= 1.25 * worst
 
 
+@pytest.mark.parametrize("steps", [T, 2_100])
+def test_periods_that_are_full_are_bounded_as_all_steps(steps: int) -> None:
+    encoder = Encoder.of_power(Fraction(1, 2), steps)
+    full, every = OverTime(max_steps=4, within=4), OverTime(max_steps=steps)
+    found, expected = (sensitivity(encoder, one, steps=steps) for one in (full, every))
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert squared_norm(encoder.coefficients, full, steps=steps) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("k", "within"), [(1, 30), (10, 30), (29, 30), (100, 365)])
+def test_the_bound_of_long_series_is_near_a_pattern(k: int, within: int) -> None:
+    steps, worst = 3_000, 0.0
+    for encoder in (Encoder.of_power(Fraction(1, 5), steps), Encoder.of_power(Fraction(1, 2), 128)):
+        pattern = np.arange(steps) % within < k
+        moved = np.convolve(encoder.coefficients, pattern)[:steps]
+        found = sensitivity(encoder, OverTime(max_steps=k, within=within), steps=steps)
+        ratio = math.sqrt(found / float(moved @ moved))
+        worst = max(worst, ratio)
+        assert ratio >= 1 - 1e-12
+    assert worst <= 1.35
+
+
 def test_long_series_have_the_bound_of_periods_too() -> None:
     encoder = Encoder.of_power(Fraction(3, 10), 64)
     person = OverTime(max_steps=3, within=30)

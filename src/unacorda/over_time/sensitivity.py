@@ -46,8 +46,9 @@ def squared_sensitivity(
         Whether numbers below 0 and above 0 may be added; replacing then doubles.
 
     Statement   m^2 S_k^2 for k steps of m rows, S_k that of the first k; of R rows in all also
-                R^2 G_00 and m^2 S_ceil(R / m)^2, the least of them; in periods the sum of
-                `periods`. Replaced: twice the square, or four times where signed.
+                R^2 G_00 and m^2 S_ceil(R / m)^2, the least of them; in N periods the sum of
+                `periods`, or m^2 S_kN^2 where that is less. Replaced: twice the square, or four
+                times where signed.
     Bound       upper; exact for k steps of m rows, but for round-off.
     Source      docs/proofs/over-time.md, Theorems 1 to 4; Kalinin and Lampert 2024, Thm. 2.
 
@@ -63,7 +64,9 @@ def squared_sensitivity(
         total = periods(numbers, steps=steps, most=person.max_steps, within=person.within)
         count = -(-steps // person.within)
         added = count if steps > _LARGEST_GRAM else count**2
-        found = each**2 * Fraction(total) * (1 + Fraction(_U) * (64 + len(column) + added))
+        found = Fraction(total) * (1 + Fraction(_U) * (64 + len(column) + added))
+        turns = min(person.max_steps * count, steps)
+        found = each**2 * min(found, _first(column, steps=steps, turns=turns))
     else:
         found = min(
             weight * _first(column, steps=steps, turns=turns) for weight, turns in _cases(person)
@@ -77,13 +80,14 @@ def squared_norm(column: Floats, person: OverTime, *, steps: int) -> float:
     Bound       none: it is rounded to the nearest.
     Source      squared_sensitivity.
     """
-    if person.within is not None:
-        assert person.max_steps is not None
-        total = periods(column, steps=steps, most=person.max_steps, within=person.within)
-        return person.each**2 * total
     sums = np.zeros(steps)
     sums[: min(column.size, steps)] = column[:steps]
     sums = np.cumsum(sums)
+    if person.within is not None:
+        assert person.max_steps is not None
+        total = periods(column, steps=steps, most=person.max_steps, within=person.within)
+        turns = min(person.max_steps * -(-steps // person.within), steps)
+        return person.each**2 * min(total, _of_first(sums, turns))
     return min(weight * _of_first(sums, turns) for weight, turns in _cases(person))
 
 

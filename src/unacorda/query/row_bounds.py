@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,13 +32,9 @@ _MOST = 1_000_000  # rows of one person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowBound:
-    """What is expected of a bound on rows: standard deviation of noise and rows dropped, a group.
+class BoundErrors:
+    """What is expected of a bound: the deviation of the noise, and what dropped rows take away."""
 
-    Of a count of rows, in the mean over groups.
-    """
-
-    max_rows: int
     noise: float
     dropped: float
 
@@ -46,6 +42,13 @@ class RowBound:
     def error(self) -> float:
         """The root of the mean squared error."""
         return math.hypot(self.noise, self.dropped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowBound(BoundErrors):
+    """What is expected of a bound on rows, in a count of rows and in the mean over groups."""
+
+    max_rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +83,26 @@ class SuggestedBounds:
     def __str__(self) -> str:
         best = [one.max_rows for one in self.expected].index(self.max_rows)
         shown = self.expected[max(best - 3, 0) : best + 4]
-        rows = [[one.max_rows, one.noise, one.dropped, one.error] for one in shown]
-        cells = [[f"{x:,.0f}" for x in row] for row in rows]
-        lines = aligned([("max_rows", "noise", "dropped", "error"), *cells])
-        lines[shown.index(self.expected[best]) + 1] += "  <- least"
+        lines = error_lines(
+            "max_rows",
+            {f"{one.max_rows:,}": one for one in shown},
+            least=shown.index(self.expected[best]),
+        )
         note = "expected in a count of rows of each group, if rows are dropped from all alike"
         return "\n".join([*lines, note, self.kept.sentence])
+
+
+def error_lines(
+    head: str, expected: Mapping[str, BoundErrors], *, least: int, left: int = 0
+) -> list[str]:
+    """A table of bounds with their errors, of which one is the least; left: as of `aligned`."""
+    cells = [
+        [bound, *(f"{x:,.0f}" for x in (one.noise, one.dropped, one.error))]
+        for bound, one in expected.items()
+    ]
+    lines = aligned([(head, "noise", "dropped", "error"), *cells], left=left)
+    lines[least + 1] += "  <- least"
+    return lines
 
 
 def rows_question(query: Query) -> Query:

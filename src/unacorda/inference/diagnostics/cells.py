@@ -11,6 +11,7 @@ solution is no bounded interval, and the whole range is stated.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final, Literal, TypeAlias
@@ -31,6 +32,8 @@ __all__ = [
     "check_errors",
     "critical",
     "data_frame",
+    "join_bins",
+    "summarize",
 ]
 
 Errors: TypeAlias = Literal["noise", "both"]
@@ -40,6 +43,9 @@ CLEAR: Final = 5.0
 """The least number of noise deviations of a divisor."""
 
 UNIT: Final = (0.0, 1.0)
+
+_JOINED: Final = 3.0
+"""The least number of rows of joined bins, in deviations of its noise."""
 
 
 def check_errors(interval: str) -> None:
@@ -144,6 +150,31 @@ class Diagnostic:
             lower=min(max(value - half, low), high),
             upper=max(min(value + half, high), low),
         )
+
+
+def summarize(found: Mapping[Any, Diagnostic], *, index: str = "name") -> Any:
+    """A data frame of numbers, one line each."""
+    fields = ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
+    columns = {field: [getattr(one, field) for one in found.values()] for field in fields}
+    return data_frame({index: list(found), **columns}, index=index)
+
+
+def join_bins(rows: Floats, *, deviation: float) -> list[tuple[int, int]]:
+    """Neighboring bins joined until their rows stand out of the noise: first and end of each.
+
+    rows: noisy counts; deviation: of the noise of each. What is left over joins the last ones.
+
+    >>> join_bins(np.array([5.0, 1.0, 1.0, 9.0, 1.0]), deviation=1.0)
+    [(0, 1), (1, 5)]
+    """
+    found, start = [], 0
+    for end in range(1, len(rows) + 1):
+        if rows[start:end].sum() >= _JOINED * deviation * math.sqrt(end - start):
+            found.append((start, end))
+            start = end
+    if start < len(rows):
+        found[-1:] = [(found[-1][0] if found else 0, len(rows))]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, shareable
-from unacorda.inference.diagnostics.cells import critical, data_frame
+from unacorda.inference.diagnostics.cells import critical, data_frame, summarize
 from unacorda.inference.diagnostics.owners import RowNorms, RowOwners
 from unacorda.inference.diagnostics.predictions import class_codes, class_scores, known_classes
 from unacorda.inference.diagnostics.scores import ScoreTable
@@ -240,10 +240,8 @@ class ClassTables:
         confidence
             Of the intervals, strictly between 0 and 1.
         """
-        found = [one.auc(interval=interval, confidence=confidence) for one in self.tables]
-        fields = ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
-        columns = {field: [getattr(one, field) for one in found] for field in fields}
-        return data_frame({"class": self.classes, **columns}, index="class")
+        areas = [one.auc(interval=interval, confidence=confidence) for one in self.tables]
+        return summarize(dict(zip(self.classes, areas, strict=True)), index="class")
 
     def _repr_html_(self) -> str:
         return str(self.summary().to_html(float_format="{:.4g}".format))

@@ -24,6 +24,8 @@ from unacorda.inference.diagnostics.cells import (
     check_errors,
     critical,
     data_frame,
+    join_bins,
+    summarize,
 )
 from unacorda.inference.records import Floats
 from unacorda.privacy.events import Event
@@ -33,9 +35,6 @@ __all__ = ["WEIGHT", "ResidualTable"]
 
 WEIGHT: Final = 1.5
 """Of u and of u^2 in the sums by bins, next to 1 of the count."""
-
-_JOINED: Final = 3.0
-"""The least count of a bin of the plot, in deviations of its noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -251,7 +250,7 @@ class ResidualTable:
             As of `rmse`.
         """
         check_errors(interval)
-        groups = self._groups()
+        groups = join_bins(self.sums[:, 0], deviation=self.deviations[0])
         sums = np.stack([self.sums[low:high].sum(axis=0) for low, high in groups])
         widths = np.array([high - low for low, high in groups], dtype=np.float64)
         z, unit = critical(confidence, self.noise), self.residual_bound
@@ -305,18 +304,6 @@ class ResidualTable:
         ends = np.clip([variance, variance - z * error, variance + z * error], 0.0, 1.0)
         value, lower, upper = (self.residual_bound * np.sqrt(ends)).tolist()
         return value, lower, upper
-
-    def _groups(self) -> list[tuple[int, int]]:
-        """Neighboring bins joined until their rows stand out of the noise: first and end."""
-        groups, start = [], 0
-        for end in range(1, len(self.sums) + 1):
-            noise = self.deviations[0] * math.sqrt(end - start)
-            if self.sums[start:end, 0].sum() >= _JOINED * noise:
-                groups.append((start, end))
-                start = end
-        if start < len(self.sums):
-            groups[-1:] = [(groups[-1][0] if groups else 0, len(self.sums))]
-        return groups
 
     def histogram_of_residuals(self, *, confidence: float = 0.95) -> Any:
         """Returns the histogram of the cut residuals, in the unit of the target.
@@ -380,11 +367,7 @@ class ResidualTable:
             "beyond 3 RMSE": self.beyond(**named),
             "cut": self.cut(**named),
         }
-        columns = {
-            field: [getattr(one, field) for one in found.values()]
-            for field in ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
-        }
-        return data_frame({"name": list(found), **columns}, index="name")
+        return summarize(found)
 
     def _repr_html_(self) -> str:
         return str(self.summary().to_html(float_format="{:.4g}".format))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,15 +32,14 @@ from unacorda.inference.diagnostics.cells import (
     check_errors,
     critical,
     data_frame,
+    join_bins,
+    summarize,
 )
 from unacorda.inference.records import Floats
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["ScoreTable", "area"]
-
-_JOINED: Final = 3.0
-"""The least count of a bin of the calibration curve, in deviations of its noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -101,8 +100,7 @@ class ScoreTable:
 
     def _above(self, at: float) -> Floats:
         """1 in the bins whose scores are called positive at the edge nearest to `at`."""
-        checks.finite(at=at)
-        return np.where(np.arange(self._bins) >= np.argmin(np.abs(self.edges - at)), 1.0, 0.0)
+        return np.where(self.edges[:-1] >= self.threshold(at), 1.0, 0.0)
 
     def threshold(self, at: float = 0.5) -> float:
         """Returns the edge nearest to a score, from which on rows are called positive.
@@ -408,25 +406,11 @@ class ScoreTable:
             }
         )
 
-    def _joined(self) -> list[Floats]:
-        """Neighboring bins, as weights, joined until their rows stand out of the noise."""
-        groups: list[list[int]] = [[]]
-        rows = self.positives + self.negatives
-
-        def clear(group: list[int]) -> bool:
-            noise = self.deviation * math.sqrt(2 * max(len(group), 1))
-            return bool(rows[group].sum() >= _JOINED * noise)
-
-        for place in range(self._bins):
-            groups[-1].append(place)
-            if clear(groups[-1]):
-                groups.append([])
-        rest = groups.pop()
-        if rest and groups:
-            groups[-1] += rest
-        elif rest:
-            groups = [rest]
-        return [np.isin(np.arange(self._bins), group).astype(np.float64) for group in groups]
+    def _joined(self) -> Floats:
+        """Neighboring bins joined until their rows stand out of the noise, as lines of weights."""
+        rows, places = self.positives + self.negatives, np.arange(self._bins)
+        groups = join_bins(rows, deviation=math.sqrt(2) * self.deviation)
+        return np.array([(low <= places) & (places < high) for low, high in groups], dtype=float)
 
     def calibration(self, *, interval: Errors = "noise", confidence: float = 0.95) -> Any:
         """Returns the calibration curve: the share of positives against the mean score, by bins.
@@ -438,7 +422,7 @@ class ScoreTable:
         interval, confidence
             As of `accuracy`.
         """
-        groups = np.stack(self._joined())
+        groups = self._joined()
         found = self._cells.ratios(
             self._weights(groups, 0.0),
             self._weights(groups, groups),
@@ -483,7 +467,7 @@ class ScoreTable:
 
         Source: Brocker 2012, Climate Dynamics 39 (the bias of squares).
         """
-        groups, centers = np.stack(self._joined()), self._centres
+        groups, centers = self._joined(), self._centres
         rows = np.maximum(groups @ (self.positives + self.negatives), 0.0)
         if not rows.sum() > 0:
             reason = "The rows are fewer than the noise can tell from none."
@@ -536,11 +520,7 @@ class ScoreTable:
             "log loss": self.log_loss(**named),
             "calibration error": self.calibration_error(**named),
         }
-        columns = {
-            field: [getattr(one, field) for one in found.values()]
-            for field in ("value", "noise_error", "sampling_error", "lower", "upper", "cannot")
-        }
-        return data_frame({"name": list(found), **columns}, index="name")
+        return summarize(found)
 
     def _repr_html_(self) -> str:
         return str(self.summary().to_html(float_format="{:.4g}".format))

@@ -11,7 +11,6 @@ steps. Which bound errs least is postprocessing.
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,29 +22,21 @@ from unacorda.over_time.encoders import HORIZON
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.linear import CountPeople
 from unacorda.query.aggregates.row_counts import RowHistogram
-from unacorda.query.expressions.markup import aligned
 from unacorda.query.plan.query import Query
-from unacorda.query.row_bounds import rows_question
+from unacorda.query.row_bounds import BoundErrors, error_lines, rows_question
 from unacorda.query.series.plan import SeriesPlan
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepBound:
-    """What is expected of a bound: root mean squares of noise and of what dropped rows take away.
+class StepBound(BoundErrors):
+    """What is expected of a bound on steps: root mean squares over all steps.
 
-    Of the first kind of sums that is wanted, over all steps, in the mean over groups.
+    Of the first kind of sums that is wanted, in the mean over groups.
     """
 
     person: OverTime
-    noise: float
-    dropped: float
-
-    @property
-    def error(self) -> float:
-        """The root of the mean squared error."""
-        return math.hypot(self.noise, self.dropped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +53,9 @@ class SuggestedSteps:
     spent: Guarantee
 
     def __str__(self) -> str:
-        cells = [["bound", "noise", "dropped", "error"]]
-        for one in self.expected:
-            numbers = (f"{x:,.0f}" for x in (one.noise, one.dropped, one.error))
-            cells.append([str(one.person), *numbers])
-        lines = aligned(cells, left=1)
-        best = next(n for n, one in enumerate(self.expected) if one.person == self.person)
-        lines[best + 1] += "  <- least"
-        return "\n".join(lines)
+        least = next(n for n, one in enumerate(self.expected) if one.person == self.person)
+        bounds = {str(one.person): one for one in self.expected}
+        return "\n".join(error_lines("bound", bounds, least=least, left=1))
 
 
 def earlier_rows(plan: SeriesPlan, *, before: int) -> Query:
