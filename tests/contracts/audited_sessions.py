@@ -334,8 +334,9 @@ class Scored:
     classes_ = np.array([0, 1])
 
     def predict_proba(self, x: Any) -> Any:
-        """As a classifier has it; a session asks for coefficients."""
-        return x
+        """What the coefficients say, at public points; of rows a session asks for sums alone."""
+        second = 1 / (1 + np.exp(-(x @ self.coef_[0])))
+        return np.column_stack([1 - second, second])
 
 
 def _at_a_quartile() -> tuple[Any, Any]:

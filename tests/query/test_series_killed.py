@@ -112,7 +112,7 @@ def test_a_kill_at_any_call_leaves_a_ledger_that_goes_on(tmp_path: Path, place: 
     calls, kills = 1, 0
     while killed(forked(partial(next_step, url, log, calls))):
         kills += 1
-        calls += 1 + calls // 6
+        calls += 1 + calls // (6 if place == "sqlite" else 3)
         with closing(open_ledger(url)) as ledger:
             ledger.verify("visits")
             spent = ledger.spent("visits")
@@ -121,7 +121,7 @@ def test_a_kill_at_any_call_leaves_a_ledger_that_goes_on(tmp_path: Path, place: 
         said = [json.loads(line) for line in log.read_text().splitlines()]
         steps = () if record is None else record.steps
         assert all(steps[number] == text for number, text in said)
-    assert kills > 40
+    assert kills > 30
 
 
 @pytest.mark.slow
