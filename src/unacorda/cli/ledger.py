@@ -396,10 +396,7 @@ def _init(
         book.open_account(account.dataset, account.budget, unit.terms)
         book.open_sub_accounts(account.dataset, dict(limits))
         found = _stated(book, account.dataset, verify=False)
-    if as_json:
-        render.as_json(found)
-    else:
-        _print(found)
+    _print(found, as_json=as_json)
 
 
 @ledger.command("limit", help=_LIMIT)
@@ -426,10 +423,7 @@ def _change_limit(
     with opened(ledger, must_exist=True) as book:
         book.change_limit(dataset, name, budget, by=by)
         found = _stated(book, dataset, verify=False)
-    if as_json:
-        render.as_json(found)
-    else:
-        _print(found)
+    _print(found, as_json=as_json)
 
 
 @ledger.command("verify", help=_VERIFY)
@@ -587,8 +581,11 @@ def _repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
     return prices
 
 
-def _print(said: dict[str, Any]) -> None:
+def _print(said: dict[str, Any], *, as_json: bool = False) -> None:
     """Print what `_stated` gave: budget and sums, sub-accounts, and a line for each question."""
+    if as_json:
+        render.as_json(said)
+        return
     render.heading(escape(said["dataset"]))
     render.print_facts(
         ("budget", left_of(said["remaining"], said["budget"])),

@@ -56,24 +56,19 @@ class MemoryStore:
         """Do nothing: memory is all there is."""
 
     def account(self, dataset: str) -> Account | None:
-        """The account of a dataset."""
         return self._accounts.get(dataset)
 
     def datasets(self) -> Sequence[str]:
-        """The names of all accounts."""
         return tuple(self._accounts)
 
     def add_account(self, account: Account) -> None:
-        """Add an account, where there is none of its name."""
         self._accounts.setdefault(account.dataset, account)
 
     def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:
-        """The newest of the entries that are meant."""
         found = self._found(dataset, which)
         return found[-1] if found else None
 
     def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
-        """The entries that are meant."""
         return tuple(self._found(dataset, which))
 
     def page(
@@ -86,7 +81,6 @@ class MemoryStore:
         return tuple(known[first : first + most])
 
     def append(self, entry: Entry) -> None:
-        """Add the next entry."""
         for name, value in _asked(entry):
             self._entries.setdefault((entry.dataset, name, value), []).append(entry)
 

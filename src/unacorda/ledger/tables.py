@@ -228,29 +228,24 @@ class TableTransaction:
         self.added: list[Entry] = []
 
     def account(self, dataset: str) -> Account | None:
-        """The account of a dataset."""
         row = self._run(self._account, {"dataset": dataset}).fetchone()
         return None if row is None else _account(*row)
 
     def datasets(self) -> Sequence[str]:
-        """The names of all accounts."""
         return [row[0] for row in self._run(self._statements.datasets, {})]
 
     def add_account(self, account: Account) -> None:
-        """Add an account, where there is none of its name."""
         fields = chain.account_fields(account)
         row = {**fields, "terms": json.dumps(fields["terms"])}
         self._run(self._statements.add_account, row)
 
     def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:
-        """The newest of the entries that are meant."""
         if abs(which.get("sequence", 0)) >= 1 << 63:  # no column holds it
             return None
         row = self._found(self._statements.last, dataset, which).fetchone()
         return None if row is None else _entry(row)
 
     def entries(self, dataset: str, **which: Unpack[Which]) -> Sequence[Entry]:
-        """The entries that are meant."""
         return [_entry(row) for row in self._found(self._statements.entries, dataset, which)]
 
     def page(

@@ -91,12 +91,10 @@ class ClampingSearch:
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return self.search.log_scale + self.noise(1).log_scale
 
     @property
     def event(self) -> events.Event:
-        """What levels and sums of all cells together cost."""
         return self.search.event + self.noise(1).event * self.hits
 
     def noise(self, level: int) -> AdditiveNoise:

@@ -464,7 +464,6 @@ class LevelNoise:
 
     @property
     def event(self) -> Event:
-        """What all levels together cost."""
         return compose([level.event for level in self.levels])
 
     @property

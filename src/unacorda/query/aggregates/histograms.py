@@ -153,12 +153,10 @@ class FoundBins:
 
     @property
     def event(self) -> events.Event:
-        """What edges and counts of all cells together cost."""
         return self.cutting.event + self.counts.event
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return self.cutting.log_scale + self.counts.log_scale
 
 

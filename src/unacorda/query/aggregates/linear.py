@@ -220,7 +220,6 @@ class CountDistinct(Linear):
         return (ValueCount(values[0], numeric=self.expression.kind.numeric),)
 
     def sensitivity(self, reach: Reach) -> Sensitivity:
-        """That of a count of rows."""
         counted = of_counts(reach)
         reason = f"{counted.reason}, and no more values than rows"
         return dataclasses.replace(counted, reason=reason)

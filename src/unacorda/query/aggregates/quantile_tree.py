@@ -295,13 +295,11 @@ class QuantileDraws(ABC):
 
     @property
     def event(self) -> events.Event:
-        """What all draws of all cells together cost."""
         both = [draws.event for draws in self.ends.values() for _ in range(2)]
         return events.compose([*self.costs, *both])
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
 
 
@@ -354,7 +352,6 @@ class Cutting(QuantileDraws):
 
     @property
     def deviations(self) -> dict[Fraction, float]:
-        """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
         rates = self._rates
         return {
             q: math.sqrt(2 * math.fsum((c / rates[at]) ** 2 for at, c in shares.items()))
@@ -386,7 +383,6 @@ class Cutting(QuantileDraws):
     def places(
         self, counted: GridCounts, slots: Integers, bits: RandomBits
     ) -> Mapping[Fraction, Integers]:
-        """By quantile, wanted or not, the place of the grid that its cut falls on in every cell."""
         found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in self.mechanisms}
         unit = max(split.share.denominator for split in self.mechanisms) * row_weight()
         for cells, bins in counted.batches(slots):

@@ -205,7 +205,6 @@ class Selection:
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return -math.log(float(self.point.factor))
 
 

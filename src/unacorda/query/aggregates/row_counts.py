@@ -362,12 +362,10 @@ class RowsNoise:
 
     @property
     def event(self) -> events.Event:
-        """What all bins together cost."""
         return self.counts.event
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return self.counts.log_scale
 
 

@@ -372,7 +372,7 @@ def _if(reader: Reader, node: exp.Expression) -> Node:
     return Operation("CASE", (*reader.nodes(node.this, node.args.get("true")), default))
 
 
-_TYPES = {
+CAST_TYPES = {
     **dict.fromkeys(("DOUBLE", "FLOAT"), "DOUBLE"),
     "TINYINT": "TINYINT",
     "SMALLINT": "SMALLINT",
@@ -383,15 +383,16 @@ _TYPES = {
     "DATE": "DATE",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), "TIMESTAMP"),
 }
+"""The types of a CAST, from sqlglot's names of them."""
 
 
 def _cast(reader: Reader, node: exp.Expression) -> Node:
     to, name = node.args.get("to"), None
     if isinstance(to, exp.DataType) and given(to) <= {"this"}:
-        name = _TYPES.get(getattr(to.this, "name", ""))
+        name = CAST_TYPES.get(getattr(to.this, "name", ""))
     if name is None:
         raise reader.refuse(
-            node, f"The types are {', '.join(dict.fromkeys(_TYPES.values()))}, without lengths."
+            node, f"The types are {', '.join(dict.fromkeys(CAST_TYPES.values()))}, without lengths."
         )
     operand = reader.node(node.this)
     if isinstance(operand, Literal) and isinstance(operand.value, str):

@@ -67,12 +67,10 @@ class AdditiveNoise:
 
     @property
     def event(self) -> events.Event:
-        """What releasing all numbers together costs."""
         return self.mechanism.event
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         # Discrete noise of a tiny scale is 0 but for chances below the least double.
         return math.log(max(self.standard_deviation, sys.float_info.min))
 

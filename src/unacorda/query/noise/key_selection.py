@@ -98,7 +98,6 @@ class KeyRule:
 
     @property
     def event(self) -> Event:
-        """What the choice costs."""
         return self.mechanism.event
 
     @property

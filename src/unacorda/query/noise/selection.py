@@ -79,7 +79,8 @@ Exponential(epsilon=Fraction(2, 1), sensitivity=Fraction(3, 1), monotone=False)]
 def _ways(
     share: Share, reach: Reach, moves: Callable[[Reach], Sensitivity], *, unit: int
 ) -> Iterator[Draws]:
-    whole, each = moves(reach), moves(reach.one_cell).l1
+    in_one = Reach.within(max_rows=reach.per_cell, cells=1, replaced=reach.replaced)
+    whole, each = moves(reach), moves(in_one).l1
     together = Exponential(epsilon=bounded_range_within(share), sensitivity=whole.l1 * unit)
     yield Draws(mechanism=together, event=together.event)
     if isinstance(share, PureDP):
@@ -119,7 +120,6 @@ class ThresholdSearch:
 
     @property
     def event(self) -> events.Event:
-        """What the searches of all cells cost together."""
         return self.solver.event * (self.hits * self.runs)
 
     @property
@@ -132,7 +132,6 @@ class ThresholdSearch:
 
     @property
     def log_scale(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
         return math.log(1 + self.passing)
 
     def find(self, above: NDArray[np.int64], bits: RandomBits) -> list[int]:

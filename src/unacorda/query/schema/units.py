@@ -299,11 +299,6 @@ class Reach:
     replaced: bool
 
     @property
-    def one_cell(self) -> Reach:
-        """What is left of it in a single group."""
-        return Reach.within(max_rows=self.per_cell, cells=1, replaced=self.replaced)
-
-    @property
     def felt(self) -> int:
         """In how many groups a change can be felt: replaced, those of the one and of the other."""
         return min(2 * self.touched, self.cells) if self.replaced else self.touched

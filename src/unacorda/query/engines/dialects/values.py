@@ -20,20 +20,14 @@ from typing import Any, ClassVar, NamedTuple
 import duckdb
 from sqlglot import exp
 
-from unacorda.query.expressions.reader import given
+from unacorda.query.expressions.reader import CAST_TYPES, given
 
 TYPES = {
-    **dict.fromkeys(("DOUBLE", "FLOAT"), "DOUBLE"),
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INTEGER",
-    **dict.fromkeys(("BIGINT", "UTINYINT", "UINT"), "BIGINT"),
+    **CAST_TYPES,
+    **dict.fromkeys(("UTINYINT", "UINT"), "BIGINT"),
     "UBIGINT": "UBIGINT",
     "INT128": "HUGEINT",
     **dict.fromkeys(("TEXT", "VARCHAR"), "TEXT"),
-    "BOOLEAN": "BOOLEAN",
-    "DATE": "DATE",
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), "TIMESTAMP"),
 }
 """From sqlglot's names of DuckDB's types."""
 
