@@ -5,8 +5,9 @@
 Five models, one thread, a process a tool: a plain step (forward and backward), our clipped sums in
 float64 and in float32, Opacus' by hooks and by ghost clipping, and of the first three models
 jax_privacy's by vmap and in microbatches, beside a plain step of jax (all without noise and without
-an optimizer, which all share). Tools take turns in every round; the tables have medians, and ratios
-of ours to plain and to Opacus' better way. Then the noise: numbers a second, beside torch.randn.
+an optimizer, which all share). Tools take turns of half a second in every round; the tables have
+medians, and ratios of ours to plain and to Opacus' better way. Then the noise: numbers a second,
+beside torch.randn.
 The environment of Opacus also holds PyTorch for ours, which is read from this checkout.
 `--tasks` runs the examples instead, whose tables have what models learn at epsilon 8, 3 and 1; it
 needs the extras learning and plots, and scikit-learn, in this Python.
@@ -31,6 +32,7 @@ CASES = ("logistic", "mlp", "cnn", "transformer", "lora")
 IN_JAX = CASES[:3]
 OURS = ("plain", "float64", "float32")
 OPACUS, JAX = ("hooks", "ghost"), ("jax plain", "jax vmap", "jax micro")
+SECONDS = 0.5
 TASKS = ("private_training", "private_flights", "private_characters")
 
 
@@ -88,7 +90,7 @@ def measured(
     found: dict[str, list[Any]] = {kind: [] for kind in tools}
     for _ in range(rounds):
         for kind, tool in tools.items():
-            asked = {"case": case, "kind": kind.removeprefix("jax "), "steps": 3}
+            asked = {"case": case, "kind": kind.removeprefix("jax "), "seconds": SECONDS}
             found[kind].append(tool.ask(asked))
     for tool in tools.values():
         tool.stop()

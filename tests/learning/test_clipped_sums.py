@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,13 @@ from torch import nn  # noqa: E402
 
 from unacorda.errors import InvalidParameter  # noqa: E402
 from unacorda.learning.clipping import parts as clipping_parts  # noqa: E402
+from unacorda.learning.clipping.arithmetic import block_of, rounding_of  # noqa: E402
 from unacorda.learning.clipping.bounds import Flat, Normalized, PerLayer  # noqa: E402
+from unacorda.learning.clipping.parts import (  # noqa: E402
+    GradientProducts,
+    GradientRows,
+    Scratch,
+)
 from unacorda.learning.clipping.sums import ClippedSums  # noqa: E402
 
 pytestmark = [
@@ -312,24 +317,71 @@ def test_a_unit_that_is_not_finite_counts_nothing(bad: float) -> None:
 
 
 @pytest.mark.parametrize("units", [3, 64, 600])
-def test_float32_loses_no_more_than_the_sensitivity_has_room_for(units: int) -> None:
+@pytest.mark.parametrize("arithmetic", ["float64", "float32"])
+def test_float32_loses_no_more_than_the_sensitivity_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, arithmetic: Any, units: int
+) -> None:
     """Terms that float32 cannot add to each other, against sums in float64, by blocks and not."""
     torch.manual_seed(units)
     model = nn.Sequential(nn.Linear(9, 5), nn.LayerNorm(5))
     for own in model.parameters():
         nn.init.normal_(own, std=3.0)
     rows = torch.randn(units, 9) * torch.logspace(-3, 3, units)[:, None]
-    found = {}
-    for arithmetic in ("float64", "float32"):
-        sums = ClippedSums(model, bound=1.0, arithmetic=arithmetic, units=units)
-        found[arithmetic] = sums.sums(losses_of(model, rows))
-        room = sums.sensitivity - 1
-        sums.close()
-    lost = {name: found["float32"][name] - found["float64"][name] for name in found["float64"]}
-    assert 0 < norm_of(lost) < room / 2
-    terms = min(units + 1, 256) + math.ceil((units + 1) / 256)
-    expected = 2**-10 + 2 * terms * (units + 1) / 2**24
-    assert room == pytest.approx(expected, rel=2e-3)
+    sums = ClippedSums(model, bound=1.0, arithmetic=arithmetic, units=units)
+    found = sums.sums(losses_of(model, rows))
+    monkeypatch.setattr("unacorda.learning.clipping.sums.block_of", lambda *_: 1)
+    truth = sums.sums(losses_of(model, rows))
+    room = sums.sensitivity - 1
+    lost = norm_of({name: found[name] - truth[name] for name in found})
+    assert 0 < lost < (room if arithmetic == "float32" else room / 2) / 2
+    block = min(units, 256)  # the largest, and one, times the units, and one
+    expected = 2 * min((block + 1) * (units + 1), 257 * 513) / 2**24 * (arithmetic == "float32")
+    assert room == pytest.approx(2**-10 + expected, rel=2e-3)
+
+
+def test_blocks_have_room_for_their_rounding() -> None:
+    for units in (1, 2, 31, 63, 255, 256, 511, 512, 2000, 4096, 60_000):
+        for arithmetic, room in (("float64", 2**-11), ("float32", rounding_of("float32", units))):
+            block = block_of(arithmetic, units)  # type: ignore[arg-type]
+            assert 1 <= block <= 256
+            # One is a sum in float64. Neighbors have one more unit, and both sums are off.
+            lost = 2 * (block + 1) * (units + 1) * 2**-24 * (1 + 2**-14)
+            assert block == 1 or lost <= room
+    assert [block_of("float64", units) for units in (32, 64, 256, 4096)] == [32, 61, 14, 1]
+    assert [block_of("float32", units) for units in (32, 512, 1024, 4096)] == [32, 256, 127, 31]
+
+
+def hostile_terms(kind: str) -> tuple[Any, Any]:
+    """Terms whose partial sums are as long as can be, or of all magnitudes, or cancel."""
+    torch.manual_seed(1)
+    left, right = torch.randn(64, 7), torch.randn(64, 300)
+    if kind == "alike":
+        left, right = left[:1].expand(64, -1) * 1.0, right[:1].expand(64, -1) * 1.0
+    elif kind == "magnitudes":
+        left = left * torch.logspace(-18, 18, 64)[:, None]
+    else:
+        left[1::2], right[1::2] = -left[::2], right[::2] * (1 + 2**-20)
+    return left, right
+
+
+@pytest.mark.parametrize("kind", ["alike", "magnitudes", "cancel"])
+@pytest.mark.parametrize("block", [1, 3, 16, 61, 64])
+def test_sums_of_blocks_are_off_by_no_more_than_is_proved(kind: str, block: int) -> None:
+    left, right = hostile_terms(kind)
+    norms = left.double().norm(dim=1) * right.double().norm(dim=1)
+    weights = 1 / norms.clamp(min=1.0)
+    scaled = (left * weights.float()[:, None]).double()  # of a unit alone, and no longer than 1
+    assert float((scaled.norm(dim=1) * right.double().norm(dim=1)).max()) < 1 + 2**-20
+    products = GradientProducts(left[:, None], right[:, None], torch.Size((7, 300)))
+    for part in (products, GradientRows(products.rows())):
+        total = torch.zeros(7, 300, dtype=torch.float64)
+        part.add_to(total, weights, block=block, scratch=Scratch())
+        rows = part.rows().double()
+        truth = torch.einsum("i,ijk->jk", weights, rows)
+        allowed = (block + 1 if block > 1 else 0) * 2**-24 * float((weights * norms).sum())
+        # Weights and products of a unit alone are rounded once each: a unit's own affair.
+        own = 4 * 2**-24 * float((weights[:, None, None] * rows.abs()).sum(0).norm())
+        assert float((total - truth).norm()) <= allowed + own + 1e-9
 
 
 def test_more_places_than_rounding_has_room_for_are_refused(
@@ -353,6 +405,19 @@ def test_float32_needs_the_number_of_units() -> None:
     sums = ClippedSums(model, bound=1.0, arithmetic="float32", units=4)
     with pytest.raises(InvalidParameter, match="4 units at most"):
         sums.sums(losses_of(model, torch.randn(5, 3)))
+
+
+def test_sums_are_added_to_those_of_other_batches() -> None:
+    model, rows = made("tied")
+    sums = ClippedSums(model, bound=1.0)
+    held = sums.no_sums()
+    first, second = (sums.sums(losses_of(model, some)) for some in (rows[:2], rows[2:]))
+    for some in (rows[:2], rows[2:]):
+        assert sums.sums(losses_of(model, some), into=held) is held
+    assert_alike(held, {name: first[name] + second[name] for name in first}, 1e-12)
+    again = sums.no_sums(held)
+    assert all(again[name] is held[name] and not again[name].any() for name in held)
+    assert_alike(sums.sums(losses_of(model, rows[:2]), into=again), first, 0.0)
 
 
 def test_rows_of_weight_0_fill_a_batch_up() -> None:
@@ -568,15 +633,16 @@ def test_losses_are_one_number_an_example() -> None:
 
 def forgets_a_use(patch: pytest.MonkeyPatch) -> None:
     one: Any = clipping_parts.square_norms
-    patch.setattr("unacorda.learning.clipping.sums.square_norms", lambda parts: one(parts[:1]))
+    patch.setattr(
+        "unacorda.learning.clipping.sums.square_norms", lambda parts, _: one(parts[:1], {})
+    )
 
 
 def weighs_after_the_sum(patch: pytest.MonkeyPatch) -> None:
-    def weighted(self: Any, weights: Any, *, wide: bool = True) -> Any:
-        del wide
-        return self.rows().double().sum(0) * weights.mean()
+    def add_to(self: Any, total: Any, weights: Any, **_: Any) -> None:
+        total += self.rows().double().sum(0) * weights.mean()
 
-    patch.setattr(clipping_parts.GradientProducts, "weighted_sum", weighted)
+    patch.setattr(clipping_parts.GradientProducts, "add_to", add_to)
 
 
 def multiplies_infinity_by_0(patch: pytest.MonkeyPatch) -> None:
@@ -590,9 +656,7 @@ def clips_too_far_out(patch: pytest.MonkeyPatch) -> None:
 
 def norms_in_half_precision(patch: pytest.MonkeyPatch) -> None:
     exact = clipping_parts._squares
-    patch.setattr(
-        clipping_parts, "_squares", lambda values: exact(values).bfloat16().to(values.dtype)
-    )
+    patch.setattr(clipping_parts, "_squares", lambda *own: exact(*own).bfloat16().to(torch.float64))
 
 
 FAULTS = {

@@ -27,22 +27,17 @@ _SPARE_ROOM = 3, 2  # chunks have room for half as many units again as come on a
 class LogicalBatch:
     """The batch of a step: its number, chunks of its units, what they have summed up to so far.
 
-    chunks: each with its number among those of all ranks; pending: the weights of the rows that
-    were given and not yet summed; place: chunks given; states: of PyTorch's random numbers before
-    the chunk that is pending.
+    chunks: each with its number among those of all ranks; sums: of the chunks so far; pending: the
+    weights of the rows that were given and not yet summed; place: chunks given; states: of
+    PyTorch's random numbers before the chunk that is pending.
     """
 
     number: int
     chunks: list[tuple[int, NDArray[np.int64]]]
-    sums: dict[str, Any] = field(default_factory=dict)
+    sums: dict[str, Any]
     pending: Any = None
     place: int = 0
     states: list[tuple[Any, Any]] = field(default_factory=list)
-
-    def add(self, sums: dict[str, Any]) -> None:
-        """Add the sums of a chunk."""
-        for name, values in sums.items():
-            self.sums[name] = self.sums[name] + values if name in self.sums else values
 
     def next_chunk(
         self, data: Units, plan: TrainingPlan, bits: Callable[[int], RandomBits], device: Any

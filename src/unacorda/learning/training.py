@@ -96,7 +96,7 @@ class PrivateTraining:
         Rows that are computed at once.
     arithmetic
         Of the sums: "float64", or the faster "float32", with more of a unit's rounding to cover:
-        0.8 % more noise for 256 units at once, a sixteenth of it for 64.
+        0.8 % more noise for 256 units at once, a sixteenth of it for 64, 1.6 % for 512 and more.
     ledger, account
         A ledger from `ledger.open_ledger` and the name of an open account, which the budget is
         reserved from before a row is read.
@@ -241,6 +241,7 @@ class PrivateTraining:
         self.ranks.same(budget=budget, clip=clip, average=average, dataset=self._data.layout)
         self.ranks.same(**self.plan.to_dict())
         self._current: LogicalBatch | None = None
+        self._sums: dict[str, Any] = {}
         self.steps_done = self.steps_begun = 0
         coins = partial(self._key.stream, _COINS)
         self._draws = self.plan.sampling.draws(self._data.count, self.plan.batches, coins)
@@ -274,7 +275,8 @@ class PrivateTraining:
             raise RuntimeError("step() follows a batch that this training gave, once")
         weights = self._current.taken()
         check_losses(losses, examples=len(weights))
-        self._current.add(self._clipped.sums(losses, weights, rows_per_unit=self._data.rows))
+        rows, sums = self._data.rows, self._current.sums
+        self._clipped.sums(losses, weights, rows_per_unit=rows, into=sums)
         if self._current.complete:
             self._finish(self._current.sums)
 
@@ -359,9 +361,10 @@ class PrivateTraining:
         step = self.ranks.number(f"step {own}", files.begin if files else lambda: own)
         self.steps_begun, bits = step + 1, self._key.stream(_CHUNKS, step)
         chunks = chunks_of(self._draws(step), self.plan, bits, share=self.ranks.share)
-        self._current = LogicalBatch(step, chunks)
+        self._sums = self._clipped.no_sums(self._sums)
+        self._current = LogicalBatch(step, chunks, self._sums)
         if not chunks:  # no unit was drawn, or none for this rank
-            self._finish(self._clipped.no_sums())
+            self._finish(self._sums)
 
     def _next_batch(self) -> Any:
         assert self._current is not None

@@ -10,11 +10,20 @@ from typing import Final, Literal, TypeAlias
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.learning.clipping.parts import BLOCK, ROUNDING, GradientPart
+from unacorda.learning.clipping.parts import ROUNDING, GradientPart
 
-__all__ = ["Arithmetic", "check_size", "rounding_of"]
+__all__ = ["Arithmetic", "block_of", "check_size", "rounding_of"]
 
-_LARGEST: Final = 1 << 32
+_LARGEST: Final = 1 << 31
+
+_FREE: Final = 4090
+"""The units of a block, and one, times those of a batch, and one, which `ROUNDING` has room for."""
+
+_PRICED: Final = 257 * 513
+"""The same where float32 was asked for, and is paid for."""
+
+_BLOCK: Final = 256
+"""The most units whose sum is computed in float32."""
 
 Arithmetic: TypeAlias = Literal["float64", "float32"]
 
@@ -23,7 +32,7 @@ def check_size(parts: Mapping[str, Sequence[GradientPart]], units: int) -> None:
     """Raise InvalidParameter where rounding in float64 may move sums by more than `ROUNDING`.
 
     A gradient may be 2^-10 of the sum of the norms of its places, so that units^2 places 2^-42 has
-    to be 2^-10 at most. Source: docs/proofs/training.md, section 3.
+    to be 2^-11 at most. Source: docs/proofs/training.md, section 3.
     """
     places = max((part.places for own in parts.values() for part in own), default=1)
     if units * units * places > _LARGEST:
@@ -32,11 +41,21 @@ def check_size(parts: Mapping[str, Sequence[GradientPart]], units: int) -> None:
         raise InvalidParameter("physical", shown, expected=f"at most {most} units at once")
 
 
+def block_of(arithmetic: Arithmetic, units: int) -> int:
+    """Of how many units sums are computed in float32 before they are added in float64.
+
+    Of n units that are each at most the bound long, in blocks of b, two of which may be added, both
+    sums of neighbors are off by at most (b + 1) n 2^-24. Source: docs/proofs/training.md, section
+    3.
+    """
+    room = _FREE if arithmetic == "float64" else _PRICED
+    return max(min(room // (units + 1) - 1, units, _BLOCK), 1)
+
+
 def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
     """Of the bound, what a unit may move a sum by its rounding; InvalidParameter for others.
 
-    Of n units, each at most the bound long, that are summed in float32 in K blocks of b, both sums
-    of neighbors are off by at most (b + K) n 2^-24. Source: docs/proofs/training.md, section 3.
+    Source: docs/proofs/training.md, section 3.
     """
     if arithmetic == "float64":
         return ROUNDING
@@ -45,5 +64,5 @@ def rounding_of(arithmetic: Arithmetic, units: int | None) -> float:
     if units is None:
         raise InvalidParameter("units", units, expected="the most of a batch, with float32")
     many = checks.positive_integer(units=units) + 1
-    terms = min(many, BLOCK) + -(-many // BLOCK)
-    return ROUNDING + 1.001 * 2 * terms * many * 2.0**-24
+    terms = min(min(_BLOCK + 1, many) * many, _PRICED)
+    return ROUNDING + 1.001 * 2 * terms * 2.0**-24

@@ -37,6 +37,9 @@ torch: Any = later("torch")
 _NORM_ERROR: Final = 1 + 2.0**-12
 """The factor by which norms in float32 are increased, more than their relative rounding error."""
 
+_MOST: Final = 1.7e19
+"""A unit with a longer gradient is left out: float32 does not hold the square."""
+
 _SHORT: Final = 1e-12
 """The shortest norm that a followed quantile comes to; its inverse is the longest."""
 
@@ -81,7 +84,8 @@ def _norms(squares: Mapping[str, Tensor]) -> Tensor:
 
 
 def _finite(weights: Tensor, norms: Tensor) -> Tensor:
-    found: Tensor = torch.where(norms.isfinite(), weights, 0.0)
+    """The weights, 0 where a norm is no number, or more than float32 would hold the square of."""
+    found: Tensor = torch.where(norms <= _MOST, weights, 0.0)
     return found
 
 
@@ -250,13 +254,13 @@ class PerLayer(ClippingBound):
 
     def weights(self, squares: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The bounds over norms, group by group; a unit that is nowhere finite has 0 everywhere."""
-        finite = _norms(squares).isfinite()
+        norms = _norms(squares)
         found: dict[str, Tensor] = {}
         for group, norm in self.norms.items():
             own = {name: value for name, value in squares.items() if self._group(name) == group}
             if own:
                 weights = norm / (_norms(own) * _NORM_ERROR).clamp(min=norm)
-                found |= dict.fromkeys(own, torch.where(finite, weights, 0.0))
+                found |= dict.fromkeys(own, _finite(weights, norms))
         return {name: found[name] for name in squares}
 
 

@@ -10,8 +10,9 @@ arXiv:2110.05679 (several).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "BLOCK",
     "PIECE",
     "ROUNDING",
     "GradientLookups",
     "GradientPart",
     "GradientProducts",
     "GradientRows",
+    "Scratch",
     "at_once",
     "merged",
     "rows_are_small",
@@ -37,10 +38,7 @@ __all__ = [
 torch: Any = later("torch")
 
 ROUNDING: Final = 2.0**-10
-"""Of the bound, what a unit may move sums in float64 by their rounding."""
-
-BLOCK: Final = 256
-"""Units of which the sum is computed in float32, where float32 was asked for."""
+"""Of the bound, what a unit may move sums by their rounding, unless float32 is asked for."""
 
 PIECE: Final = 1 << 18
 """Numbers that are widened, or gathered from an image, at once: they stay near the processor."""
@@ -54,11 +52,42 @@ _CANCELLED: Final = 2.0**-10
 _TINY: Final = 2.0**-126
 """The least number whose square, or product, float32 holds as such; smaller ones may become 0."""
 
-_MOST: Final = 3e38
-"""A square norm above it counts as infinite: its unit is left out."""
-
 _LONG: Final = 1 << 16
 """Numbers that are summed in float32 with an error far below what bounds allow for."""
+
+
+class Scratch:
+    """Memory for intermediate results, used again: pages of new memory are cleared before use."""
+
+    def __init__(self) -> None:
+        self._held: dict[Any, Tensor] = {}
+        self._rows = 0
+
+    def renew(self) -> None:
+        """Let rows of gradients be overwritten, from the first ones on."""
+        self._rows = 0
+
+    def rows(self, like: Tensor, *shape: int) -> Tensor:
+        """Room for rows of gradients, until `renew`."""
+        self._rows += 1
+        return self._room(-self._rows, like, like.dtype, *shape)
+
+    def _room(self, place: int, like: Tensor, dtype: Any, *shape: int) -> Tensor:
+        key, size = (place, dtype, like.device), math.prod(shape)
+        if key not in self._held or self._held[key].numel() < size:
+            self._held[key] = like.new_empty(size, dtype=dtype)
+        return self._held[key][:size].view(shape)
+
+    def widened(self, values: Tensor, place: int) -> Tensor:
+        """The same in float64, until the next ones of this place."""
+        return self._room(place, values, torch.float64, *values.shape).copy_(values)
+
+    def blocks(self, left: Tensor, right: Tensor) -> Tensor:
+        """left^T right of each block, until the next ones."""
+        left = left.transpose(1, 2)
+        room = self._room(0, right, right.dtype, *left.shape[:2], right.shape[2])
+        found: Tensor = torch.bmm(left, right, out=room)
+        return found
 
 
 class GradientPart(ABC):
@@ -79,10 +108,10 @@ class GradientPart(ABC):
         """The gradients of the examples at these places."""
 
     @abstractmethod
-    def weighted_sum(self, weights: Tensor, *, wide: bool = True) -> Tensor:
-        """The sum of gradients times weights, in float64.
+    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+        """Add the sum of gradients times weights to a total in float64.
 
-        wide: False to compute the sums of `BLOCK` units in float32, where a part can.
+        block: of how many units sums may be computed in float32, if the part is whole.
         """
 
     @property
@@ -98,9 +127,33 @@ class GradientPart(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientRows(GradientPart):
-    """Gradients as they are: values, (examples, *shape)."""
+    """Gradients as they are: values, (examples, *shape), and their squared norms, where known."""
 
     values: Tensor
+    squares: Tensor | None = None
+
+    @classmethod
+    def products(
+        cls,
+        pairs: Iterable[tuple[Tensor, Tensor]],
+        examples: int,
+        shape: Sequence[int],
+        scratch: Scratch,
+    ) -> GradientRows:
+        """Products of matrices of a few examples at a time: with their norms while they are near.
+
+        pairs: of stacks of matrices, those of all examples in turn.
+        """
+        rows, squares, start = None, [], 0
+        for left, right in pairs:
+            if rows is None:
+                rows = scratch.rows(left, examples, *left.shape[1:-1], right.shape[-1])
+            some = rows[start : start + left.shape[0]]
+            torch.matmul(left, right, out=some)
+            squares.append(_squares(some))
+            start += left.shape[0]
+        assert rows is not None
+        return cls(rows.reshape(examples, *shape), torch.cat(squares))
 
     def rows(self) -> Tensor:
         """The gradients themselves."""
@@ -119,21 +172,10 @@ class GradientRows(GradientPart):
         """Always."""
         return True
 
-    def weighted_sum(self, weights: Tensor, *, wide: bool = True) -> Tensor:
-        """The sum of gradients times weights, in float64, a few rows at a time."""
-        flat = self.values.flatten(1)
-        size, kind = (at_once(flat.shape[1]), torch.float64) if wide else (BLOCK, flat.dtype)
-        found: Any = None
-        for some, weight in zip(flat.split(size), weights.to(kind).split(size), strict=True):
-            rows = some.to(kind).T
-            if found is None:
-                found = (rows @ weight).double()
-            elif wide:
-                found.addmv_(rows, weight)
-            else:  # a product that is added to in float32 may add up more than one block
-                found += rows @ weight
-        total: Tensor = found.reshape(self.values.shape[1:])
-        return total
+    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+        """Add the sum of gradients times weights."""
+        total, flat = total.view(1, -1), self.values.flatten(1)
+        _add_product(total, weights[:, None], flat, None, block=block, scratch=scratch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,29 +209,25 @@ class GradientProducts(GradientPart):
         """Of one place alone: several may cancel."""
         return self.places == 1
 
-    def weighted_sum(self, weights: Tensor, *, wide: bool = True) -> Tensor:
-        """The sum of gradients times weights, in float64: one product of matrices, or of blocks."""
-        kind = torch.float64 if wide else self.left.dtype
-        numbers = self.left.shape[1] * (self.left.shape[2] + self.right.shape[2])
-        size = at_once(numbers) if wide else BLOCK
-        found: Any = None
-        pieces = (each.split(size) for each in (weights, self.left, self.right))
-        for some, *factors in zip(*pieces, strict=True):
-            scale, (left, right) = some.to(kind)[:, None, None], (one.to(kind) for one in factors)
-            if left.shape[2] <= right.shape[2]:
-                left = left * scale
-            else:
-                right = right * scale
-            left, right = left.flatten(0, 1).T, right.flatten(0, 1)
-            found = left @ right if found is None else found.addmm_(left, right)
-        total: Tensor = found.double().reshape(self.shape)
-        return total
+    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+        """Add the sum of gradients times weights, by products of matrices."""
+        left, right = (side.flatten(0, 1) for side in (self.left, self.right))
+        total = total.view(left.shape[1], right.shape[1])
+        if left.shape[1] > right.shape[1]:
+            left, right, total = right, left, total.T
+        scale = weights[:, None].expand(-1, self.places).reshape(-1, 1)
+        size = block if self.whole else 1
+        _add_product(total, left, right, scale, block=size, scratch=scratch)
 
-    def settled(self) -> GradientPart:
+    def settled(self, scratch: Scratch) -> GradientPart:
         """The same as rows, where these need no more memory than the factors."""
-        sides = self.left.shape[2], self.right.shape[2]
-        small = rows_are_small(self.left.shape[1], *sides)
-        return GradientRows(self.rows()) if small else self
+        examples, places, outputs = self.left.shape
+        inputs = self.right.shape[2]
+        if not rows_are_small(places, outputs, inputs):
+            return self
+        size = 8 * at_once(outputs * inputs)
+        pairs = zip(self.left.transpose(1, 2).split(size), self.right.split(size), strict=True)
+        return GradientRows.products(pairs, examples, self.shape, scratch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,6 +244,19 @@ class GradientLookups(GradientPart):
         places = self.index.unsqueeze(2).expand_as(self.right)
         return found.scatter_add_(1, places, self.right)
 
+    def settled(self, scratch: Scratch) -> GradientPart:
+        """The same as rows, where these need no more memory than the factors."""
+        examples, places, _ = self.right.shape
+        if places == 1 or self.shape[0] > 2 * places:
+            return self
+        known = torch.arange(self.shape[0], device=self.index.device)
+        size = 8 * at_once(self.shape.numel())
+        pairs = (
+            ((known[:, None] == index[:, None]).to(right), right)
+            for index, right in zip(self.index.split(size), self.right.split(size), strict=True)
+        )
+        return GradientRows.products(pairs, examples, self.shape, scratch)
+
     def grouped(self, count: int) -> GradientLookups:
         """The places of a unit are those of its examples."""
         return GradientLookups(_places(self.index, count), _places(self.right, count), self.shape)
@@ -219,12 +270,57 @@ class GradientLookups(GradientPart):
         """Tokens."""
         return int(self.right.shape[1])
 
-    def weighted_sum(self, weights: Tensor, *, wide: bool = True) -> Tensor:
-        """The sum of gradients times weights, in float64 always."""
-        del wide
+    def add_to(self, total: Tensor, weights: Tensor, *, block: int, scratch: Scratch) -> None:
+        """Add the sum of gradients times weights, in float64 always."""
+        del block, scratch
         scaled = (self.right.double() * weights.double()[:, None, None]).flatten(0, 1)
-        found = scaled.new_zeros(self.shape)
-        return found.index_add_(0, self.index.flatten(), scaled)
+        total.index_add_(0, self.index.flatten(), scaled)
+
+
+def _add_product(
+    total: Tensor,
+    left: Tensor,
+    right: Tensor,
+    scale: Tensor | None,
+    *,
+    block: int,
+    scratch: Scratch,
+) -> None:
+    """Add (left scale)^T right; sums over blocks of rows are in float32, where that is faster.
+
+    left is the narrow side. In float64 a row costs its conversion and twice the product, in float32
+    each block the conversion of its sum.
+    """
+    outputs, inputs = left.shape[1], right.shape[1]
+    if block * (1 / outputs + 1 / inputs + 1 / 40) < 3:
+        size = _even(left.shape[0], at_once(outputs + inputs))
+        for start in range(0, left.shape[0], size):
+            some = slice(start, start + size)
+            one, other = (scratch.widened(side[some], k) for k, side in enumerate((left, right)))
+            if scale is not None:
+                one.mul_(scale[some])
+            total.addmm_(one.T, other)
+        return
+    left = left.to(right) if scale is None else left * scale.to(left)
+    block = _even(left.shape[0], block)
+    size = block * max(PIECE // (outputs * inputs), 2)  # of several blocks, two if they are large
+    for start in range(0, left.shape[0], size):
+        one, other = left[start : start + size], right[start : start + size]
+        whole = one.shape[0] // block * block
+        if whole:
+            pairs = (each[:whole].unflatten(0, (-1, block)) for each in (one, other))
+            sums = scratch.blocks(*pairs)
+            if whole > 2 * block:
+                total += sums.sum(0, dtype=torch.float64)
+            else:
+                total += sums[0].add_(sums[1]) if whole > block else sums[0]
+        if whole < one.shape[0]:
+            total += one[whole:].T @ other[whole:]
+
+
+def _even(count: int, most: int) -> int:
+    """The size of pieces as alike as can be, of `most` at most."""
+    return -(-count // -(-count // most))
 
 
 def rows_are_small(places: int, outputs: int, inputs: int) -> bool:
@@ -243,6 +339,8 @@ def _places(values: Tensor, count: int) -> Tensor:
 
 def merged(parts: Sequence[GradientPart]) -> list[GradientPart]:
     """The same gradients, of several uses of one parameter, in as few parts as there are kinds."""
+    if len(parts) == 1:
+        return list(parts)
     rows = [part.values for part in parts if isinstance(part, GradientRows)]
     products = [part for part in parts if isinstance(part, GradientProducts)]
     lookups = [part for part in parts if isinstance(part, GradientLookups)]
@@ -260,8 +358,11 @@ def merged(parts: Sequence[GradientPart]) -> list[GradientPart]:
     return found
 
 
-def square_norms(parts: Sequence[GradientPart]) -> Tensor:
+def square_norms(parts: Sequence[GradientPart], known: dict[Any, Tensor]) -> Tensor:
     """No less than the squared norm of each example's gradient, all uses of one parameter together.
+
+    known: of factors that several parts have, such as the gradient of an output that is that of a
+    bias, too; as long as the parts are there.
 
     Sums of products and lookups are those of their factors: what float32 loses in the norm, where
     places cancel, is added by its bound. Source: docs/proofs/training.md, section 2.
@@ -270,17 +371,19 @@ def square_norms(parts: Sequence[GradientPart]) -> Tensor:
         (part,) = parts
         places = part.right.shape[1]  # type: ignore[attr-defined]
         if places == 1:
-            right = _squares(part.right)  # type: ignore[attr-defined]
-            return _cut(
-                right * _squares(part.left) if isinstance(part, GradientProducts) else right
+            right = _squares(part.right, known)  # type: ignore[attr-defined]
+            return (
+                right * _squares(part.left, known) if isinstance(part, GradientProducts) else right
             )
         if isinstance(part, GradientProducts) and 2 * places**2 >= part.shape.numel():
             spread, many, *_ = _spreads(part)
             lost = (many * _UNIT * spread, (_CANCELLED * spread).square())
-            return _cut((_squares(part.rows()).sqrt() + lost[0]).square() + lost[1])
+            return (_squares(part.rows()).sqrt() + lost[0]).square() + lost[1]
     factors = [part for part in parts if not isinstance(part, GradientRows)]
     if not factors:
-        return _cut(_squares(parts[0].rows()))
+        (rows,) = parts
+        held = rows.squares if isinstance(rows, GradientRows) else None
+        return _squares(rows.rows(), known) if held is None else held
     spread, many, right, left = torch.stack([_spreads(part) for part in factors]).sum(0)
     if len(factors) < len(parts):
         whole = sum((part.rows() for part in parts[1:]), parts[0].rows())
@@ -292,21 +395,21 @@ def square_norms(parts: Sequence[GradientPart]) -> Tensor:
         wide = max(values.shape[2] for part in factors for values in _factors(part))
         found = (total + 4 * (wide + many) * _UNIT * spread**2).clamp(min=0.0)
         found += 2 * (wide + 1) * _TINY * (right**2 + left**2)
-    return _cut(found + (_CANCELLED * spread) ** 2)
+    squares: Tensor = found + (_CANCELLED * spread) ** 2
+    return squares
 
 
-def _cut(squares: Tensor) -> Tensor:
-    """Squared norms, infinite where float32 would not hold them or they are no numbers."""
-    found: Tensor = torch.where(squares <= _MOST, squares, torch.inf)
-    return found
-
-
-def _squares(values: Tensor) -> Tensor:
+def _squares(values: Tensor, known: dict[Any, Tensor] | None = None) -> Tensor:
     """Squared norms in float64, of long rows by sums in float64; those that underflow included."""
     flat = values.flatten(1).contiguous()  # in other layouts sums of float32 lose more
+    key = flat.data_ptr(), flat.shape
+    if known is not None and key in known:
+        return known[key]
     wide = torch.float64 if flat.shape[1] > _LONG else None
     norms = torch.linalg.vector_norm(flat, dim=1, dtype=wide).double()
-    found: Tensor = norms.square() + flat.shape[1] * _TINY
+    found: Tensor = norms.square_().add_(flat.shape[1] * _TINY)
+    if known is not None and flat.data_ptr() == values.data_ptr():  # of the part, which stays
+        known[key] = found
     return found
 
 

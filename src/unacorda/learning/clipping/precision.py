@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from unacorda.extras import later
@@ -21,7 +22,8 @@ __all__ = ["full_precision"]
 
 torch: Any = later("torch")
 
-_FULL: Final = "ieee"
+_FULL: Final = frozenset({"ieee", "highest", "none"})
+"""What PyTorch calls no short format; "none" where nothing was ever asked for."""
 
 
 @contextmanager
@@ -29,22 +31,18 @@ def full_precision(of: Tensor) -> Iterator[None]:
     """No gradients, no autocast, and products of float32 in float32, on the device of a tensor."""
     backends = torch.backends.cuda, torch.backends.mkldnn
     products: list[Any] = [getattr(backend, "matmul", None) for backend in backends]
-    by_backend = all(hasattr(one, "fp32_precision") for one in products)  # from PyTorch 2.9 on
-    if by_backend:
-        before = [one.fp32_precision for one in products]
+    if all(hasattr(one, "fp32_precision") for one in products):  # from PyTorch 2.9 on
+        full, found = "ieee", [(one, one.fp32_precision) for one in products]
+        choices = [(partial(setattr, one, "fp32_precision"), before) for one, before in found]
     else:
-        before = [torch.get_float32_matmul_precision()]
-
-    def choose(chosen: list[str]) -> None:
-        if not by_backend:
-            torch.set_float32_matmul_precision(chosen[0])
-            return
-        for one, precision in zip(products, chosen, strict=True):
-            one.fp32_precision = precision
-
-    choose([_FULL] * len(products) if by_backend else ["highest"])
+        full, before = "highest", torch.get_float32_matmul_precision()
+        choices = [(torch.set_float32_matmul_precision, before)]
+    changed = [(choose, before) for choose, before in choices if before not in _FULL]
     try:
+        for choose, _ in changed:
+            choose(full)
         with torch.no_grad(), torch.autocast(of.device.type, enabled=False):
             yield
     finally:
-        choose(before)
+        for choose, before in changed:
+            choose(before)

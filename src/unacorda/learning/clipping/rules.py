@@ -18,6 +18,7 @@ from unacorda.learning.clipping.parts import (
     GradientPart,
     GradientProducts,
     GradientRows,
+    Scratch,
     at_once,
     rows_are_small,
 )
@@ -29,7 +30,7 @@ __all__ = ["Rule", "linear_parts", "lookup_parts", "rule_of"]
 
 torch: Any = later("torch")
 
-Rule = Callable[[Any, "Tensor", "Tensor"], Iterator[tuple[Any, GradientPart]]]
+Rule = Callable[[Any, "Tensor", "Tensor", Scratch], Iterator[tuple[Any, GradientPart]]]
 
 
 def _wanted(parameter: Any) -> bool:
@@ -42,22 +43,24 @@ def _places(values: Tensor) -> Tensor:
 
 
 def linear_parts(
-    weight: Any, bias: Any, given: Tensor, gradient: Tensor
+    weight: Any, bias: Any, given: Tensor, gradient: Tensor, scratch: Scratch
 ) -> Iterator[tuple[Any, GradientPart]]:
     """Of given @ weight^T + bias."""
     given, gradient = _places(given), _places(gradient)
     if _wanted(weight):
-        yield weight, GradientProducts(gradient, given, weight.shape).settled()
+        yield weight, GradientProducts(gradient, given, weight.shape).settled(scratch)
     if _wanted(bias):
-        yield bias, GradientRows(gradient.sum(1))
+        yield bias, GradientRows(gradient[:, 0] if gradient.shape[1] == 1 else gradient.sum(1))
 
 
-def _linear(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
-    return linear_parts(module.weight, module.bias, given, gradient)
+def _linear(
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
+    return linear_parts(module.weight, module.bias, given, gradient, scratch)
 
 
 def _convolution(
-    module: Any, given: Tensor, gradient: Tensor
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
 ) -> Iterator[tuple[Any, GradientPart]]:
     """Every place of the output has a patch of the input: a product over patches."""
     examples, groups, shape = len(given), module.groups, module.weight.shape
@@ -65,10 +68,10 @@ def _convolution(
     if _wanted(module.weight):
         places, inputs = outputs.shape[3], shape[1:].numel()
         if groups > 1 or rows_are_small(places, module.out_channels, inputs):
-            size = at_once(groups * inputs * places)
+            size = at_once(groups * inputs * max(places, module.out_channels // groups))
             pieces = zip(outputs.split(size), given.split(size), strict=True)
-            found = [left @ _patches(module, some).transpose(2, 3) for left, some in pieces]
-            yield module.weight, GradientRows(torch.cat(found).reshape(examples, *shape))
+            pairs = ((left, _patches(module, own).transpose(2, 3)) for left, own in pieces)
+            yield module.weight, GradientRows.products(pairs, examples, shape, scratch)
         else:
             patches = _patches(module, given)
             left, right = outputs[:, 0].transpose(1, 2), patches[:, 0].transpose(1, 2)
@@ -106,17 +109,22 @@ def _patches(module: Any, given: Tensor) -> Tensor:
 
 
 def lookup_parts(
-    weight: Any, padding: int | None, given: Tensor, gradient: Tensor
-) -> Iterator[tuple[Any, GradientPart]]:
+    weight: Any, padding: int | None, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientLookups]]:
     """Of the rows of weight at given, that of the padding a constant."""
+    del scratch
     if padding is not None:
         gradient = gradient * (given != padding).unsqueeze(-1)
     index = given.reshape(len(given), -1)
     yield weight, GradientLookups(index, _places(gradient), weight.shape)
 
 
-def _embedding(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
-    return lookup_parts(module.weight, module.padding_idx, given, gradient)
+def _embedding(
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
+    # Places are those of the batch's shape; of bags they would be those of the longest.
+    for weight, part in lookup_parts(module.weight, module.padding_idx, given, gradient, scratch):
+        yield weight, part.settled(scratch)
 
 
 def _normalized(values: Tensor, shape: Any) -> Tensor:
@@ -124,7 +132,10 @@ def _normalized(values: Tensor, shape: Any) -> Tensor:
     return values.reshape(len(values), -1, *shape).sum(1)
 
 
-def _layer_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
+def _layer_norm(
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
+    del scratch
     shape = module.normalized_shape
     if _wanted(module.weight):
         scaled = torch.nn.functional.layer_norm(given, shape, None, None, module.eps)
@@ -133,13 +144,19 @@ def _layer_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[
         yield module.bias, GradientRows(_normalized(gradient, shape))
 
 
-def _rms_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
+def _rms_norm(
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
+    del scratch
     shape = module.normalized_shape
     scaled = torch.nn.functional.rms_norm(given, shape, None, module.eps)
     yield module.weight, GradientRows(_normalized(gradient * scaled, shape))
 
 
-def _group_norm(module: Any, given: Tensor, gradient: Tensor) -> Iterator[tuple[Any, GradientPart]]:
+def _group_norm(
+    module: Any, given: Tensor, gradient: Tensor, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
+    del scratch
     if _wanted(module.weight):
         scaled = torch.nn.functional.group_norm(given, module.num_groups, None, None, module.eps)
         yield module.weight, GradientRows((gradient * scaled).flatten(2).sum(2))

@@ -11,14 +11,14 @@ arXiv:2210.00038 (one pass).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from unacorda.errors import InvalidParameter
 from unacorda.extras import later, require
-from unacorda.learning.clipping.arithmetic import Arithmetic, check_size, rounding_of
+from unacorda.learning.clipping.arithmetic import Arithmetic, block_of, check_size, rounding_of
 from unacorda.learning.clipping.bounds import COUNT, ClippingBound, bound_of
 from unacorda.learning.clipping.checks import (
     check_apart,
@@ -30,11 +30,12 @@ from unacorda.learning.clipping.composites import composite_of
 from unacorda.learning.clipping.parts import (
     GradientPart,
     GradientRows,
+    Scratch,
     merged,
     square_norms,
 )
 from unacorda.learning.clipping.precision import full_precision
-from unacorda.learning.clipping.rules import linear_parts, lookup_parts, rule_of
+from unacorda.learning.clipping.rules import Rule, linear_parts, lookup_parts, rule_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +56,7 @@ class _Use:
     edge: Any
     shape: Any
     parameters: tuple[Any, ...]
-    rule: Callable[[Any, Any], Iterator[tuple[Any, GradientPart]]]
+    rule: Callable[[Any, Any, Scratch], Iterator[tuple[Any, GradientPart]]]
     folds: bool
 
 
@@ -70,8 +71,9 @@ class ClippedSums:
     bound
         A number, the norm at which the gradient of a unit is clipped, or a `ClippingBound`.
     arithmetic
-        "float64", or "float32": sums of 256 units are then computed in float32, where a unit is one
-        term of them. That is faster, and a unit may move the sum by more of its rounding.
+        "float64", or "float32", in which sums of up to 256 units are computed in float32, where a
+        unit is one term of them. That is faster, and a unit may move the sum by more of its
+        rounding. By default so few units are that it makes no difference.
     units
         With "float32" how many units a batch has at most; the rounding grows with it.
 
@@ -114,9 +116,10 @@ class ClippedSums:
         if not self.trained:
             raise InvalidParameter("model", "frozen", expected="a parameter that is trained")
         self.bound.check(list(self.trained))
-        self._wide, self._most = arithmetic != "float32", units
+        self._arithmetic, self._most = arithmetic, units
         self._rounding = rounding_of(arithmetic, units)
         self.rules: dict[str, str] = {}
+        self._scratch = Scratch()
         self._uses: list[_Use] = []
         self._apart: Counter[tuple[int, int]] = Counter()
         self._copies: list[tuple[Any, dict[str, Any]]] = []
@@ -141,53 +144,67 @@ class ClippedSums:
         while self._undo:
             self._undo.pop()()
         self.forget()
+        self._scratch = Scratch()
 
     def sums(
-        self, losses: Tensor, weights: Tensor | None = None, *, rows_per_unit: int = 1
+        self,
+        losses: Tensor,
+        weights: Tensor | None = None,
+        *,
+        rows_per_unit: int = 1,
+        into: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
         """The sum of clipped gradients of a batch, by parameter, in float64.
 
         losses: one number an example; weights: of each example, 0 for rows that only fill the
         batch up; rows_per_unit: the number of consecutive examples of one unit, whose sum of
-        gradients by weights is clipped. The step is over afterwards: the graph is freed. A bound
-        that follows norms has its count among the sums.
+        gradients by weights is clipped; into: sums of other batches, from `no_sums`, which these
+        are added to. The step is over afterwards: the graph is freed. A bound that follows norms
+        has its count among the sums.
         """
-        trained = self.trained
         self._check_apart(check_losses(losses), weights)
         parts = self._parts(losses, weights, rows_per_unit)
         if self._most is not None and len(losses) > self._most * rows_per_unit:
             expected = f"those of {self._most} units at most, as stated"
             raise InvalidParameter("losses", tuple(losses.shape), expected=expected)
-        check_size(parts, len(losses) // rows_per_unit)
+        units = len(losses) // rows_per_unit
+        check_size(parts, units)
+        found = self.no_sums() if into is None else into
+        for name in parts.keys() - found.keys():  # trained since
+            found[name] = torch.zeros_like(self.trained[name], dtype=torch.float64)
+        block = block_of(self._arithmetic, units)
         with full_precision(losses):
-            found: dict[str, Tensor] = {}
-            squares = {name: square_norms(each) for name, each in parts.items()}
+            known: dict[Any, Tensor] = {}
+            squares = {name: square_norms(each, known) for name, each in parts.items()}
             kept = self.bound.weights(squares) if parts else {}
-            counted = [weight > 0 for weight in kept.values()]
+            counted = [weight > 0 for weight in {id(each): each for each in kept.values()}.values()]
             # Infinity times 0 is no number: units that count nothing are left out.
             every = not counted or bool(torch.stack(counted).all())
             some = None if every else torch.stack(counted).any(0).nonzero().squeeze(1)
-            for name, parameter in trained.items():
-                weight, own = kept.get(name), parts.get(name, [])
-                if weight is not None and some is not None:
-                    weight, own = weight[some], [part.only(some) for part in own]
-                if weight is None or not len(weight):
-                    found[name] = torch.zeros_like(parameter, dtype=torch.float64)
-                    continue
-                wide = self._wide or len(own) > 1 or not own[0].whole
-                found[name] = own[0].weighted_sum(weight, wide=wide)
-                for part in own[1:]:
-                    found[name] += part.weighted_sum(weight)
+            for name, weight in kept.items():
+                # Of several parts that are summed each may be longer than the sum.
+                size = block if len(parts[name]) == 1 else 1
+                own = weight if some is None else weight[some]
+                for part in parts[name] if len(own) else ():
+                    counts = part if some is None else part.only(some)
+                    counts.add_to(found[name], own, block=size, scratch=self._scratch)
             if self.bound.follows:
                 there = losses.new_ones(len(losses)) if weights is None else weights.to(losses)
                 present = (there.detach().unflatten(0, (-1, rows_per_unit)) != 0).any(1)
                 norms = squares or {COUNT: torch.zeros_like(present, dtype=torch.float64)}
-                found[COUNT] = self.bound.counted(norms, present)
+                found[COUNT] += self.bound.counted(norms, present)
         return found
 
-    def no_sums(self) -> dict[str, Tensor]:
-        """The sums over no unit."""
-        found = {n: torch.zeros_like(p, dtype=torch.float64) for n, p in self.trained.items()}
+    def no_sums(self, memory: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """The sums over no unit, in the memory of others that are not needed any more."""
+        held, found = memory or {}, {}
+        for name, parameter in self.trained.items():
+            fits = name in held and held[name].shape == parameter.shape
+            found[name] = (
+                held[name].zero_()
+                if fits and held[name].device == parameter.device
+                else torch.zeros_like(parameter, dtype=torch.float64)
+            )
         if self.bound.follows:
             found[COUNT] = torch.zeros((), dtype=torch.float64)
         return found
@@ -200,7 +217,7 @@ class ClippedSums:
         """The squared norm of the gradient of each example, as it is clipped by."""
         parts = self._parts(losses, None, 1)
         with full_precision(losses):
-            found: Tensor = torch.stack([square_norms(each) for each in parts.values()]).sum(0)
+            found: Tensor = torch.stack([square_norms(each, {}) for each in parts.values()]).sum(0)
         return found
 
     def _attach(self) -> None:
@@ -210,8 +227,9 @@ class ClippedSums:
                 continue
             path, kind = name or "model", type(module).__name__
             forward = composite_of(module, linear=self._linear, lookup=self._lookup)
-            if rule_of(module) is not None:
-                hook = module.register_forward_hook(self._keep, with_kwargs=True)
+            if (rule := rule_of(module)) is not None:
+                keep = partial(self._keep, rule)
+                hook = module.register_forward_hook(keep, with_kwargs=True)
                 self._undo.append(hook.remove)
             elif forward is not None:
                 self._replace(module, forward)
@@ -238,10 +256,8 @@ class ClippedSums:
         self._uses.clear()
         self._copies.clear()
 
-    def _keep(self, module: Any, args: Any, named: Any, given: Any) -> None:
+    def _keep(self, rule: Rule, module: Any, args: Any, named: Any, given: Any) -> None:
         first = args[0] if args else next(iter(named.values()))
-        rule = rule_of(module)
-        assert rule is not None
         folds = isinstance(module, torch.nn.Linear | torch.nn.LayerNorm | torch.nn.RMSNorm)
         own = tuple(module.parameters(recurse=False))
         self._record(first, given, own, partial(rule, module), folds=folds)
@@ -318,6 +334,7 @@ class ClippedSums:
         """Gradients of units by parameter; the records of the forward pass end here."""
         uses, copies = self._uses[:], self._copies[:]
         self.forget()
+        self._scratch.renew()
         losses = check_losses(losses)
         names = {id(p): name for name, p in self.trained.items()}
         inner = check_uses(losses, [(u.edge.node, p) for u in uses for p in u.parameters], names)
@@ -334,7 +351,7 @@ class ClippedSums:
         def apply(use: _Use, gradient: Any) -> None:
             if gradient is not None:
                 with full_precision(losses):
-                    for parameter, part in _applied(use, gradient, len(losses)):
+                    for parameter, part in _applied(use, gradient, len(losses), self._scratch):
                         add(parameter, part)
 
         # The pass goes through nodes on the way to others, where parts are made at once and their
@@ -372,13 +389,15 @@ class _Once:
             apply(gradients[self._output])
 
 
-def _applied(use: _Use, gradient: Tensor, examples: int) -> Iterator[tuple[Any, GradientPart]]:
+def _applied(
+    use: _Use, gradient: Tensor, examples: int, scratch: Scratch
+) -> Iterator[tuple[Any, GradientPart]]:
     """The parts of one use, in float32 at least; of several rows an example, of each example."""
     wide = torch.promote_types(gradient.dtype, torch.float32)
     gradient = gradient.to(wide).reshape(use.shape)
     given = use.given.to(wide) if use.given.is_floating_point() else use.given
     if len(gradient) == examples:
-        yield from use.rule(given, gradient)
+        yield from use.rule(given, gradient, scratch)
         return
     if not examples or len(gradient) % examples:
         raise InvalidParameter(
@@ -388,8 +407,8 @@ def _applied(use: _Use, gradient: Tensor, examples: int) -> Iterator[tuple[Any, 
         )
     rows = len(gradient) // examples
     if use.folds:
-        parts: Sequence[Any] = (given.unflatten(0, (-1, rows)), gradient.unflatten(0, (-1, rows)))
-        yield from use.rule(*parts)
+        given, gradient = (each.unflatten(0, (-1, rows)) for each in (given, gradient))
+        yield from use.rule(given, gradient, scratch)
     else:
-        for parameter, part in use.rule(given, gradient):
+        for parameter, part in use.rule(given, gradient, scratch):
             yield parameter, part.grouped(rows)
