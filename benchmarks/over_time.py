@@ -94,7 +94,7 @@ def times() -> None:
     """Print times over the flights of 2013, bundled with the package."""
     flights = resources.files("unacorda.cli") / "data" / "flights.parquet"
     unit = unacorda.Person("tailnum", max_rows=1)
-    budget = unacorda.ZCDP(1)
+    budget = unacorda.ZCDP(2)
     with unacorda.Session({"f": str(flights)}, unit=unit, budget=budget, threads=1) as session:
         query = session.table("f").agg(n=unacorda.count())
         asked: dict[str, Any] = {
@@ -110,6 +110,10 @@ def times() -> None:
         series = timed("opening, T = 365", lambda: session.over_time(query, name="x", **asked))
         timed("364 steps at once", lambda: series.answer_until("2013-12-30"))
         timed("the last step alone, 336,776 flights", lambda: series.answer("2013-12-31"))
+        of_kept = {**asked, "kept": "0.05"}
+        other = timed("opening with kept=", lambda: session.over_time(query, name="y", **of_kept))
+        other.answer_until("2013-12-30")
+        timed("the last step alone with kept=", lambda: other.answer("2013-12-31"))
         long = {**asked, "steps": 10_000, "start": "1990-01-01"}
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         timed("opening, T = 10,000", lambda: session.explain_over_time(query, **long))

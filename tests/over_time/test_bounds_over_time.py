@@ -23,7 +23,16 @@ from unacorda.privacy.events import MatrixMechanism
 
 T = 12
 POWERS = [Fraction(n, 20) for n in (0, 1, 4, 7, 10)]
+OTHERS = [Fraction(n, 20) for n in (2, 3, 5, 6, 8, 9)]
 ENCODERS = [Encoder.of_power(power, bands) for power in POWERS for bands in (3, T)]
+EVERY = [
+    *ENCODERS,
+    *(
+        pytest.param(Encoder.of_power(power, bands), marks=pytest.mark.long)
+        for power in OTHERS
+        for bands in (3, T)
+    ),
+]
 
 
 def gram(encoder: Encoder, steps: int = T) -> NDArray[np.float64]:
@@ -63,7 +72,7 @@ def sensitivity(encoder: Encoder, person: OverTime, **choices: Any) -> float:
     return float(squared_sensitivity(encoder.column, person, **chosen))
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", EVERY)
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 12])
 def test_the_first_steps_are_the_worst_of_all_patterns(encoder: Encoder, k: int) -> None:
     entries = gram(encoder)
@@ -89,7 +98,7 @@ def test_rows_in_all_move_no_more_than_is_said(encoder: Encoder, rows: int, each
         assert found == pytest.approx(worst, rel=1e-12)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", EVERY)
 @pytest.mark.parametrize(("k", "within"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 6), (2, 5), (3, 7)])
 def test_periods_are_bounded_from_above_and_closely(encoder: Encoder, k: int, within: int) -> None:
     person = OverTime(max_steps=k, within=within)

@@ -15,10 +15,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.contracts.audited_sessions import DOORS
 from tests.support.seams import Ledger, ledger_of, open_ledger
 
 import unacorda
-from unacorda import GDP, ZCDP, ApproxDP, OverTime, PureDP, SeededBits, Session, window
+from unacorda import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    OverTime,
+    PureDP,
+    SeededBits,
+    Session,
+    accounting,
+    audit,
+    window,
+)
 from unacorda.errors import (
     BudgetExceeded,
     EngineFailed,
@@ -27,6 +39,7 @@ from unacorda.errors import (
     UnacordaError,
     WrongUnit,
 )
+from unacorda.privacy.events import Gaussian
 from unacorda.query.series.answers import _shares
 
 START = dt.date(2025, 1, 1)
@@ -155,7 +168,7 @@ def test_which_rows_of_a_step_count_stays_the_same() -> None:
             query = session.table("visits").group_by("county", keys=["a", "b", "c"])
             query = query.agg(n=unacorda.count(), cost=unacorda.sum("cost", -5, 10))
             made = series(session, query, person=OverTime(max_steps=2))
-            found.append(made._exact(0, 19))
+            found.append(made._exact(0, 19)[0])
     assert found[0] == found[1] == found[2]
     assert sum(map(sum, found[0]["n"])) == sum(counted(frame, OverTime(max_steps=2)))
 
@@ -168,7 +181,7 @@ def test_a_person_moves_no_more_steps_and_rows_than_is_said() -> None:
     def exact(rows: pd.DataFrame) -> Any:
         with opened(rows, ledger=ledger) as session:
             query = session.table("visits").group_by("county", keys=["a", "b", "c"])
-            return np.array(series(session, query.agg(n=unacorda.count()))._exact(0, 19)["n"])
+            return np.array(series(session, query.agg(n=unacorda.count()))._exact(0, 19)[0]["n"])
 
     whole = exact(frame)
     for person in range(8):
@@ -179,13 +192,26 @@ def test_a_person_moves_no_more_steps_and_rows_than_is_said() -> None:
         assert by_step.max(initial=0) <= 2
 
 
+def test_rows_that_come_late_change_nothing_that_was_answered() -> None:
+    frame = pd.DataFrame({"id": [1, 2], "seen": [START, START + dt.timedelta(days=1)]})
+    late = pd.DataFrame({"id": [3, 1], "seen": [START, START + dt.timedelta(days=2)]})
+    ledger = open_ledger(None)
+    with opened(frame, ledger=ledger) as session:
+        before = series(session).answer_until("2025-01-02")
+    with opened(pd.concat([frame, late]), ledger=ledger) as session:
+        after = series(session).answer_until("2025-01-03")
+    assert before["n_step"] == [1, 1]
+    # One row breaks the promise with an old date, the other has that on which it came.
+    assert after.to_dicts()[:2] == before.to_dicts()
+
+
 def test_later_rows_change_nothing_of_earlier_steps() -> None:
     frame = visits(4)
     early = frame[~(frame.seen >= pd.Timestamp("2025-01-11"))]
     ledger, found = open_ledger(None), []
     for rows in (frame, early):
         with opened(rows, ledger=ledger) as session:
-            found.append(series(session)._exact(0, 9))
+            found.append(series(session)._exact(0, 9)[0])
     assert found[0] == found[1]
 
 
@@ -302,6 +328,23 @@ def test_replacing_a_person_costs_more(aggregate: Any, factor: float) -> None:
             plan = series(session, question(session, a=aggregate), budget=ZCDP(1)).plan
             sigmas.append(float(plan.sigmas["a"]))
     assert sigmas[1] == pytest.approx(factor * sigmas[0])
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.timeout(900)
+def test_a_whole_stream_tells_nearly_as_much_as_is_paid() -> None:
+    """20,000 streams with a person of the first three days, and as many without; sure to 1e-6."""
+    door = DOORS["over_time"]
+    (present, absent), streams = door.pairs[0], 20_000
+    sample = door.sample(GDP("1.5"))
+    scores = np.concatenate([np.asarray(sample(one, streams))[:, -1] for one in (present, absent)])
+    promised = 1.125
+    delta = accounting.delta(Gaussian(noise_multiplier=Fraction(2, 3)), epsilon=promised)
+    found = audit.many_runs(
+        scores, np.arange(2 * streams) < streams, delta=delta, confidence=1 - 1e-6, gaussian=True
+    )
+    assert 0.7 * promised < found.epsilon < promised
 
 
 def test_the_price_is_the_budget_and_is_shared_by_weights() -> None:
@@ -850,7 +893,7 @@ def test_a_person_moves_the_share_of_rows_kept_by_no_more_than_is_paid(person: O
     def exact(rows: pd.DataFrame) -> Any:
         with opened(rows, ledger=ledger) as session:
             made = series(session, person=person, kept="0.5", wanted="totals")
-            found = {**made._exact(0, 19), **made._exact_kept(0, 19)}
+            found = made._exact(0, 19)[0] | made._exact(0, 19)[1]
             return made.plan, {name: np.array(found[name])[:, 0] for name in found}
 
     plan, whole = exact(frame)

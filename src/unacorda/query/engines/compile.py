@@ -447,13 +447,16 @@ class StepRange:
 
     step: the expression of a row's step, from 0. person: which rows of a person count. first, last:
     the steps whose rows are counted; those before are read, so that it is known who has counted.
-    rows: whether the rows that count are counted, in place of what the query asks of them.
+    kept: whether the rows that count are counted too, as the last integer of a cell. rows: whether
+    in place of all this the rows there are are counted, by step, of a person in each at most as
+    many as may count there.
     """
 
     step: Expression
     person: OverTime
     first: int
     last: int
+    kept: bool = False
     rows: bool = False
 
 
@@ -472,6 +475,8 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
         conditions.append(f"({' OR '.join(f'({one})' for one in read)})")
     rows = f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions)}"
     ids = id_columns(unit) if isinstance(unit, Person) else ()
+    if over.rows:
+        return _rows_by_step(query, rows, ids=ids, over=over)
     if ids:
         rows = bound_steps(
             rows,
@@ -489,13 +494,27 @@ def compile_steps(query: Query, context: SqlContext, *, over: StepRange) -> Stat
         check_measure(measure)
         so_far = ids and isinstance(measure, PeopleCount)
         counts += f", {'count(f)' if so_far else measure.sql(unit)}::VARCHAR AS a{index}"
-    if over.rows:
-        counts = ", count(*)::VARCHAR AS a0"
+    if over.kept:
+        counts += f", count(*)::VARCHAR AS a{len(query.measures)}"
     return Statement(
-        measures=1 if over.rows else len(query.measures),
+        measures=len(query.measures) + over.kept,
         keys=_public_keys(query),
         bounded=f"SELECT {columns} FROM ({rows}) WHERE s >= {over.first}",
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
+        rankings=(),
+        ladders=(),
+    )
+
+
+def _rows_by_step(query: Query, rows: str, *, ids: Sequence[str], over: StepRange) -> Statement:
+    """The SQL of the number of rows by step; rows: a SELECT (u0, ..., s, ...) of them."""
+    own = ", ".join(ids)
+    counted = f"SELECT s, least(count(*), {over.person.each}) AS n FROM ({rows}) GROUP BY {own}, s"
+    return Statement(
+        measures=1,
+        keys=_public_keys(query),
+        bounded=f"SELECT s - {over.first} AS cell, n FROM ({counted}) WHERE s >= {over.first}",
+        counts="SELECT cell, sum(n)::VARCHAR AS a0 FROM bounded GROUP BY cell",
         rankings=(),
         ladders=(),
     )

@@ -16,14 +16,13 @@ import json
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from unacorda.accounting.charges import charge, request_price
 from unacorda.checks import demand, is_text
 from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import SeriesOpened, SeriesRecord, SeriesTerms
 from unacorda.ledger.ledger import Ledger, SubAccount
-from unacorda.over_time.bounds import OverTime
 from unacorda.query.engines.compile import StepRange
 from unacorda.query.engines.engine import Admission, Tallies, admitted
 from unacorda.query.execution import ExecutionContext, check_engine, salt_from
@@ -31,6 +30,9 @@ from unacorda.query.plan.codec import with_steps
 from unacorda.query.plan.query import Query
 from unacorda.query.series.answers import SeriesAnswers, SeriesForecast
 from unacorda.query.series.plan import KEPT, ONCE, ROWS, SeriesPlan
+
+_Integers: TypeAlias = dict[str, list[list[int]]]
+"""By name, step and cell."""
 
 
 class Series:
@@ -108,7 +110,7 @@ class Series:
         plan, context = self._plan, self._context
         plan.calendar.check_closed(last)
         earliest = max(0, first + 1 - plan.encoder.bands)
-        exact, kept = self._exact(earliest, last), self._exact_kept(earliest, last)
+        exact, kept = self._exact(earliest, last)
         for step in range(first, last + 1):
             found, of_kept = (
                 {
@@ -123,34 +125,30 @@ class Series:
                 return
             self._record = dataclasses.replace(self._record, steps=(*self._record.steps, text))
 
-    def _exact(self, first: int, last: int) -> dict[str, list[list[int]]]:
-        """The exact integers of steps by aggregate, step and cell. Private."""
-        query, steps = self._plan.query, last + 1 - first
-        tallies = self._tallies(self._plan.person or ONCE, first, last)
-        sums = [_by_step(column, tallies, query, steps=steps) for column in tallies.sums]
-        of = dict(zip(query.measures, sums, strict=True))
-        return {name: of[reads.measures[0]] for name, reads in query.reads.items()}
+    def _exact(self, first: int, last: int) -> tuple[_Integers, _Integers]:
+        """The exact integers of steps by aggregate, step and cell. Private.
 
-    def _exact_kept(self, first: int, last: int) -> dict[str, list[list[int]]]:
-        """The rows there are and those that count, by step; empty where they are not asked."""
-        plan = self._plan
-        if plan.person is None or plan.kept is None:
-            return {}
-        found = {}
-        for name, person in ((ROWS, plan.all_steps), (KEPT, plan.person)):
-            tallies = self._tallies(person, first, last, rows=True)
-            (column,) = tallies.sums
-            by_step = _by_step(column, tallies, plan.query, steps=last + 1 - first)
-            found[name] = [[sum(cells)] for cells in by_step]
-        return found
+        Then those of the share of rows kept, a single cell each; empty where it is not asked.
+        """
+        plan, steps = self._plan, last + 1 - first
+        over = StepRange(step=plan.step, person=plan.person or ONCE, first=first, last=last)
+        asked = plan.kept is not None
+        tallies = self._tallies(dataclasses.replace(over, kept=asked))
+        sums = [_by_step(tallies, column, len(plan.query.keys), steps) for column in tallies.sums]
+        kept = {}
+        if asked:
+            kept[KEPT] = [[sum(cells)] for cells in sums.pop()]
+            every = self._tallies(dataclasses.replace(over, rows=True))
+            kept[ROWS] = _by_step(every, every.sums[0], 1, steps)
+        of = dict(zip(plan.query.measures, sums, strict=True))
+        return {name: of[reads.measures[0]] for name, reads in plan.query.reads.items()}, kept
 
-    def _tallies(self, person: OverTime, first: int, last: int, *, rows: bool = False) -> Tallies:
-        """The engine's integers under a bound; rows: how many rows count in place of answers."""
-        plan, admission = self._plan, self._context.admission
+    def _tallies(self, over: StepRange) -> Tallies:
+        """The engine's integers."""
+        admission = self._context.admission
         check_engine(admission.engine)
-        over = StepRange(step=plan.step, person=person, first=first, last=last, rows=rows)
-        asked = admitted(admission, plan.query, salt=int(self._record.salt, 16), over=over)
-        tallies = admission.engine.run(asked)
+        salt = int(self._record.salt, 16)
+        tallies = admission.engine.run(admitted(admission, self._plan.query, salt=salt, over=over))
         admission.engine.check_sources()
         return tallies
 
@@ -226,9 +224,8 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return [part for part in {**one, **other} if one.get(part) != other.get(part)]
 
 
-def _by_step(column: list[int], tallies: Tallies, query: Query, *, steps: int) -> list[list[int]]:
+def _by_step(tallies: Tallies, column: list[int], cells: int, steps: int) -> list[list[int]]:
     """Integers by step and cell; no rows count as 0."""
-    cells = len(query.keys)
     found = [[0] * cells for _ in range(steps)]
     for cell, value in zip(tallies.cells.tolist(), column, strict=True):
         found[cell // cells][cell % cells] = value
