@@ -19,12 +19,6 @@ ROOT = "unacorda"
 
 CIRCLES = (
     """
-    privacy.guarantees privacy.relations
-    """,
-    """
-    accounting.contour.sampled_gaussian accounting.contour.strip accounting.contour.tail
-    """,
-    """
     privacy.event_codec privacy.events privacy.events.algebra privacy.events.matrices
     privacy.events.noise privacy.events.promises privacy.events.selection
     """,

@@ -22,10 +22,6 @@ from unacorda.accounting.accountant import (
     epsilon_interval,
     findings,
 )
-from unacorda.accounting.amplification.pairs import (
-    delta_of_pairs,
-    epsilon_of_pairs,
-)
 from unacorda.accounting.divergences.allocated import (
     LaplaceTransform,
     renyi_added,
@@ -33,6 +29,10 @@ from unacorda.accounting.divergences.allocated import (
     whole_moments,
 )
 from unacorda.accounting.explanation import explain
+from unacorda.accounting.findings import (
+    delta_of_pairs,
+    epsilon_of_pairs,
+)
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated

@@ -16,8 +16,7 @@ import pytest
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.contour.parts import flatten, parts_of
-from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
-from unacorda.accounting.contour.strip import SampledGaussianTilt
+from unacorda.accounting.contour.sampled_gaussian import SampledGaussian, SampledGaussianTilt
 from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Gaussian
 

@@ -15,13 +15,15 @@ import pytest
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.cut import SHARE_ERROR, Cut
 from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
-from unacorda.accounting.contour.jump_sum import rough_epsilon, sum_of_terms
-from unacorda.accounting.contour.jumps import Split, split
+from unacorda.accounting.contour.jumps import Split, rough_epsilon, split, sum_of_terms
 from unacorda.accounting.contour.parts import flatten, parts_of
-from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
-from unacorda.accounting.contour.strip import sampled_gaussian_log_m_upper
+from unacorda.accounting.contour.sampled_gaussian import (
+    SHARE_ERROR,
+    Cut,
+    SampledGaussian,
+    sampled_gaussian_log_m_upper,
+)
 from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 

@@ -20,8 +20,10 @@ from tests.tiers import mostly_slow
 from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
 from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.plan import abscissas, curve, saddle_for_epsilon
-from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
-from unacorda.accounting.contour.strip import sampled_gaussian_log_m_upper
+from unacorda.accounting.contour.sampled_gaussian import (
+    SampledGaussian,
+    sampled_gaussian_log_m_upper,
+)
 from unacorda.accounting.rules.base import Direction
 from unacorda.privacy.events import Event, Gaussian
 

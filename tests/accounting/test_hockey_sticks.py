@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tests.support.cases import in_subtests
 
 from unacorda import accounting
-from unacorda.accounting.pld.hockey_sticks import hockey_sticks
+from unacorda.accounting.pld.selection import hockey_sticks
 from unacorda.privacy.events import (
     Gaussian,
     Laplace,

@@ -18,14 +18,13 @@ from tests.support.planting import plant
 from unacorda.accounting import engines, laws, matrices, parallel, tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.contour import invert, sampled_gaussian
 from unacorda.accounting.contour import parts as contour_parts
+from unacorda.accounting.contour import quadrature, sampled_gaussian
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
-from unacorda.accounting.pld import combining, hockey_sticks, stages
+from unacorda.accounting.pld import combining, selection, stages
 from unacorda.accounting.profiles import (
     allocated,
-    allocation_pairs,
     amplified,
     bounded_ranges,
     curves,
@@ -145,7 +144,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "an infinite loss is lost, in contours": (
         "approximate_promises",
-        _put(invert.with_infinite, lambda _, found: found),
+        _put(quadrature.with_infinite, lambda _, found: found),
     ),
     "an infinite loss is lost, in atoms": (
         "approximate_promises",
@@ -216,7 +215,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a step of an allocation is forgotten": (
         "an_allocation",
-        _in(allocation_pairs.AllocationPair, "steps", lambda steps: steps - 1),
+        _in(allocated.AllocationPair, "steps", lambda steps: steps - 1),
     ),
     "more people are shuffled": (
         "shuffled_answers",
@@ -224,11 +223,11 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "many tries cost little": (
         "the_best_of_many",
-        _out(hockey_sticks._log_ratio, lambda gain: gain / 4),
+        _out(selection._log_ratio, lambda gain: gain / 4),
     ),
     "the best of many is rarely a given run": (
         "the_best_of_many",
-        _out(hockey_sticks._derivative, lambda size: size / 8),
+        _out(selection._derivative, lambda size: size / 8),
     ),
     "a pure price of tries is too small": (
         "the_best_of_many",

@@ -11,8 +11,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from unacorda.accounting.pld.convolution import Side, Sum, Tilted, Window, cumulant_of, total
-from unacorda.accounting.pld.powers import raised
+from unacorda.accounting.pld.convolution import (
+    Side,
+    Sum,
+    Tilted,
+    Window,
+    cumulant_of,
+    raised,
+    total,
+)
 
 mp = mpmath.mp.clone()
 mp.dps = 30

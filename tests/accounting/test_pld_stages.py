@@ -25,8 +25,7 @@ from unacorda.accounting.pld.distribution import (
     least_holding,
     worst_epsilon,
 )
-from unacorda.accounting.pld.settling import settled_atoms
-from unacorda.accounting.pld.stages import Part, Question, Sums
+from unacorda.accounting.pld.stages import Part, Question, Sums, settled_atoms
 from unacorda.accounting.profiles.atoms import Atoms, lattice_of
 from unacorda.privacy.events import (
     DiscreteGaussian,

@@ -19,8 +19,8 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import delta, epsilon
-from unacorda.accounting.moments import epsilon_from_renyi
-from unacorda.accounting.pld.hockey_sticks import hockey_sticks
+from unacorda.accounting.findings import epsilon_from_renyi
+from unacorda.accounting.pld.selection import hockey_sticks
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.accounting.selection import (

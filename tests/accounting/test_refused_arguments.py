@@ -16,7 +16,6 @@ from scipy import stats
 from tests.support.cases import in_subtests
 
 from unacorda.accounting.amplification import (
-    binary_reports,
     blankets,
     responses,
     sampling,
@@ -53,7 +52,7 @@ THEOREMS: list[Callable[..., Any]] = [
     sampling.pure_of_replaced_sample,
     sampling.sampling_worth,
     shuffling.delta_of_shuffled,
-    binary_reports.delta_of_shuffled_bits,
+    responses.delta_of_shuffled_bits,
     blankets.delta_of_shuffled_reports,
     blankets.lower_delta_of_three_categories,
     responses.delta_of_shuffled_response,

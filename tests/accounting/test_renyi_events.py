@@ -22,7 +22,7 @@ from unacorda.accounting.divergences.closed import (
     renyi_of_sampled_pure,
 )
 from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
-from unacorda.accounting.moments import delta_from_renyi, epsilon_from_renyi
+from unacorda.accounting.findings import delta_from_renyi, epsilon_from_renyi
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent

@@ -17,7 +17,7 @@ from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
 from unacorda.accounting import delta_interval, epsilon_interval
-from unacorda.accounting.pld import score_orders
+from unacorda.accounting.pld import selection
 from unacorda.accounting.pld.parts import curve_of_any
 from unacorda.privacy.events import (
     Approximate,
@@ -62,9 +62,9 @@ def of_outputs(masses: Floats, p: Floats, q: Floats) -> list[float]:
 @in_subtests("stop", [Fraction(3, 5), Fraction(9, 10)])
 def test_masses_are_those_of_enumerated_runs(stop: Fraction) -> None:
     """Of outputs with the losses 0 and log 2, and a third that wins over both."""
-    runs = score_orders._negative_binomial(1.0, float(stop))
+    runs = selection._negative_binomial(1.0, float(stop))
     p, q = (np.array([float(law[i]) for i in (1, 0)]) for law in (FIRST, SECOND))
-    found = score_orders._best_run(np.log(p / q), p, q, 0.0, runs)
+    found = selection._best_run(np.log(p / q), p, q, 0.0, runs)
     assert found is not None
     for law, masses in zip((FIRST, SECOND), found[:2], strict=True):
         truth = best_of_runs(law, (1, 0, 2), stop)
@@ -74,9 +74,9 @@ def test_masses_are_those_of_enumerated_runs(stop: Fraction) -> None:
 
 def test_poisson_masses_are_those_of_enumerated_runs() -> None:
     mean = 2.5
-    runs = score_orders._poisson(mean)
+    runs = selection._poisson(mean)
     p, q = np.array([0.3, 0.5]), np.array([0.3, 0.25])
-    found = score_orders._best_run(np.log(p / q), p, q, 0.0, runs)
+    found = selection._best_run(np.log(p / q), p, q, 0.0, runs)
     assert found is not None
     for law, masses in zip((p, q), found[:2], strict=True):
         below = np.array([0.0, law[0], law[0] + law[1], 1.0])
@@ -105,7 +105,7 @@ def test_masses_under_a_cap_are_those_of_enumerated_runs(event: Any) -> None:
         grown = special.gamma(k + eta) / special.factorial(k)
         chances = np.append(0.0, grown * (1 - float(event.stop)) ** k)
     chances = chances / chances.sum()
-    runs = score_orders._runs_of(event)
+    runs = selection._runs_of(event)
     assert runs is not None
     own = np.array([0.2, 0.05, 0.6, 0.15])
     above = np.append(np.cumsum(own[:0:-1])[::-1], 0.0)
@@ -214,7 +214,7 @@ def test_a_mass_that_shows_everything_stays() -> None:
 )
 def test_other_laws_keep_the_lower_end_of_one_run(event: Any) -> None:
     run = curve_of_any(event.event, direction="remove", neighbors=AddRemove)
-    assert score_orders.curve_of_best_order(event, run) is None
+    assert selection.curve_of_best_order(event, run) is None
     found, one = (epsilon_interval(e, delta=1e-5) for e in (event, event.event))
     assert one.lower * 0.9 <= found.lower <= found.upper
 
@@ -228,11 +228,11 @@ def test_compositions_have_the_pair_in_every_release() -> None:
 
 def test_a_planted_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """More runs than there are: the lower end passes the upper one, or what is enumerated."""
-    right = score_orders._negative_binomial
+    right = selection._negative_binomial
     plant(monkeypatch, right, lambda shape, stop: right(shape, stop / 4))
     event = NegativeBinomialTries(event=Pure(epsilon=0.31), shape=1, stop=0.2)
     run = curve_of_any(event.event, direction="remove", neighbors=AddRemove)
-    pair = score_orders.curve_of_best_order(event, run)
+    pair = selection.curve_of_best_order(event, run)
     assert pair is not None
     pure = 0.31 + 2 * math.log((math.exp(0.31) + 0.2) / (1 + 0.2 * math.exp(0.31)))
     assert float(pair(np.asarray(pure)).lower) > 0

@@ -18,11 +18,11 @@ from tests.support.planting import plant
 from tests.tiers import mostly_long
 
 from unacorda.accounting import delta_interval, epsilon_interval
-from unacorda.accounting.amplification import binary_reports, blankets
-from unacorda.accounting.amplification.binary_reports import delta_of_shuffled_bits
+from unacorda.accounting.amplification import blankets, responses
 from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
 from unacorda.accounting.amplification.events import delta_of_shuffled_event
 from unacorda.accounting.amplification.responses import (
+    delta_of_shuffled_bits,
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
@@ -302,8 +302,8 @@ FAULTS: dict[str, tuple[float, Any, Any]] = {
     ),
     "ranges end before their last dataset": (
         0.0502,
-        binary_reports._delta_of_range,
-        lambda low, high, *rest, right=binary_reports._delta_of_range: right(
+        responses._delta_of_range,
+        lambda low, high, *rest, right=responses._delta_of_range: right(
             low, max(low, high - 1), *rest
         ),
     ),

@@ -18,9 +18,8 @@ from unacorda.accounting import epsilon
 from unacorda.accounting.odometers import Odometer
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace, Pure
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP, zcdp_of
 from unacorda.privacy.neighbors import AddRemove, ReplaceOne
-from unacorda.privacy.relations import zcdp_of
 
 QUIET = Gaussian(noise_multiplier=10)
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions import approximate, composition, concentrated, group, neighboring
+from unacorda.privacy.conversions import approximate, composition, concentrated, group
 
 HALF = Fraction(1, 2)
 
 
-@pytest.mark.parametrize("module", [group, neighboring, composition])
+@pytest.mark.parametrize("module", [group, composition])
 def test_every_function_says_statement_bound_edges_and_source(module: ModuleType) -> None:
     public = {
         name: function
@@ -49,9 +49,9 @@ def test_every_function_says_statement_bound_edges_and_source(module: ModuleType
             group.renyi_of_two_steps,
             {"first": 1.0, "second": 1.0, "alpha": 2.0, "stretch": 2.0},
         ),
-        (neighboring.replace_one_from_add_remove, {"epsilon": 1.0, "delta": 0.1}),
-        (neighboring.add_remove_from_replace_one, {"epsilon": 1.0, "delta": 0.1}),
-        (neighboring.zero_out_from_replace_one, {"epsilon": 1.0, "delta": 0.1}),
+        (group.replace_one_from_add_remove, {"epsilon": 1.0, "delta": 0.1}),
+        (group.add_remove_from_replace_one, {"epsilon": 1.0, "delta": 0.1}),
+        (group.zero_out_from_replace_one, {"epsilon": 1.0, "delta": 0.1}),
     ],
 )
 def test_refuses_wrong_numbers(function: Any, good: dict[str, Any]) -> None:
@@ -152,11 +152,11 @@ def test_groups_of_the_other_kinds() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.floats(0, 20), st.floats(0, 1))
 def test_there_and_back_between_relations_never_gains(epsilon: float, delta: float) -> None:
-    half, mass = neighboring.add_remove_from_replace_one(epsilon, delta=delta)
-    together, back = neighboring.replace_one_from_add_remove(half, delta=mass)
+    half, mass = group.add_remove_from_replace_one(epsilon, delta=delta)
+    together, back = group.replace_one_from_add_remove(half, delta=mass)
     assert together == Fraction(epsilon)
     assert back <= delta * (1 + 1e-15)
-    assert neighboring.zero_out_from_replace_one(epsilon, delta=delta) == (
+    assert group.zero_out_from_replace_one(epsilon, delta=delta) == (
         Fraction(epsilon),
         Fraction(delta),
     )

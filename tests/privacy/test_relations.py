@@ -14,8 +14,17 @@ from tests.support.cases import in_subtests
 
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy import conversions
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    gdp_of,
+    renyi_of,
+    zcdp_of,
+)
 
 SIZES = st.fractions(min_value=Fraction(1, 10**6), max_value=30, max_denominator=10**9)
 DELTAS = st.sampled_from([Fraction(1, 10**12), Fraction("1e-6"), Fraction(1, 10)])

@@ -19,8 +19,7 @@ from unacorda import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.accounting.charges import charge
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Exponential, compose
-from unacorda.privacy.guarantees import Guarantee
-from unacorda.privacy.relations import bounded_range_within
+from unacorda.privacy.guarantees import Guarantee, bounded_range_within
 
 AGES, WORDS = [i % 80 for i in range(200)], ["a", "b"] * 100
 FRAME = pd.DataFrame({"id": range(200), "age": AGES, "w": range(200), "k": WORDS})

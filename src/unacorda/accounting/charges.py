@@ -18,8 +18,17 @@ from unacorda.accounting.prices import (
 )
 from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
 from unacorda.privacy.events import Event
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    gdp_of,
+    renyi_of,
+    zcdp_of,
+)
 
 _CLOSE = 1 - Fraction(1, 10**9)
 

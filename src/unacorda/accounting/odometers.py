@@ -14,13 +14,11 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda import checks
-from unacorda.accounting.filters.additive import Filter
-from unacorda.accounting.filters.refusals import cannot_add
+from unacorda.accounting.filters.additive import Filter, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import BudgetExceeded, InvalidParameter
 from unacorda.privacy.enclosure import context, float_up, mpf
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amount, share
-from unacorda.privacy.relations import zcdp_of
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, amount, share, zcdp_of
 from unacorda.privacy.rounding import grid_up
 
 

@@ -12,8 +12,11 @@ from fractions import Fraction
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.privacy.conversions.group import pure_of_group, zcdp_of_group
-from unacorda.privacy.conversions.neighboring import replace_one_from_add_remove
+from unacorda.privacy.conversions.group import (
+    pure_of_group,
+    replace_one_from_add_remove,
+    zcdp_of_group,
+)
 from unacorda.privacy.guarantees import GDP, ZCDP, Additive, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import grid_up

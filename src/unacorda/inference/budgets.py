@@ -14,8 +14,15 @@ from fractions import Fraction
 from typing import Final
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.privacy.relations import bounded_range_within
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    bounded_range_within,
+)
 
 _LEAST: Final = Fraction(1, 2**200)
 """Of an epsilon with which something is chosen; floats cannot separate less from none."""

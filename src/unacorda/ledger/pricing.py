@@ -36,9 +36,9 @@ from unacorda.privacy.guarantees import (
     PureDP,
     guarantee_from_json,
     share,
+    zcdp_of,
 )
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-from unacorda.privacy.relations import zcdp_of
 
 _OFTEN = Fraction(1, 20)
 _MOST = 32

@@ -17,7 +17,7 @@ from scipy import optimize, stats
 from tests.support.cases import in_subtests
 
 from unacorda import checks
-from unacorda.mechanisms.data_dependent.smooth_scales import (
+from unacorda.mechanisms.data_dependent.smooth import (
     Noise,
     default_smoothness,
     gaussian_delta,

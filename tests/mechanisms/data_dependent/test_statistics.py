@@ -33,7 +33,7 @@ from unacorda.mechanisms.data_dependent import (
     Sum,
     Variance,
 )
-from unacorda.mechanisms.data_dependent.statistics.records import exact_sum, exact_sum_of_squares
+from unacorda.mechanisms.data_dependent.statistics.base import exact_sum, exact_sum_of_squares
 
 NUMERIC: list[Any] = [
     OrderStatistic(rank=1, lower=-1, upper=5),

@@ -13,17 +13,18 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.accounting.contour.factor import Factor
-from unacorda.accounting.contour.invert import invert, with_infinite, without_infinite
-from unacorda.accounting.contour.jump_search import (
+from unacorda.accounting.contour.jumps import (
     MOST_WORK,
     NARROW,
     PLACES,
     are_many,
     epsilon_by_jumps,
     is_narrow,
+    leading,
+    rough_log_delta,
+    split,
+    sum_of_terms,
 )
-from unacorda.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
-from unacorda.accounting.contour.jumps import leading, split
 from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.plan import (
     Curve,
@@ -35,7 +36,15 @@ from unacorda.accounting.contour.plan import (
     saddle_for_epsilon,
     whole_curve,
 )
-from unacorda.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
+from unacorda.accounting.contour.quadrature import (
+    Sides,
+    chernoff_delta,
+    chernoff_upper,
+    invert,
+    with_infinite,
+    within_cap,
+    without_infinite,
+)
 from unacorda.accounting.rules.base import Direction, rules_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter

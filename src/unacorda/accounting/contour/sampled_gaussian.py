@@ -16,9 +16,76 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.cut import Cut
+from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, mean_excess, tilt
 from unacorda.accounting.contour.factor import Tilt
-from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.contour.series import UNIT, Complexes, Floats, log_sum
+
+SHARE_ERROR = 1e-14
+"""log_ndtr(z) counts as right within (1 + z^2) times this, relative, its argument rounded."""
+
+_LOG_ROOT = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The piece of a law with the weight P(low < x + width Z < high), Z standard normal.
+
+    low may be -inf, high inf; between two numbers lie at least two widths. log_norm: ln of the
+    piece's probability, with its absolute error; drift: (P - Q) / norm of the piece's masses
+    under P and Q, with its absolute error; log_null: ln of the mass under the other law over the
+    norm, rounded up.
+    """
+
+    low: float
+    high: float
+    width: float
+    log_norm: float = 0.0
+    norm_error: float = 0.0
+    drift: float = 0.0
+    drift_error: float = 0.0
+    log_null: float = 0.0
+
+    def log_share(self, x: Floats) -> Floats:
+        """The logarithm of the weight."""
+        return self.log_share_and_error(x)[0]
+
+    def log_share_and_error(self, x: Floats) -> tuple[Floats, Floats]:
+        """The logarithm of the weight, and a bound on its absolute error."""
+        up, down = (x - self.low) / self.width, (self.high - x) / self.width
+        if math.isinf(self.low):
+            return _log_normal(down)
+        if math.isinf(self.high):
+            return _log_normal(up)
+        near = up < down  # the nearer end gives the leading term, the other one is taken off
+        level, slip = _log_normal(np.where(near, up, down))
+        beyond, also = _log_normal(-np.where(near, down, up))
+        part = np.exp(beyond - level)
+        share: Floats = level + np.log1p(-part)
+        wrong: Floats = 1.3 * (slip * (1 + part) + part * also) + 1e-15 * np.abs(share)
+        return share, wrong
+
+    def falling(self, x: Floats) -> Floats:
+        """The normal density about `low` over the weight, rounded up: it falls in x."""
+        return self._hazard(x, self.low)
+
+    def rising(self, x: Floats) -> Floats:
+        """The normal density about `high` over the weight, rounded up: it rises in x."""
+        return self._hazard(x, self.high)
+
+    def _hazard(self, x: Floats, place: float) -> Floats:
+        if math.isinf(place):
+            return np.zeros_like(x)
+        z = (x - place) / self.width
+        level = -0.5 * z * z - _LOG_ROOT - math.log(self.width) - self.log_share(x)
+        hazard: Floats = np.exp(np.minimum(level + 1e-9, 600.0))
+        return hazard
+
+
+def _log_normal(z: Floats) -> tuple[Floats, Floats]:
+    level: Floats = log_ndtr(z)
+    error: Floats = SHARE_ERROR * (1 + z * z) * np.abs(level)
+    return level, error
+
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 MOST_POINTS = 8000
@@ -176,8 +243,6 @@ class SampledGaussian:
 
     def planned_tail(self, c: float, t: float) -> float:
         """About ln sup over t' >= t of |phi(t')|^count, from the planning grid."""
-        from unacorda.accounting.contour.tail import paths, planned_log_tail
-
         power = self.power(c)
         log_weight = power * self.ell + self.log_mass
         weights = np.exp(log_weight - log_weight.max())
@@ -193,14 +258,10 @@ class SampledGaussian:
 
     def log_m_upper(self, c: float) -> float:
         """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite."""
-        from unacorda.accounting.contour.strip import sampled_gaussian_log_m_upper
-
         return sampled_gaussian_log_m_upper(self, c)
 
     def tilt(self, c: float, *, last: float, most: int) -> Tilt | None:
         """The certified law at c, good for nodes up to t = `last`; None above `most` points."""
-        from unacorda.accounting.contour.strip import sampled_gaussian_tilt
-
         return sampled_gaussian_tilt(self, c, last=last, most=most)
 
 
@@ -310,3 +371,560 @@ def ratio_error(q: float, mu: float, x: Floats, ell: Floats, share: Floats) -> F
         return near
     far = slip + 8 * UNIT * (e + abs(math.log(q)) + 1)
     return np.where(e > 49.0, np.maximum(far, near), near)
+
+
+# On x + i y(x) the modulus of p f^s falls in t, whatever the path, so one sum over cells bounds all
+# later nodes. The height y(x) follows the variance that lies above x: rare jumps ask for much,
+# the bulk for little.
+
+_FLAT = (0.5, 1.1)
+_LATE = (0.1, 1e-2, 1e-3, 1e-5)
+_ASKING = 1e-9
+_DEEP = 10.0
+"""Rare jumps are apart from the bulk where both peaks are so many times the valley between."""
+_CLEAR = (1e-2, 1e-5)
+_MOST_CELLS = 700
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """The shape of good paths for one tilted law at equally spaced places x.
+
+    height: the second-order optimum over t; slope, square, bend: of w / f on average; ramps: from
+    0 at the bulk to 1 at rare jumps that lie apart from it, a row each.
+    """
+
+    mu: float
+    x: Floats
+    ell: Floats
+    share: Floats
+    weights: Floats
+    height: Floats
+    slope: float
+    square: float
+    bend: float
+    ramps: Floats
+
+    def at(self, t: float, *, rough: bool = False) -> Floats:
+        """Heights of several paths for this t, a row each, at most pi / (2 mu).
+
+        Where rare jumps turn by more than a radian the second order no longer counts: their
+        weight is taken off by what the path has won from them, again and again. rough: fewer.
+        """
+        most = min(0.4999 * math.pi / self.mu, 12.0)
+        best = t * self.slope / (max(self.bend, 0.05) + t * t * self.square)
+        path = np.minimum(t * self.height, most)
+        rows = [path] if rough else [0.6 * path, path]
+        turn = t * self.share * np.sin(self.mu * path)
+        won = self.weights * turn
+        if float(won[turn > 1.0].sum()) > 0.1 * float(won.sum()):
+            for _ in range(2 if rough else 3):
+                left = self.weights * np.exp(np.minimum(0.5 * path * path - turn, 0.0))
+                left /= max(float(left.sum()), 1e-290)
+                path = np.minimum(t * _heights(self.x, self.ell, left), most)
+                turn = t * self.share * np.sin(self.mu * path)
+                rows.append(path)
+            rows = [path] if rough else [*rows, 0.7 * path]
+        if float(self.weights @ (t * self.height > 10 * most)) > _ASKING:
+            # much of the law asks for more than can be had: a path may rise later, where less lies
+            rows += [np.minimum(late * t * self.height, most) for late in _LATE]
+        rows += [np.full_like(path, min(scale * best, most)) for scale in _FLAT[rough:]]
+        alone = min(t * self.mu, most)  # the best height for jumps alone, which are nearly normal
+        rows += [alone * ramp for ramp in self.ramps[rough:]]
+        heights: Floats = np.maximum(np.stack(rows), 1e-300)
+        return heights
+
+
+def paths(law: SampledGaussian, power: float, x: Floats, ell: Floats, weights: Floats) -> Paths:
+    """The paths for a law given by its weights at equally spaced places."""
+    share = ratio(law.q, law.mu, x)[1]
+    return Paths(
+        mu=law.mu,
+        x=x,
+        ell=ell,
+        share=share,
+        weights=weights,
+        height=_heights(x, ell, weights),
+        slope=law.mu * float(weights @ share),
+        square=law.mu**2 * float(weights @ (share * share)),
+        bend=1.0 - power * law.mu**2 * float(weights @ (share * (1 - share))),
+        ramps=_ramps(x, weights),
+    )
+
+
+def _ramps(x: Floats, weights: Floats) -> Floats:
+    """Paths that rise in the valley between two peaks of a law, where hardly any of it lies."""
+    highest = np.maximum.accumulate(weights), np.maximum.accumulate(weights[::-1])[::-1]
+    deep = np.minimum(*highest) / np.maximum(weights, 1e-290)
+    valley = int(np.argmax(deep))
+    if not deep[valley] > _DEEP:
+        return np.empty((0, x.size))
+    between, jumps = np.cumsum(weights[valley::-1])[::-1], np.cumsum(weights[valley:])
+    rows = []
+    for clear in _CLEAR:
+        start = x[np.searchsorted(-between, -clear * jumps[-1])]
+        end = x[valley + np.searchsorted(jumps, clear * jumps[-1])]
+        rows.append(np.clip((x - start) / max(end - start, 1e-300), 0.0, 1.0))
+    return np.stack(rows)
+
+
+def _heights(x: Floats, ell: Floats, weights: Floats) -> Floats:
+    """The mean of ln f - m above x, over the density at x: the best height over t, for small t."""
+    far = weights * (ell - float(weights @ ell))
+    total = np.cumsum(far)
+    below = 0.5 * far - total  # as much as above, but exact on the left
+    above = np.cumsum(far[::-1])[::-1] - 0.5 * far
+    left = np.cumsum(weights) < 0.5
+    rest = np.where(left, below, above) * float(x[1] - x[0])
+    heights: Floats = np.maximum(rest, 0.0) / np.maximum(weights, 1e-290)
+    return heights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """A tilted law in cells: bounds of each cell's probability, and what bounds f on it.
+
+    edges: the cells' ends; least, most: of the probability; share: w / f at the edges; narrow,
+    wide: least and greatest p0 p1; hazard: the greatest of the cut, or None; log_ends: ln of the
+    tilted density at both ends.
+    """
+
+    law: SampledGaussian
+    power: float
+    edges: Floats
+    least: Floats
+    most: Floats
+    share: Floats
+    narrow: Floats
+    wide: Floats
+    hazard: Floats | None
+    log_ends: Floats
+    paths: Paths
+
+
+def cells(
+    law: SampledGaussian, power: float, *, low: float, high: float, log_m: float, slip: float
+) -> Cells:
+    """The law on [low, high] in cells; log_m: ln M(c) of it, right within `slip`, relative.
+
+    The logarithm of the density has its second derivative in [-under, over]: a cell's probability
+    is that of its chord within e^(over h^2 / 8) and e^(under h^2 / 8).
+    """
+    count = min(math.ceil((high - low) / min(0.1, 0.1 / law.mu)), _MOST_CELLS)
+    edges = np.linspace(low, high, count + 1)
+    h = float(edges[1] - edges[0]) * (1 + 1e-12)
+    ell, share = ratio(law.q, law.mu, edges)
+    log_density = power * ell + law.log_density(edges) - log_m
+    both = share * (1 - share)
+    wide = np.maximum(both[1:], both[:-1])
+    wide[(share[:-1] <= 0.5) & (share[1:] >= 0.5)] = 0.25
+    curve = law.mu**2 * wide
+    over = np.maximum(power * curve - 1.0, 0.0) if power > 0 else np.zeros_like(wide)
+    under = law.sharpness + max(0.0, -power) * curve
+    upper = np.maximum(log_density[1:], log_density[:-1])
+    gap = np.maximum(np.abs(np.diff(log_density)), 1e-6)
+    chord = h * np.exp(np.minimum(upper, 600.0)) * (-np.expm1(-gap) / gap)
+    loose = slip + 2e-6
+    bulge = under * h * h / 8
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    law_ell = 0.5 * (ell[1:] + ell[:-1])
+    total = float(chord.sum())
+    return Cells(
+        law=law,
+        power=power,
+        edges=edges,
+        least=chord * np.exp(-over * h * h / 8) * (1 - loose),
+        most=np.where(bulge > 600.0, 1.0, chord * np.exp(np.minimum(bulge, 600.0)) * (1 + loose)),
+        share=share,
+        narrow=np.minimum(both[1:], both[:-1]),
+        wide=wide,
+        hazard=None if law.cut is None else law.cut.falling(edges[:-1]) + law.cut.rising(edges[1:]),
+        log_ends=log_density[[0, -1]] + 1e-9,
+        paths=paths(law, power, middle, law_ell, chord / total),
+    )
+
+
+def log_tail(part: Cells, t: float) -> float:
+    """A certified bound of ln sup over t' >= t of |phi(t')| of one step; at most 0.
+
+    Bound       upper: on the best of several paths, the greatest modulus in each cell.
+    Source      docs/proofs/contour.md, Theorem 4.
+    """
+    law, power = part.law, part.power
+    inner = part.paths.at(t)
+    y = np.concatenate([inner[:, :1], 0.5 * (inner[:, 1:] + inner[:, :-1]), inner[:, -1:]], axis=1)
+    low, high = np.minimum(y[:, 1:], y[:, :-1]), np.maximum(y[:, 1:], y[:, :-1])
+    slope = (high - low) / np.diff(part.edges)
+    sine = np.sin(0.5 * law.mu * (low if power > 0 else high))
+    bend = part.narrow if power > 0 else part.wide
+    lift = 0.5 * power * np.log1p(-4 * bend * sine * sine)
+    rise = 0.5 * high * high + 0.5 * np.log1p(slope * slope)
+    if part.hazard is not None:
+        rise += _growth(law, high, part.hazard)
+    angle = law.mu * low
+    half = np.sin(0.5 * angle)
+    left = part.share[:-1]
+    turn = t * np.arctan2(left * np.sin(angle), 1 - 2 * left * half * half)
+    psi = lift + rise - turn + 1e-13 * (np.abs(lift) + rise + turn)
+    change = np.expm1(np.minimum(psi, 600.0))
+    gain = np.minimum(change, 0.0) @ part.least + np.maximum(change, 0.0) @ part.most
+    gain += 1e-12 * (np.abs(change) @ part.most)
+    ends = y[:, [0, -1]]
+    level = np.log(ends) + 0.5 * ends * ends + part.log_ends
+    if power < 0:
+        sine = np.sin(0.5 * law.mu * ends)
+        level += 0.5 * power * np.log1p(-4 * part.wide[[0, -1]] * sine * sine)
+    if part.hazard is not None:
+        level += _growth(law, ends, part.hazard[[0, -1]])
+    beyond = np.exp(np.minimum(level, 600.0)).sum(axis=1)
+    far = (psi > 600.0).any(axis=1)
+    gain = np.where(far, np.inf, gain + beyond)
+    plain = np.where(far, np.inf, np.exp(np.minimum(psi, 600.0)) @ part.most + beyond)
+    best = min(math.log1p(max(float(gain.min()), -0.99)), math.log(float(plain.min()) + 1e-300))
+    return min(best, 0.0) * (1 - 1e-9)
+
+
+def planned_log_tail(law: SampledGaussian, part: Paths, power: float, t: float) -> float:
+    """About what `log_tail` will be, from sums at the places of the paths."""
+    y, share = part.at(t, rough=True), part.share
+    half = np.sin(0.5 * law.mu * y)
+    psi = 0.5 * power * np.log1p(-4 * share * (1 - share) * half * half) + 0.5 * y * y
+    psi -= t * np.arctan2(share * np.sin(law.mu * y), 1 - 2 * share * half * half)
+    psi += 0.5 * np.log1p((np.diff(y, axis=1, append=y[:, -1:]) / (part.x[1] - part.x[0])) ** 2)
+    if law.hazard is not None:
+        psi += _growth(law, y, law.hazard)
+    gain = float((np.expm1(np.minimum(psi, 600.0)) @ part.weights).min())
+    return math.log1p(max(gain, -1 + 1e-15))
+
+
+def _growth(law: SampledGaussian, y: Floats, hazard: Floats) -> Floats:
+    """Ln of a bound of |weight(x + iy)| / weight(x) of the cut.
+
+    Below the cut's width by the path from x to x + iy, above it by the bound e^(y^2 / 2 width^2).
+    """
+    assert law.cut is not None
+    square = 0.5 * (y / law.cut.width) ** 2
+    near = np.log1p(y * np.exp(np.minimum(square, 0.5)) * hazard)
+    growth: Floats = np.where(square < 0.5, near, square)
+    return growth
+
+
+_TOLERANCE = 1e-13
+_CELLS = 240
+_DEPTHS = np.geomspace(0.03, 1.0, 12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGaussianTilt:
+    """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
+
+    ends: of x, half a step outside the atoms; slack: the probability outside, all steps together.
+    """
+
+    law: SampledGaussian
+    c: float
+    atoms: AtomTilt
+    ends: tuple[float, float]
+    slack: float
+
+    @property
+    def log_m(self) -> float:
+        """The logarithm of M(c), times count."""
+        return self.atoms.log_m
+
+    @property
+    def log_m_error(self) -> float:
+        """A bound on the absolute error of log_m."""
+        return self.atoms.log_m_error
+
+    @property
+    def mean(self) -> float:
+        """The slope of the phase that `nodes` leaves out."""
+        return self.atoms.mean
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
+        return self.atoms.nodes(t)
+
+    def tail(self, t: float) -> float:
+        """A certified bound of ln sup over t' >= t of |phi(t')|^count.
+
+        Bound       upper: x is moved to a path above the real line, where |f^s| falls in t; up to
+                    `until` |phi| falls itself.
+        Source      docs/proofs/contour.md, Theorems 4 and 6.
+        """
+        until = self.law.until
+        if t >= until:
+            return self._far(t)
+        log, error = self.atoms.nodes(np.array([t]))
+        return min(max(float(log[0].real + error[0]), self._far(until)), 0.0)
+
+    def _far(self, t: float) -> float:
+        """The bound by a path."""
+        law, (low, high) = self.law, self.ends
+        part = cells(
+            law,
+            law.power(self.c),
+            low=low,
+            high=high,
+            log_m=self.atoms.log_sum,
+            slip=self.atoms.quadrature + 1e-9,
+        )
+        return law.count * log_tail(part, t)
+
+
+def sampled_gaussian_tilt(
+    law: SampledGaussian, c: float, *, last: float, most: int
+) -> SampledGaussianTilt | None:
+    """The law at c, good for nodes up to t = `last`; None where that takes above `most` atoms.
+
+    The step is the largest for which every sum errs by less than about 1e-13 / count of M(c).
+    """
+    power = law.power(c)
+    depths = _depths(law)
+    scale = float(np.max(power * law.ell + law.log_mass)) - math.log(law.step)
+    lines = _log_lines(law, power, last, depths, scale)
+    log_count = math.log(law.count / _TOLERANCE)
+    wanted = lines + math.log(2.0) + log_count
+    plain = 0.5 * law.sharpness * depths * depths + math.log(2 + 4 * abs(power)) + log_count
+    step = (
+        2
+        * math.pi
+        * min(
+            float(np.max(depths / np.maximum(wanted, 1.0))),
+            float(np.max(depths / np.maximum(plain, 1.0))),
+        )
+    )
+    found: SampledGaussianTilt | None = None
+    for _ in range(4):
+        if not step > (law.high - law.low) / most:
+            return found
+        made = _tilt_at(law, c, last, step=_short(step), lines=lines + scale)
+        if made is not None and (found is None or made.atoms.quadrature < found.atoms.quadrature):
+            found = made
+        if found is not None and found.atoms.quadrature * law.count < 1e-11:
+            return found
+        step *= 0.6
+    return found
+
+
+def _tilt_at(
+    law: SampledGaussian, c: float, last: float, *, step: float, lines: Floats
+) -> SampledGaussianTilt | None:
+    """The law at c on one grid, whose ends lie half a step outside the atoms, within the law's."""
+    power = law.power(c)
+    depths = _depths(law)
+    first, final = math.ceil(law.low / step + 0.5), math.floor(law.high / step - 0.5)
+    x: Floats = step * np.arange(first, final + 1, dtype=np.float64)
+    edges = np.array([step * (first - 0.5), step * (final + 0.5)])
+    ell, share = ratio(law.q, law.mu, x)
+    edge_ell, edge_share = ratio(law.q, law.mu, edges)
+    square = 0.5 * x * x
+    mass_error = UNIT * (2 * square + 4 * abs(math.log(step)) + 12)
+    density = -LOG_ROOT - square
+    cut = law.cut
+    if cut is not None:
+        log_share, share_error = cut.log_share_and_error(x)
+        density = density + log_share - cut.log_norm
+        mass_error = mass_error + share_error + cut.norm_error
+        mass_error += 4 * UNIT * (np.abs(log_share) + abs(cut.log_norm))
+    atoms = Atoms(
+        log_mass=math.log(step) + density,
+        log_mass_error=mass_error,
+        log_ratio=ell,
+        log_ratio_error=ratio_error(law.q, law.mu, x, ell, share),
+    )
+    log_weight = power * ell + atoms.log_mass
+    top = float(log_weight.max())
+    total = top + math.log(float(np.exp(log_weight - top).sum()))
+    log_ends = power * edge_ell + law.log_density(edges) - total
+    sides = lines - total + _log_kernel(depths, step)
+    segments = _log_segments(law, power, last, depths, step=step, share=edge_share)
+    whole = np.exp(np.minimum(sides, 600.0)) + np.exp(np.minimum(segments + log_ends, 600.0)).sum(1)
+    relative = float(whole.min()) * 1.01
+    if not relative < 1e-3:
+        return None
+    outer = float(np.exp(-0.5 * edges * edges).sum())
+    outer += float(np.exp(-0.5 * (edges - law.mu) ** 2).sum())
+    near = depths[depths <= 2 * math.pi / (step * law.sharpness)]
+    if not near.size:
+        return None
+    plain = 0.5 * law.sharpness * near * near + _log_kernel(near, step)
+    base = math.exp(min(float(np.min(plain)), 600.0))
+    base += 2 * step / math.pi * outer
+    under, lost = law.beyond(float(edges[0]), float(edges[1]))
+    norm = math.exp(law.log_norm) * (1 - 1e-9)
+    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base / norm
+    excess += (1 + abs(power)) * lost
+    if cut is not None:
+        excess += (1 + abs(power)) * cut.drift_error
+    return SampledGaussianTilt(
+        law=law,
+        c=c,
+        atoms=tilt(
+            atoms,
+            power=power,
+            sign=1.0 if law.remove else -1.0,
+            count=law.count,
+            quadrature=Quadrature(relative=relative, excess=excess * 1.01),
+            offset=None if law.jumps else float(law.offset(power)),
+        ),
+        ends=(float(edges[0]), float(edges[1])),
+        slack=law.count * under,
+    )
+
+
+def _short(value: float) -> float:
+    """The value cut to 24 binary digits, so that small multiples of it are exact floats."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
+
+
+def _log_segments(
+    law: SampledGaussian, power: float, t: float, depths: Floats, *, step: float, share: Floats
+) -> Floats:
+    """The logarithms of both vertical sides' integrals up to each depth, over the end's density.
+
+    Both halves together: 2 * int of e^(v^2 / 2 + t arg f) |f / f(end)|^a / (1 + e^(2 pi v / k)).
+    On each piece of v the argument is at most v times its mean slope, or its slope at 0: it is
+    concave for w / f < 1/2 and convex above.
+    """
+    v = np.concatenate([[0.0], depths])
+    angle = (law.mu * v[1:])[:, None]
+    half = np.sin(0.5 * angle)
+    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
+    rate = 2 * math.pi / step - t * law.mu * np.maximum(turn / angle, share) * (1 + 1e-12)
+    width = np.diff(v)[:, None]
+    fall = np.maximum(np.abs(rate * width), 1e-9)
+    mean = np.log(-np.expm1(-fall) / fall) + np.maximum(-rate * width, 0.0)
+    pieces = np.log(2 * width) + 0.5 * law.sharpness * (v[1:] ** 2)[:, None]
+    pieces = pieces + mean - rate * v[:-1, None]
+    if power < 0:
+        both = np.minimum(share * (1 - share) + 1e-300, 0.25)
+        pieces = pieces + 0.5 * power * np.log1p(-4 * both * half * half)
+    segments: Floats = np.logaddexp.accumulate(pieces, axis=0)
+    return segments + 1e-6
+
+
+def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
+    """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite.
+
+    Bound       upper. Loose by up to a grid point's weight where the law sticks to its end.
+    Source      docs/proofs/contour.md, Theorem 5.
+    """
+    power = law.power(c)
+    if not 0 < c <= law.limit:
+        return math.inf
+    exponent = power * law.ell
+    at_edge = law.edge_mass
+    log_edge = at_edge + power * law.edge_ell
+    if float(log_edge.max()) > 650.0:
+        return math.inf
+    log_weight = np.concatenate([log_edge[:1], law.log_mass + exponent, log_edge[1:]])
+    share = np.concatenate([law.edge_share[:1], law.share, law.edge_share[1:]])
+    widest = _widest(share, law.mu * law.step)
+    bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
+    depths = _depths(law)
+    depths = depths[depths <= 2 * math.pi / (law.step * law.sharpness)]
+    if not depths.size:
+        return math.inf
+    swell = np.tile(bend, (depths.size, 1))
+    if power < 0:
+        swell = swell + _grown(power, widest, 0.5 * law.mu * depths)
+    lines = log_sum(swell + log_weight) + math.log(2)
+    if not law.jumps:
+        lines = np.logaddexp(lines, math.log1p(2 * abs(power)) - law.log_norm)
+    sides = lines + 0.5 * law.sharpness * depths * depths + _log_kernel(depths, law.step)
+    ends = log_sum(swell[:, [0, -1]] + log_edge)
+    level = float(np.min(np.exp(np.minimum(sides, 650.0)) + np.exp(np.minimum(ends, 650.0))))
+    if law.jumps:
+        assert law.cut is not None
+        top = float(log_weight.max())
+        total = math.exp(min(top, 650.0)) * float(np.exp(log_weight - top).sum()) * (1 + 1e-10)
+        bound = (total + level * (1 + 1e-9)) * (1 + law.cut.norm_error)
+        k = math.log(bound) if bound < 1e270 else math.inf
+    else:
+        plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
+        level += (1 + abs(power)) * plain
+        above, error = mean_excess(_planned_atoms(law), power)
+        total = above + error
+        rest = (1 + abs(power)) * law.lost
+        if law.cut is not None:
+            rest += float(law.offset(power)) + (1 + abs(power)) * law.cut.drift_error
+        bound = total + level * (1 + 1e-9) + rest
+        k = math.log1p(max(bound, -0.999999)) if bound < 1e300 else math.inf
+    return law.count * (k + 1e-12 * abs(k))
+
+
+def _planned_atoms(law: SampledGaussian) -> Atoms:
+    """The atoms of the planning grid, which are not exact floats, with the errors of their numbers.
+
+    Source      docs/proofs/contour.md, sections 5 and 7.
+    """
+    x = law.x
+    square, away = 0.5 * x * x, 4 * UNIT * max(abs(law.low), abs(law.high))
+    mass_error = UNIT * (2 * square + 4 * abs(math.log(law.step)) + 12) + away * (np.abs(x) + away)
+    if law.cut is not None:
+        assert law.hazard is not None
+        log_share, share_error = law.cut.log_share_and_error(x)
+        mass_error = mass_error + share_error + law.cut.norm_error + 2 * away * law.hazard
+        mass_error += 4 * UNIT * (np.abs(log_share) + abs(law.cut.log_norm))
+    ratio_wrong = ratio_error(law.q, law.mu, x, law.ell, law.share)
+    return Atoms(
+        log_mass=law.log_mass,
+        log_mass_error=mass_error,
+        log_ratio=law.ell,
+        log_ratio_error=ratio_wrong + away * law.mu * np.minimum(2 * law.share, 1.0),
+    )
+
+
+def _depths(law: SampledGaussian) -> Floats:
+    """Distances from the real line to which contours are moved, below pi / mu."""
+    return min(0.95 * math.pi / law.mu, 14.0) * _DEPTHS
+
+
+def _log_kernel(depths: Floats, step: float) -> Floats:
+    """The logarithm of 2 / (e^(2 pi d / k) - 1), rounded up: both horizontal sides together."""
+    turns = 2 * math.pi * depths / step
+    kernel: Floats = math.log(2) + 1e-9 - turns - np.log(-np.expm1(-turns))
+    return kernel
+
+
+def _widest(share: Floats, reach: float) -> Floats:
+    """A bound on p0 p1 within mu * distance <= reach: its logarithm has slope at most mu."""
+    widest: Floats = np.minimum(share * (1 - share) * math.exp(reach) + 1e-300, 0.25)
+    return widest
+
+
+def _grown(power: float, widest: Floats, half: Floats) -> Floats:
+    """The logarithm of (|f(z)| / f)^power, power < 0, at height 2 half / mu."""
+    sine = np.sin(half)[:, None]
+    grown: Floats = 0.5 * power * np.log1p(-4 * widest * sine * sine)
+    return grown
+
+
+def _log_lines(
+    law: SampledGaussian, power: float, t: float, depths: Floats, scale: float
+) -> Floats:
+    """The logarithm of a bound of the integral of |p f^(a - it)| on the lower line, over e^scale.
+
+    Cells of one width: on each the weight is at most its larger end times e^(kappa h^2 / 8), the
+    argument at most that of the right end.
+    """
+    edges = np.linspace(law.low, law.high, _CELLS + 1)
+    h = float(edges[1] - edges[0]) * (1 + 1e-12)
+    ell, share = ratio(law.q, law.mu, edges)
+    log_weight = power * ell + law.log_density(edges) - scale
+    both = share * (1 - share)
+    widest = np.maximum(both[1:], both[:-1])
+    widest[(share[:-1] < 0.5) & (share[1:] > 0.5)] = 0.25
+    bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * h * h / 8
+    top = np.maximum(log_weight[1:], log_weight[:-1]) + bend + math.log(h)
+    angle = law.mu * depths[:, None]
+    half = np.sin(0.5 * angle)
+    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
+    level = top + t * turn[:, 1:]
+    if power < 0:
+        level = level + _grown(power, widest, 0.5 * law.mu * depths)
+    lines = log_sum(level)
+    return lines + 0.5 * law.sharpness * depths * depths + 1e-6

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import NoReturn, Protocol
 
-from unacorda.accounting.filters.additive import Filter
-from unacorda.accounting.filters.refusals import cannot_add
+from unacorda.accounting.filters.additive import Filter, cannot_add
 from unacorda.accounting.parallel import ParallelComposition
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Additive, Guarantee

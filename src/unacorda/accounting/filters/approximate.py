@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from unacorda.accounting.filters.additive import Filter
-from unacorda.accounting.filters.refusals import approximate_limit, cannot_add
+from unacorda.accounting.filters.additive import Filter, approximate_limit, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, share
-from unacorda.privacy.relations import zcdp_of
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, share, zcdp_of
 from unacorda.privacy.rounding import grid_down
 
 

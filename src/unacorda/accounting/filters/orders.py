@@ -9,13 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from unacorda.accounting.filters.additive import Filter
-from unacorda.accounting.filters.refusals import approximate_limit, cannot_add
+from unacorda.accounting.filters.additive import Filter, approximate_limit, cannot_add
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import conversions
-from unacorda.privacy.guarantees import Additive, ApproxDP, Guarantee, RenyiDP
-from unacorda.privacy.relations import renyi_of
+from unacorda.privacy.guarantees import Additive, ApproxDP, Guarantee, RenyiDP, renyi_of
 
 DEFAULT_ORDERS: tuple[Number, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 """About evenly spread on a logarithmic scale; each order of the grid costs a part of delta."""

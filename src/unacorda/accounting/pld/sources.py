@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda.accounting.profiles.atoms import Atoms, lattice_of
+from unacorda.accounting.profiles.atoms import Atoms, chords_above, falls, lattice_of, minorant
 from unacorda.accounting.profiles.boxes import Array, Box, running_sum
-from unacorda.accounting.profiles.chords import chords_above, falls, minorant
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.errors import InvalidParameter
 

@@ -6,18 +6,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unacorda.accounting.pld.combining import combined
-from unacorda.accounting.pld.convolution import Side, Sum, Tilted, tilted, total
-from unacorda.accounting.pld.grid import law_above, law_below, lies_on
-from unacorda.accounting.pld.planning import Leaf, Stage, plan
-from unacorda.accounting.pld.settling import settled_atoms, settled_sum
-from unacorda.accounting.pld.sketches import Rough, Sketch, sketch
+from unacorda.accounting.pld.convolution import (
+    Cumulant,
+    Side,
+    Sum,
+    Tilted,
+    cumulant_of,
+    nowhere,
+    tilted,
+    total,
+)
+from unacorda.accounting.pld.grid import Law, law_above, law_below, lies_on
+from unacorda.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch, views
+from unacorda.accounting.pld.sources import curve_of_atoms
+from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import Curve, nothing
 
 _RARE = 1e-5
@@ -216,3 +227,331 @@ def _laid(curve: Curve, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:
 
 def _holds(spacing: Fraction | None, step: Fraction) -> bool:
     return spacing is not None and (spacing / step).denominator == 1
+
+
+# Each mass is split between its two neighboring nodes so that both it and its e^{-loss} are kept
+# (it is spread), which errs by the square of the step, or all of it falls to the node below.
+# Masses are tilted; only ratios of neighbors' tilts are formed.
+
+_U = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where masses lie: the node at or below each, and the distance to it, below one step."""
+
+    nodes: NDArray[np.int64]
+    offsets: Array = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Tilted masses from a node on, and their relative error."""
+
+    first: int
+    values: Array = field(repr=False)
+    charge: float
+
+
+def settled_sum(found: Sum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
+    """A sum on one grid as a law on another, under the same tilt.
+
+    spread: whether masses are split between two nodes; otherwise they fall to the node below.
+
+    Bound       upper or lower, as the side says, of the sum's law, or of that law once spread; see
+                docs/proofs/pld.md, Lemmas 5 and 6.
+    """
+    window, width = found.window, float(found.step)
+    numbers = np.arange(window.first, window.first + window.size)
+    losses: Array = np.asarray(numbers * width)
+    values = np.maximum(found.values, 0.0)
+    wrapped = (_exp(found.above) + _exp(found.below)) * (1 + 8 * _U)
+    ratio = step / found.step
+    drift, slip = found.drift, 0.0
+    if ratio.denominator == 1:
+        nodes = numbers // int(ratio)
+        places = _Places(nodes, np.asarray((numbers - nodes * int(ratio)) * width))
+    else:
+        places, away = _placed(losses, 8 * _U * np.abs(losses), step=step, side=side)
+        values = values * np.exp(side * window.tilt * away)
+        slip = float(np.max(away))
+    moved = _moved(places, values, step=step, tilt=window.tilt, spread=spread)
+    # every value may end up at the node above, multiplied by the tilt between
+    growth = math.exp(min((window.tilt + 1) * float(step), 700.0))
+    charge = found.charge(0.0) * 2 + moved.charge
+    noise = (found.noise + found.spread + 2 * wrapped + charge * float(np.sum(values))) * growth
+    return Tilted(
+        first=moved.first,
+        values=moved.values,
+        height=found.exponent,
+        cumulant=_least(
+            _cumulant_of_spread(found.cumulant, step=step, slip=slip),
+            cumulant_of(
+                moved.first, moved.values, height=found.exponent, step=step, tilt=window.tilt
+            ),
+        ),
+        infinity=found.infinity,
+        drift=drift,
+        noise=noise,
+    )
+
+
+def _least(first: Cumulant, second: Cumulant) -> Cumulant:
+    """The lesser bound: that of the law, or of the values, as all else is in the noise."""
+
+    def at(order: float) -> tuple[float, float]:
+        one, other = first(order), second(order)
+        return one if one[0] + one[1] <= other[0] + other[1] else other
+
+    return at
+
+
+def _cumulant_of_spread(cumulant: Cumulant, *, step: Fraction, slip: float) -> Cumulant:
+    """A bound of the cumulant after every loss was spread to nodes, and moved by a slip at most."""
+    width = float(step)
+
+    def at(order: float) -> tuple[float, float]:
+        value, error = cumulant(order)
+        moved = abs(order) * width
+        bend = math.expm1(width) ** 2 * abs(order * (order + 1)) / 8
+        if (abs(order) + 2) * width < 50:
+            moved = min(moved, math.log1p(bend * math.exp((abs(order) + 2) * width)))
+        return value + (moved + abs(order) * slip) * (1 + 16 * _U), error
+
+    return at
+
+
+def settled_atoms(
+    atoms: Atoms,
+    *,
+    step: Fraction,
+    tilt: float,
+    side: Side,
+    spread: bool = True,
+    aligned: bool = False,
+) -> Tilted:
+    """Atoms as a law on a grid, under a tilt.
+
+    spread: as in `settled_sum`. aligned: they lie within their error of nodes, so they count as
+    there, and may drift.
+
+    Bound       as `settled_sum`.
+    """
+    infinity = (atoms.infinity_above if side > 0 else atoms.infinity) * (1 + side * 2 * _U)
+    present = atoms.masses > 0
+    if not present.any():
+        return nowhere(infinity)
+    losses = atoms.losses[present]
+    logs = np.log(atoms.masses[present]) + tilt * losses
+    peak = float(np.max(logs))
+    with np.errstate(under="ignore"):
+        height = peak + math.log(float(np.sum(np.exp(logs - peak))))
+    errors = 8 * _U * (np.abs(tilt * losses) + np.abs(logs) + abs(height) + 4) + atoms.trust
+    with np.errstate(under="ignore"):
+        values = np.exp(logs - height) * (1 + side * errors)
+    drift = 0.0
+    if aligned:
+        nodes = np.rint(losses / float(step)).astype(np.int64)
+        away = np.abs(losses - nodes * float(step)) + 8 * _U * np.abs(losses) + atoms.error
+        drift = float(np.max(away, initial=0.0)) * (1 + 8 * _U)
+        places = _Places(nodes, np.zeros_like(losses))
+        values = values * (1 + side * math.expm1(2 * tilt * drift))
+    else:
+        error = atoms.error + 8 * _U * np.abs(losses)
+        places, away = _placed(losses, error, step=step, side=side)
+        values = values * np.exp(side * tilt * away) * (1 + side * 16 * _U)
+    moved = _moved(places, values, step=step, tilt=tilt, spread=spread)
+    values = moved.values * (1 + side * moved.charge)
+    return Tilted(
+        first=moved.first,
+        values=values,
+        height=height,
+        cumulant=cumulant_of(moved.first, values, height=height, step=step, tilt=tilt),
+        infinity=infinity,
+        drift=drift,
+    )
+
+
+def _placed(losses: Array, errors: Array, *, step: Fraction, side: Side) -> tuple[_Places, Array]:
+    """Nodes and offsets such that node + offset is beyond each loss, and by how much at most."""
+    width = float(step)
+    nodes = np.floor(losses / width)
+    slack = errors + 8 * _U * (np.abs(losses) + width)
+    offsets = losses - nodes * width + side * slack
+    over = (offsets >= width).astype(np.float64) - (offsets < 0)
+    nodes, offsets = nodes + over, np.clip(offsets - over * width, 0.0, width)
+    # where the slack is wider than a step, losses fall as many nodes as that takes
+    far = np.ceil(slack / width) * (slack > width / 4)
+    places = _Places((nodes + side * far).astype(np.int64), offsets)
+    return places, (slack * 2 + far * width) * (1 + 4 * _U)
+
+
+def _moved(places: _Places, values: Array, *, step: Fraction, tilt: float, spread: bool) -> _Moved:
+    """The tilted masses at the nodes: each split between its two neighbors, or all below."""
+    width = float(step)
+    first = int(np.min(places.nodes))
+    cells = places.nodes - first
+    count = int(np.max(cells)) + 2
+    whole = -math.expm1(-width)
+    offsets = places.offsets
+    rest = np.maximum(width - offsets, 0.0)
+    up = np.minimum(-np.expm1(-offsets) / whole, 1.0) if spread else np.zeros_like(offsets)
+    with np.errstate(under="ignore", over="ignore"):
+        # infinite where the tilt is too steep for the step: then nothing is known, and no more said
+        rise = np.where((up > 0) & (values != 0), np.exp(tilt * rest), 0.0)
+        fall = np.exp(-tilt * offsets)
+    most = int(np.max(np.bincount(cells), initial=1))
+    charge = 64 * _U * (2 + (tilt + 1) * width) + 2 * _U * most
+    down = np.exp(-offsets) * -np.expm1(-rest) / whole if spread else 1.0
+    right = np.bincount(cells + 1, weights=values * rise * up, minlength=count)
+    left = np.bincount(cells, weights=values * fall * down, minlength=count)
+    return _Moved(first, np.asarray(right + left, dtype=np.float64), charge)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709 else math.inf
+
+
+# The laws of the parts are laid on one grid. Their sum is found under a few tilts, each of which
+# knows other masses well; at every node the best of what they prove is taken. The masses make two
+# laws, one whose profile is above, one below: docs/proofs/pld.md, Theorem 3.
+
+_GOALS = (-0.1, -14.0, -60.0, -140.0)
+"""Logarithms of delta that the tilts are for: deviations at even distances.
+
+One more tilt tells the masses under Q, which the round-off of others would hide at low losses.
+"""
+_GRID = 1 << 14
+_LARGEST = 690.0
+_NOTHING = 1e-14
+_FALLS = (1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3)
+
+
+def curve_of_sum(parts: Sequence[Part]) -> Curve:
+    """The profile of the composition of the parts, from above; from below it is `attained`.
+
+    Bound       both: of the composition of the upper curves, and of the lower ones.
+    Source      docs/proofs/pld.md, Theorem 3.
+    """
+    above = _curve([(part.above, part.times) for part in parts], side=1)
+    below = _curve([(part.below, part.times) for part in parts], side=-1)
+
+    def evaluate(epsilon: Box) -> Box:
+        least = (-epsilon.expm1()).at_least(0.0).lower
+        return Box(least, np.maximum(above.evaluate(epsilon).upper, least))
+
+    most = above.infinity if above.infinity_above is None else above.infinity_above
+    return Curve(
+        evaluate=evaluate,
+        infinity=min(below.infinity, most),
+        infinity_above=most,
+        atoms=above.atoms,
+        attained=below,
+    )
+
+
+def _curve(parts: Sequence[tuple[Curve | None, int]], *, side: Side) -> Curve:
+    """The sum rounded to one side."""
+    known = combined([(curve, count) for curve, count in parts if curve is not None])
+    if not known:
+        return nothing()
+    if len(known) == 1 and known[0][1] == 1:
+        return known[0][0]
+    tilts = views(known, sketch(known, {}), grid=_GRID, fine=True, log_deltas=_GOALS)
+    laws = [
+        (_laid_untilted(known[term.part][0], term, tilts[0].step, side=side), count)
+        for term, count in tilts[0].terms
+        if isinstance(term, Leaf)
+    ]
+    sums = [_tilted_sum(laws, view, side=side) for view in tilts]
+    return curve_of_atoms(_atoms(sums, side=side))
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A law on the grid, and how far its losses may lie on the wrong side of the nodes."""
+
+    law: Law
+    drift: float
+
+
+def _laid_untilted(curve: Curve, leaf: Leaf, step: Fraction, *, side: Side) -> _Laid:
+    if curve.atoms is None:
+        build = law_above if side > 0 else law_below
+        return _Laid(build(curve, step=step, first=leaf.first, last=leaf.last), 0.0)
+    spacing = curve.atoms.spacing
+    aligned = spacing is not None and (spacing / step).denominator == 1
+    found = settled_atoms(
+        curve.atoms, step=step, tilt=0.0, side=side, spread=side > 0, aligned=aligned
+    )
+    weights = found.values * (math.exp(found.height) * (1 + side * 8 * _U))
+    return _Laid(Law(first=found.first, weights=weights, infinity=found.infinity), found.drift)
+
+
+def _tilted_sum(laws: Sequence[tuple[_Laid, int]], view: Stage, *, side: Side) -> tuple[Sum, float]:
+    """The sum under one tilt, and the drift of its losses."""
+    terms = [
+        (tilted(laid.law, step=view.step, tilt=view.window.tilt, side=side), count)
+        for laid, count in laws
+    ]
+    drift = sum(count * laid.drift for laid, count in laws)
+    # where a tilt is too steep for the floats, nothing is said
+    with np.errstate(over="ignore", invalid="ignore"):
+        return total(terms, step=view.step, window=view.window, side=side), drift
+
+
+def _atoms(sums: Sequence[tuple[Sum, float]], *, side: Side) -> Atoms:
+    """At every node the least mass that is proved to be enough, or the largest that is there."""
+    one, drift = sums[0]
+    numbers = np.arange(one.window.first, one.window.first + one.window.size)
+    losses: Array = np.asarray(numbers * float(one.step))
+    found = [_masses(each, losses, side=side) for each, _ in sums]
+    best = np.minimum if side > 0 else np.maximum
+    masses: Array = best.reduce(found)
+    most = min(each.infinity + each.beyond for each, _ in sums) * (1 + 8 * _U)
+    if (
+        side > 0
+    ):  # what lies below the window, and next to nothing, is raised to where there is more
+        masses[0] += _below(one)
+        risen = np.cumsum(masses)
+        start = min(int(np.searchsorted(risen, _NOTHING)), len(masses) - 1)
+        masses[start] = risen[start] * (1 + 2 * _U * len(masses))
+        masses[:start] = 0.0
+    held = masses > 0
+    return Atoms(
+        losses=losses[held],
+        masses=masses[held],
+        infinity=max(each.infinity for each, _ in sums) * (1 - 8 * _U),
+        infinity_above=min(most, 1.0),
+        error=drift + 8 * _U * max(abs(one.top), abs(one.bottom)),
+        spacing=one.step,
+        lower=side < 0,
+    )
+
+
+def _masses(found: Sum, losses: Array, *, side: Side) -> Array:
+    """The masses without the tilt: at least what they are, or at most.
+
+    What the transform wraps round only adds; below, so much may have been added at any node.
+    """
+    powers = found.exponent - found.window.tilt * losses
+    slip = max(found.charge(float(end)) for end in losses[[0, -1]])
+    with np.errstate(under="ignore", invalid="ignore"):
+        scale = np.exp(np.minimum(powers, _LARGEST) + side * slip) * (1 + side * 16 * _U)
+        if side > 0:
+            values = (np.maximum(found.values, 0.0) + found.error) * scale
+            return np.asarray(np.where((powers < _LARGEST) & np.isfinite(values), values, 2.0))
+        values = np.maximum(found.values - found.error - found.wrapped, 0.0) * scale
+    return np.asarray(np.where((powers < _LARGEST) & np.isfinite(values), values, 0.0))
+
+
+def _below(found: Sum) -> float:
+    """A bound of the mass below the window."""
+    width = max(found.top - found.bottom, 1e-12)
+    bounds = []
+    for fall in _FALLS:
+        order = -fall * 100 / width
+        value, error = found.cumulant(order)
+        exponent = value + error - order * found.bottom
+        bounds.append(math.exp(min(exponent + 1e-9 * (1 + abs(exponent)), 0.0)))
+    return min(bounds)

@@ -14,9 +14,8 @@ import numpy as np
 
 from unacorda.accounting.pld.grid import law_below
 from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import Atoms, chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
 
 Profile: TypeAlias = Callable[[Array], Array]

@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 
 from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
+from unacorda.accounting.profiles.atoms import chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.chords import chords_above, minorant
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.extras import later
 from unacorda.privacy.rounding import float_above, float_below

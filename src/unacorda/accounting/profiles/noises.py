@@ -14,8 +14,7 @@ import numpy as np
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, gaussian, nothing
-from unacorda.accounting.profiles.normal import gaussian_profile
+from unacorda.accounting.profiles.curves import Curve, gaussian, gaussian_profile, nothing
 from unacorda.privacy.enclosure import context, mpf
 
 _HALVINGS = 64

@@ -18,12 +18,11 @@ from unacorda.accounting.divergences.allocated import (
 from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.divergences.sampled import LARGEST_ORDER
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.allocated import Tails, allocated
-from unacorda.accounting.profiles.allocation_pairs import AllocationPair
+from unacorda.accounting.profiles.allocated import AllocationPair, Tails, allocated
+from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.locations import location_family
-from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.base import (
     CurveOf,
     Profile,

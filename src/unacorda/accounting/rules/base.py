@@ -20,9 +20,18 @@ from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.noises import of_law
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import Event
-from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.guarantees import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+    gdp_of,
+    renyi_of,
+    zcdp_of,
+)
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
 
 _E = TypeVar("_E", bound=Event)
 _Kind = TypeVar("_Kind", bound=Guarantee)
@@ -379,7 +388,7 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
     is not pure but for it.
 
     Bound       upper, of the mass.
-    Source      accounting/moments; Kairouz, Oh, Viswanath 2015 (approximate
+    Source      accounting/findings; Kairouz, Oh, Viswanath 2015 (approximate
                 events); group privacy of two steps (a sample under replacement).
     """
     return rules_of(event).without_mass(event, neighbors)

@@ -38,9 +38,8 @@ from unacorda.privacy.events import (
     Staircase,
     TruncatedLaplace,
 )
-from unacorda.privacy.guarantees import GDP, ZCDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, RenyiDP, renyi_of
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-from unacorda.privacy.relations import renyi_of
 from unacorda.privacy.rounding import grid_up
 
 _LARGEST_TABLE = 50_000

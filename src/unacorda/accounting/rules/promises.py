@@ -29,9 +29,8 @@ from unacorda.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP, renyi_of, zcdp_of
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.privacy.relations import renyi_of, zcdp_of
 from unacorda.privacy.rounding import grid_up
 
 _FEW_RANGES = 8

@@ -30,9 +30,9 @@ from unacorda.accounting.divergences.sampled import (
     renyi_of_poisson,
 )
 from unacorda.accounting.profiles import amplified, draws, noises
+from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.locations import location_family
-from unacorda.accounting.profiles.replaced import two_steps
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,

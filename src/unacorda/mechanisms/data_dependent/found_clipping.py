@@ -32,7 +32,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.mechanisms.data_dependent.removal import RisingGrid, people_above, rising
 from unacorda.mechanisms.data_dependent.searches import MOST_PEOPLE, AboveThresholdSearch
-from unacorda.mechanisms.data_dependent.statistics.records import clamped
+from unacorda.mechanisms.data_dependent.statistics.base import clamped
 from unacorda.mechanisms.noise.error_bounds import confident
 from unacorda.mechanisms.protocol import PureCalibrated
 from unacorda.privacy import events

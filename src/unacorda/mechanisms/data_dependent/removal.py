@@ -57,10 +57,9 @@ from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.contributions.sums import steps_of
-from unacorda.mechanisms.data_dependent.statistics.base import clamped_values
+from unacorda.mechanisms.data_dependent.statistics.base import clamped_values, multiplicities
 from unacorda.mechanisms.data_dependent.statistics.counts import DistinctCount
 from unacorda.mechanisms.data_dependent.statistics.ranks import KthLargest
-from unacorda.mechanisms.data_dependent.statistics.records import multiplicities
 from unacorda.mechanisms.data_dependent.statistics.sums import Sum
 from unacorda.mechanisms.noise.rounding import floor_log2
 

@@ -17,13 +17,14 @@ cap the total is the sum itself, and the place is looked up in a table of the su
 from __future__ import annotations
 
 import math
+import numbers
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from mpmath.libmp import from_rational, mpf_exp, mpf_log, mpf_mul, to_fixed
 
@@ -31,9 +32,10 @@ from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import LazyUniform
-from unacorda.mechanisms.retry.runs import Number, Run, is_nan, number_of
+from unacorda.mechanisms.parameters import Real, readable
 from unacorda.privacy import events
 from unacorda.privacy.events import NegativeBinomialTries, PoissonTries
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 Ratios: TypeAlias = tuple[int, int, int, int]
 """p, q, r, s of the ratios (p + q j) / (r + s j)."""
@@ -284,3 +286,60 @@ def _score_of(pair: object) -> Number:
         raise InvalidParameter("run", kind, expected="one that returns a pair (candidate, score)")
     score = number_of("score", pair[1])
     return -math.inf if is_nan(score) else score
+
+
+Output_co = TypeVar("Output_co", covariant=True)
+
+Number: TypeAlias = int | float | Fraction
+
+
+class Run(Protocol[Output_co]):
+    """One run: all its randomness comes from ``bits``.
+
+    A mechanism and its data make one: ``functools.partial(mechanism.release, data)``.
+    """
+
+    def __call__(self, *, bits: RandomBits) -> Output_co:
+        """One output, drawn afresh."""
+        ...
+
+
+def number_of(argument: str, value: object) -> Number:
+    """A score or a loss as Python compares it exactly; -0.0 is 0.0.
+
+    Raises InvalidParameter, which names its type alone, for what is no real number.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        kind = type(value).__name__
+        raise InvalidParameter(argument, kind, expected="an int, a float or a Fraction")
+    if isinstance(value, Fraction):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def is_nan(value: Number) -> bool:
+    """Whether the number is none."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def too_high(loss: object, limit: Fraction) -> bool:
+    """Whether a loss is above the limit, exactly; NaN is."""
+    number = number_of("loss", loss)
+    return is_nan(number) or number > limit
+
+
+def guarantee_of_run(guarantee: object, *, name: str = "guarantee") -> tuple[Fraction, Fraction]:
+    """Epsilon and delta of one run."""
+    if isinstance(guarantee, PureDP):
+        return guarantee.epsilon, Fraction(0)
+    if isinstance(guarantee, ApproxDP):
+        return guarantee.epsilon, guarantee.delta
+    raise InvalidParameter(name, guarantee, expected="PureDP or ApproxDP, of one run")
+
+
+def probability(name: str, value: checks.Number) -> Real:
+    """The number as it prints, if it is 0 or above and below 1; else InvalidParameter."""
+    number = checks.exact(name, value)
+    if not 0 <= number < 1:
+        raise InvalidParameter(name, value, expected="a probability below 1")
+    return readable(number)

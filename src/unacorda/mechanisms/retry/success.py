@@ -24,7 +24,7 @@ from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.noise.refinement import exp_bounds
 from unacorda.mechanisms.parameters import Real, decimal_up, positive, readable, whole
-from unacorda.mechanisms.retry.runs import (
+from unacorda.mechanisms.retry.best import (
     Number,
     Run,
     guarantee_of_run,

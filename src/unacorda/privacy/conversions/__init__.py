@@ -44,17 +44,15 @@ from unacorda.privacy.conversions.gaussian import (
     pure_from_gdp,
 )
 from unacorda.privacy.conversions.group import (
+    add_remove_from_replace_one,
     approx_dp_of_group,
     gdp_of_group,
     pure_of_group,
     renyi_of_two_steps,
     renyi_orders_of_two_steps,
+    replace_one_from_add_remove,
     zcdp_of_group,
     zcdp_of_two_steps,
-)
-from unacorda.privacy.conversions.neighboring import (
-    add_remove_from_replace_one,
-    replace_one_from_add_remove,
     zero_out_from_replace_one,
 )
 from unacorda.privacy.conversions.renyi import (

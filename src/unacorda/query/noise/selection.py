@@ -40,8 +40,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.data_dependent.searches import AboveThresholdSearch, least_whole
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
-from unacorda.privacy.relations import bounded_range_within
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, bounded_range_within
 from unacorda.privacy.rounding import root_down, root_up
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.sensitivity import Sensitivity

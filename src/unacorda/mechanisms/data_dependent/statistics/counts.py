@@ -34,8 +34,8 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
     Invertible,
     Runs,
     Statistic,
+    multiplicities,
 )
-from unacorda.mechanisms.data_dependent.statistics.records import multiplicities
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 Category: TypeAlias = str | int

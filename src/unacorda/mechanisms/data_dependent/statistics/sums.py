@@ -45,13 +45,14 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
     Statistic,
     clamped_values,
     ends_of,
+    exact_sum,
+    exact_sum_of_squares,
     from_reach,
     grid_of_answers,
     keep_bounds,
     steps_of_values,
     width_of,
 )
-from unacorda.mechanisms.data_dependent.statistics.records import exact_sum, exact_sum_of_squares
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -39,13 +39,11 @@ from unacorda.mechanisms.data_dependent.statistics.base import (
     AnswerGrid,
     BetweenBounds,
     Runs,
-    clamped_values,
-    from_reach,
-)
-from unacorda.mechanisms.data_dependent.statistics.records import (
     clamped,
+    clamped_values,
     exact_sum,
     exact_sum_of_squares,
+    from_reach,
 )
 from unacorda.mechanisms.data_dependent.statistics.sums import (
     SortedValues,
