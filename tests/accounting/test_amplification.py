@@ -4,20 +4,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import Any
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from unacorda.accounting.amplification import (
-    shuffling,
-)
+from unacorda.accounting.amplification.blankets import delta_of_shuffled_reports
 from unacorda.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
@@ -30,7 +27,6 @@ from unacorda.accounting.amplification.sampling import (
     approx_dp_within_sample,
     sampling_worth,
 )
-from unacorda.accounting.amplification.shuffling import delta_of_shuffled
 from unacorda.accounting.arguments import (
     check_relation,
 )
@@ -129,52 +125,21 @@ def test_refuses_wrong_numbers() -> None:
             approx_dp_of_sample(1.0, delta=wrong, rate=0.5)
     for count in (0, -1, 1.5, True):
         with pytest.raises(InvalidParameter, match="count"):
-            delta_of_shuffled(1.0, count=count, epsilon=0.1)  # type: ignore[arg-type]
+            delta_of_shuffled_reports(1.0, distance=1, count=count, epsilon=0.1)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="categories"):
         delta_of_shuffled_response(1.0, categories=1, count=5, epsilon=0.1)
-
-
-# ----------------------------------------------------------------------------------- shuffling
-
-
-def clones_by_sums(local: float, count: int, epsilon: float) -> float:
-    p, total = 1 / (1 + math.exp(-local)), 0.0
-    for c in range(count):
-        weight = stats.binom.pmf(c, count - 1, math.exp(-local))
-        x = np.arange(c + 2)
-        one = np.where(x > 0, stats.binom.pmf(x - 1, c, 0.5), 0)
-        two = stats.binom.pmf(x, c, 0.5)
-        gap = (p * one + (1 - p) * two) - math.exp(epsilon) * ((1 - p) * one + p * two)
-        total += weight * np.maximum(gap, 0).sum()
-    return float(total)
-
-
-@pytest.mark.parametrize(
-    ("local", "count", "epsilon"),
-    [(1.0, 10, 0.3), (1.0, 200, 0.2), (3.0, 400, 0.5), (0.1, 50, 0.01)],
-)
-def test_clones_by_plain_sums(local: float, count: int, epsilon: float) -> None:
-    value = delta_of_shuffled(local, count=count, epsilon=epsilon)
-    truth = clones_by_sums(local, count, epsilon)
-    assert truth * (1 - 1e-10) <= value <= truth * (1 + 1e-3)
-
-
-@pytest.mark.slow
-def test_runs_of_clones_bound_the_plain_sum() -> None:
-    value = delta_of_shuffled(2.0, count=3000, epsilon=0.3)
-    truth = clones_by_sums(2.0, 3000, 0.3)
-    assert truth * (1 - 1e-10) <= value <= truth * 1.05
 
 
 @pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.05, 4), st.integers(2, 10**5), st.floats(0, 2), st.integers(2, 10))
 def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor: int) -> None:
-    value = delta_of_shuffled(local, count=count, epsilon=epsilon)
+    delta = functools.partial(delta_of_shuffled_reports, distance=1)
+    value = delta(local, count=count, epsilon=epsilon)
     assert value <= conversions.approx_dp_delta_from_pure(local, epsilon=epsilon) + 1e-12
-    assert delta_of_shuffled(local, count=count * factor, epsilon=epsilon) <= value * 1.5 + 1e-200
-    assert delta_of_shuffled(local, count=count, epsilon=epsilon + 0.1) <= value * 1.5 + 1e-200
-    assert value <= delta_of_shuffled(local * 1.2, count=count, epsilon=epsilon) * 1.5 + 1e-200
+    assert delta(local, count=count * factor, epsilon=epsilon) <= value * 1.5 + 1e-200
+    assert delta(local, count=count, epsilon=epsilon + 0.1) <= value * 1.5 + 1e-200
+    assert value <= delta(local * 1.2, count=count, epsilon=epsilon) * 1.5 + 1e-200
 
 
 @pytest.mark.slow
@@ -245,23 +210,10 @@ def test_relations_and_schemes() -> None:
         assert pure_epsilon(rest) == pytest.approx(2 * one, rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.0005, 0.002])
-def test_blocks_of_places_against_every_place(epsilon: float) -> None:
-    """Delta given two million clones: the module's formula, place by place."""
-    clones, local = 2_000_000, 1.0
-    n, lean = clones + 1, math.tanh(local / 2)
-    cut = 0.5 + math.tanh(epsilon / 2) / (2 * lean)
-    x = np.arange(math.floor(n * cut), n // 2 + 20_000)
-    over = np.maximum(x / n - cut, 0)
-    truth = 2 * lean * (1 + math.exp(epsilon)) * np.sum(stats.binom.pmf(x, n, 0.5) * over)
-    found = shuffling._given(local, clones, epsilon)
-    assert truth * (1 - 1e-9) <= found <= truth * 1.002
-
-
 @pytest.mark.long
 def test_a_billion_reports_are_priced_at_once() -> None:
-    one = delta_of_shuffled(1.0, count=10**9, epsilon=5e-5)
-    assert 0 < one < delta_of_shuffled(1.0, count=10**8, epsilon=5e-5)
+    one = delta_of_shuffled_reports(1.0, distance=1, count=10**9, epsilon=5e-5)
+    assert 0 < one < delta_of_shuffled_reports(1.0, distance=1, count=10**8, epsilon=5e-5)
     # a tenth of the people: the law of the share of ones is sqrt(10) times as wide
-    fewer = delta_of_shuffled(1.0, count=10**8, epsilon=5e-5 * math.sqrt(10))
+    fewer = delta_of_shuffled_reports(1.0, distance=1, count=10**8, epsilon=5e-5 * math.sqrt(10))
     assert fewer == pytest.approx(math.sqrt(10) * one, rel=0.01)

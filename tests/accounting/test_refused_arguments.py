@@ -19,7 +19,6 @@ from unacorda.accounting.amplification import (
     blankets,
     responses,
     sampling,
-    shuffling,
 )
 from unacorda.accounting.filters.account import Account
 from unacorda.accounting.filters.orders import RenyiFilter
@@ -51,7 +50,6 @@ THEOREMS: list[Callable[..., Any]] = [
     sampling.approx_dp_within_sample,
     sampling.pure_of_replaced_sample,
     sampling.sampling_worth,
-    shuffling.delta_of_shuffled,
     responses.delta_of_shuffled_bits,
     blankets.delta_of_shuffled_reports,
     blankets.lower_delta_of_three_categories,

@@ -55,7 +55,7 @@ _FAINT = 1e-30
 
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"
 _MOMENTS = "Asoodeh et al. 2020, Theorem 3"
-_CLONES = "Feldman, McMillan, Talwar 2022; docs/proofs/amplification.md"
+_BLANKETS = "Feldman, McMillan, Talwar 2022; docs/proofs/amplification.md"
 _OPTIMAL = "Kairouz, Oh, Viswanath 2015"
 _ROUNDED = Fraction(1, 1 << 48)
 """More than was added to an epsilon by rounding it up, relative to it."""
@@ -222,7 +222,7 @@ class PriceQuestion:
                 if self.measure == "epsilon"
                 else partial(rewritten.delta_of_shuffled_event, event, epsilon=float_below(self.at))
             )
-            found = list(_asked("clones", ask, _CLONES))
+            found = list(_asked("shuffled reports", ask, _BLANKETS))
             yield from found
             if found:
                 return

@@ -16,6 +16,7 @@ Everything here is proved in docs/proofs/amplification.md, Section 9.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -33,9 +34,13 @@ _TRUSTED = 1e-9
 """Relative error granted to binomial masses, and to tails, which are SciPy's."""
 _REACH = 9.5
 """Standard deviations around the mean that are looked at run by run."""
-_NEAR, _FAR = 80, 16
-"""Runs of numbers of reports, within these and below them."""
-_CUTS = np.array([-_REACH, -4.5, -3.0, -2.25, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.25, 3.0])
+_FARTHEST = 38.0
+"""And how many of them below it are, more coarsely: they decide deltas below 1e-16."""
+_NEAR, _FAR, _LEFT = 80, 24, 8
+"""Runs of numbers of reports: within the first, the second, and below them."""
+_CUTS = np.array(
+    [-30, -22, -17, -13, -_REACH, -7, -4.5, -3, -2.25, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2.25, 3]
+)
 """Where numbers of reports of c are cut into runs, in standard deviations."""
 _STEP = 0.01
 """The first stretch of overlaps, relative."""
@@ -113,9 +118,13 @@ class _Blanket:
     def delta(self, others: int, epsilon: float) -> float:
         """Delta from above: it falls in t given rho, and in r, so runs count as their worst."""
         mean, spread = _moments(others, self.clones)
-        near = max(1.0, math.floor(mean - _REACH * spread))
+        far, near = (max(1.0, math.floor(mean - r * spread)) for r in (_FARTHEST, _REACH))
         stop = min(others + 1.0, math.ceil(mean + _REACH * spread) + 2)
-        runs = [np.linspace(1.0, near, _FAR), np.linspace(near, stop, _NEAR)]
+        ends = (1.0, far, near, stop)
+        runs = [
+            np.linspace(*pair, many)
+            for pair, many in zip(itertools.pairwise(ends), (_LEFT, _FAR, _NEAR), strict=True)
+        ]
         firsts = np.unique(np.floor(np.concatenate(runs)))
         ends = np.append(firsts[1:], others + 2.0)  # t is at most n
         one = _between(others, self.clones, firsts - 1, ends - 1)
@@ -129,10 +138,8 @@ class _Blanket:
         middle, width = left * chance, np.sqrt(left * chance * (1 - chance))
         cuts = np.floor(middle[:, None] + width[:, None] * _CUTS).clip(0, left[:, None])
         cuts = np.concatenate((np.zeros((len(firsts), 1)), cuts), axis=1)
-        over = _at_least(left[:, None], chance, cuts)
-        over[:, 0] = 1.0
-        rarer = np.append(over[:, 1:], np.zeros((len(firsts), 1)), axis=1)
-        shares = np.maximum(over - rarer, 0.0) + _TRUSTED * over
+        ends = np.append(cuts[:, 1:], left[:, None] + 1, axis=1)
+        shares = _between(left[:, None], chance, cuts, ends)
         odds = (1 - self.own) / self.own * self.clones / self.common * (1 - 1e-14)
         rho = self.lean / (1 + odds * cuts / last[:, None])
         given = _given(firsts[:, None], rho, epsilon)
@@ -199,7 +206,7 @@ def _at_least(trials: Array | float, chance: float, k: Array) -> Array:
     return found
 
 
-def _between(trials: int, chance: float, first: Array, end: Array) -> Array:
+def _between(trials: Array | float, chance: float, first: Array, end: Array) -> Array:
     """P[first <= count < end], from above, by the smaller of both tails."""
     high = first > trials * chance
     over, later = _at_least(trials, chance, first), _at_least(trials, chance, end)

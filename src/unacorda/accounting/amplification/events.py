@@ -13,7 +13,6 @@ from unacorda.accounting.amplification.responses import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
-from unacorda.accounting.amplification.shuffling import delta_of_shuffled
 from unacorda.accounting.prices import pure_epsilon
 from unacorda.accounting.rewriting import with_parts
 from unacorda.checks import exact
@@ -35,7 +34,7 @@ from unacorda.privacy.neighbors import Neighbors, ReplaceOne
 _FEW, _MANY = 200, (6, 12, 25, 50, 100, 200, 400)
 """Where so few reports hide each other, answers with more categories may show more."""
 _FAINT = 1e-16
-"""A delta below this is looked at far from the mean, where clones are counted in finer runs."""
+"""A smaller delta of binary answers is known better as one of pure reports."""
 
 
 def shuffled_parts(event: Event) -> int:
@@ -91,12 +90,10 @@ def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
         found = delta_of_shuffled_response(
             own, categories=report.categories, count=count, epsilon=epsilon
         )
-    else:
-        farthest = min(1.0, math.tanh(local / 2) * (1 + 1e-15))
-        found = delta_of_shuffled_reports(local, distance=farthest, count=count, epsilon=epsilon)
-    if _FAINT < found < 1:
-        return found
-    return min(found, delta_of_shuffled(local, count=count, epsilon=epsilon))
+        if report.categories > 2 or found > _FAINT:
+            return found
+    farthest = min(1.0, math.tanh(local / 2) * (1 + 1e-15))
+    return delta_of_shuffled_reports(local, distance=farthest, count=count, epsilon=epsilon)
 
 
 def _lower_delta(event: Shuffled, epsilon: float) -> float:
