@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, weighted_excess
 
 _CHUNK = 1 << 16
+_Tilt = TypeVar("_Tilt", bound="AtomTilt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +111,13 @@ def tilt(
     count: int,
     quadrature: Quadrature,
     offset: float | None = 0.0,
-) -> AtomTilt:
+    make: Callable[..., _Tilt],
+) -> _Tilt:
     """Tilt the law of L = sign * ln f under f^(power) dQ; power is c + 1 or -c.
 
     The two ways to ln M(c), by the excess of one sign and by the plain sum, are both bounded, and
     the better one is taken. offset: what the excess leaves out of M(c) - 1, its error counted in
-    quadrature.excess; None where only the plain sum is at hand.
+    quadrature.excess; None where only the plain sum is at hand. make: the class of the result.
     """
     size = atoms.log_mass.size
     exponent = power * atoms.log_ratio
@@ -145,7 +149,7 @@ def tilt(
         ):
             log_m, error = math.log1p(above), error_of_log
     relative = 2 * quadrature.relative / (1 - min(quadrature.relative, 0.5))
-    return AtomTilt(
+    return make(
         log_m=count * log_m,
         log_m_error=count * (error * 1.01 + 2 * UNIT * abs(log_m)),
         count=count,

@@ -18,78 +18,37 @@ _FEW = 64
 """A law of so few atoms is never refused for its work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
-    """A loss that is a number: M(s) = e^(loss s). It is its own tilt.
+class Whole:
+    """A law of which nothing is cut off; of its tilt no decay is claimed."""
 
-    error: absolute, of the number.
+    __slots__ = ()
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - the same everywhere
+        """No decay is claimed."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianSum(Whole):
+    """Gaussian mechanisms and a loss that is a number: M(s) = e^(V s (s + 1) / 2 + loss s).
+
+    v: V, the sum of 1 / noise multiplier^2; error: absolute, of the loss.
     """
 
-    loss: float
-    error: float
-    c: float = 0.0
-    slack: float = 0.0
-    limit: float = 1e10
-
-    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
-        """K, K' and K'' at abscissas cs."""
-        return self.loss * cs, np.full_like(cs, self.loss), np.zeros_like(cs)
-
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
-
-    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
-        """No decay is claimed."""
-        return 0.0
-
-    def log_m_upper(self, c: float) -> float:
-        """K(c), rounded up."""
-        return c * (self.loss + self.error) + 2 * UNIT * abs(c * self.loss)
-
-    def tilt(self, c: float, *, last: float, most: int) -> Constant:  # noqa: ARG002
-        """The part at c."""
-        return Constant(loss=self.loss, error=self.error, c=c)
-
-    @property
-    def log_m(self) -> float:
-        """The loss times c."""
-        return self.c * self.loss
-
-    @property
-    def log_m_error(self) -> float:
-        """That of the loss, and a rounding."""
-        return self.c * self.error + 2 * UNIT * abs(self.log_m)
-
-    @property
-    def mean(self) -> float:
-        """The loss."""
-        return self.loss
-
-    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """No more than the phase that is left out."""
-        return np.zeros(t.size, dtype=np.complex128), self.error * t
-
-    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
-        """No decay is claimed."""
-        return 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianSum:
-    """Gaussian mechanisms: M(s) = e^(V s (s + 1) / 2), V the sum of 1 / noise multiplier^2."""
-
     v: float
+    loss: float = 0.0
+    error: float = 0.0
     slack: float = 0.0
     limit: float = 1e10
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K, K' and K'' at abscissas cs."""
-        return 0.5 * self.v * cs * (cs + 1), self.v * (cs + 0.5), np.full_like(cs, self.v)
-
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
+        k = 0.5 * self.v * cs * (cs + 1) + self.loss * cs
+        return k, self.v * (cs + 0.5) + self.loss, np.full_like(cs, self.v)
 
     def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - the same at every c
         """Minus V t^2 / 2."""
@@ -97,48 +56,51 @@ class GaussianSum:
 
     def log_m_upper(self, c: float) -> float:
         """K(c), rounded up."""
-        return 0.5 * self.v * c * (c + 1) * (1 + 8 * UNIT)
+        at = GaussianTilt(law=self, c=c)
+        return at.log_m + at.log_m_error
 
     def tilt(self, c: float, *, last: float, most: int) -> GaussianTilt:  # noqa: ARG002
         """The part at c."""
-        return GaussianTilt(v=self.v, c=c)
+        return GaussianTilt(law=self, c=c)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianTilt:
-    """GaussianSum at abscissa c: phi(t) = e^(i t V (c + 1/2) - V t^2 / 2)."""
+    """GaussianSum at abscissa c: phi(t) = e^(i t (V (c + 1/2) + loss) - V t^2 / 2)."""
 
-    v: float
+    law: GaussianSum
     c: float
     slack: float = 0.0
 
     @property
     def log_m(self) -> float:
-        """V c (c + 1) / 2."""
-        return 0.5 * self.v * self.c * (self.c + 1)
+        """V c (c + 1) / 2 + c loss."""
+        return 0.5 * self.law.v * self.c * (self.c + 1) + self.c * self.law.loss
 
     @property
     def log_m_error(self) -> float:
-        """Six roundings, that of V included."""
-        return 8 * UNIT * self.log_m
+        """Six roundings, that of V included, those of the loss, and that of the sum."""
+        square = 0.5 * self.law.v * self.c * (self.c + 1)
+        return 8 * UNIT * square + self.c * (self.law.error + 4 * UNIT * abs(self.law.loss))
 
     @property
     def mean(self) -> float:
-        """V (c + 1/2)."""
-        return self.v * (self.c + 0.5)
+        """V (c + 1/2) + loss."""
+        return self.law.v * (self.c + 0.5) + self.law.loss
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of |phi|, and the roundings of it and of the mean."""
-        level = -0.5 * self.v * t * t
-        return level.astype(np.complex128), 6 * UNIT * np.abs(level) + 5 * UNIT * self.mean * t
+        level, loss = -0.5 * self.law.v * t * t, self.law.loss
+        slip = 5 * UNIT * self.law.v * (self.c + 0.5) + self.law.error + 2 * UNIT * abs(loss)
+        return level.astype(np.complex128), 6 * UNIT * np.abs(level) + slip * t
 
     def tail(self, t: float) -> float:
         """-V t^2 / 2, rounded up."""
-        return -0.5 * self.v * t * t * (1 - 8 * UNIT)
+        return -0.5 * self.law.v * t * t * (1 - 8 * UNIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreePoint:
+class ThreePoint(Whole):
     """Losses e, 0, -e with probabilities p, r, p e^-e: pure privacy (r = 0), randomised response.
 
     Arrays over different mechanisms; counts: copies of each. p + r + p e^-e = 1.
@@ -165,14 +127,6 @@ class ThreePoint:
         second = e * e * (high + low) / m - first * first
         counts = self.counts
         return np.log1p(above) @ counts, first @ counts, np.maximum(second @ counts, 1e-300)
-
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
-
-    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
-        """No decay is claimed."""
-        return 0.0
 
     def _above(self, c: float) -> tuple[Floats, Floats]:
         """M(c) - 1 of each mechanism by terms of one sign, and its relative error."""
@@ -242,7 +196,7 @@ class ThreePointTilt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FiniteLaw:
+class FiniteLaw(Whole):
     """`count` copies of a pair of laws on finitely many points.
 
     lost: a bound on what the atoms leave out of both laws, and of their relative error.
@@ -283,14 +237,6 @@ class FiniteLaw:
         big = np.log1p(np.maximum(above, 0.0))
         return count * big, count * first, count * np.maximum(second, 1e-300)
 
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
-
-    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
-        """No decay is claimed."""
-        return 0.0
-
     def log_m_upper(self, c: float) -> float:
         """K(c), rounded up."""
         at = self.tilt(c, last=0.0, most=self.atoms.log_mass.size)
@@ -307,6 +253,7 @@ class FiniteLaw:
             sign=1.0 if self.remove else -1.0,
             count=self.count,
             quadrature=Quadrature(relative=self.lost, excess=2 * (1 + abs(power)) * self.lost),
+            make=AtomTilt,
         )
 
 
@@ -319,7 +266,7 @@ def atoms_of(factors: Iterable[Factor]) -> int | None:
                 found += atoms.log_mass.size
             case ThreePoint(epsilon=epsilon):
                 found += 3 * epsilon.size
-            case GaussianSum() | Constant():
+            case GaussianSum():
                 pass
             case _:
                 return None

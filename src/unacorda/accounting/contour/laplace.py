@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.accounting.contour.atoms import logarithm
+from unacorda.accounting.contour.closed import Whole
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
 # How small many different Laplace mechanisms make |phi| beyond the nodes, stretch by stretch.
@@ -141,7 +142,7 @@ _BINS = 48  # of scales, where a plan is made for more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceSum:
+class LaplaceSum(Whole):
     """Laplace mechanisms: u = 1 / noise multiplier and the number of copies of each."""
 
     u: Floats
@@ -167,10 +168,6 @@ class LaplaceSum:
         second = (bend / two - 4 * slope / two**2 + 8 * top / two**3) / m - first * first
         big = np.log1p(np.maximum(top / two, 0.0))
         return big @ counts, first @ counts, np.maximum(second @ counts, 1e-300)
-
-    def outside(self, cs: Floats, k: Floats) -> Floats:
-        """Nothing is cut off."""
-        return np.zeros_like(cs + k)
 
     def _above(self, c: float) -> tuple[Floats, Floats]:
         """M(c) - 1 of each scale by terms of one sign, and its relative error."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from unacorda.accounting.amplification.sampling import replaced_response
 from unacorda.accounting.contour.atoms import Atoms
-from unacorda.accounting.contour.closed import Constant, FiniteLaw, GaussianSum, ThreePoint
+from unacorda.accounting.contour.closed import FiniteLaw, GaussianSum, ThreePoint
 from unacorda.accounting.contour.factor import Factor
 from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
@@ -137,17 +137,15 @@ class _Maker:
     def whole(self) -> tuple[tuple[Factor, ...], Any]:
         """The parts, and the probability that some loss is infinite."""
         factors = list(self.factors)
-        if self.v:
-            factors.append(GaussianSum(v=float(self.v)))
         if self.laplace:
             pairs = np.array(self.laplace, dtype=np.float64)
             factors.append(LaplaceSum(u=pairs[:, 0], counts=pairs[:, 1]))
         if self.points:
             table = np.array(self.points, dtype=np.float64)
             factors.append(ThreePoint(epsilon=table[:, 0], top=table[:, 1], counts=table[:, 2]))
-        if self.loss:
+        if self.v or self.loss:
             loss = float(self.loss)
-            factors.append(Constant(loss=loss, error=2 * UNIT * abs(loss)))
+            factors.append(GaussianSum(v=float(self.v), loss=loss, error=2 * UNIT * abs(loss)))
         return tuple(factors), -context().expm1(self.log_finite)
 
     def take(self, event: Event, count: int) -> None:

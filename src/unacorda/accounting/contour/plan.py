@@ -12,7 +12,7 @@ import numpy as np
 
 from unacorda.accounting.contour.closed import atoms_of
 from unacorda.accounting.contour.factor import Factor
-from unacorda.accounting.contour.series import Floats
+from unacorda.accounting.contour.series import Floats, short
 
 _SMALLNESS = math.log(1e-12)
 _SPOILT = 1e-12
@@ -210,7 +210,7 @@ def plan_at(
     if not np.isfinite(cost[best]):
         return None
     chosen = float(cs[best])
-    h = _short(2 * math.pi / float(shift[best]))
+    h = short(2 * math.pi / float(shift[best]))
     excess = max(float(here.k[best]) - chosen * epsilon - log_delta, 0.0)
     wanted = _SMALLNESS - excess
     t = _last(factors, chosen, h=h, wanted=wanted, k2=float(here.k2[best]))
@@ -263,9 +263,3 @@ def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: f
         else:
             high = middle
     return high
-
-
-def _short(value: float) -> float:
-    """The value with 24 binary digits: its multiples up to 2^29 are exact floats."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from unacorda.accounting.contour.closed import Constant
+from unacorda.accounting.contour.closed import GaussianSum
 from unacorda.accounting.contour.factor import Factor, Tilt
 from unacorda.accounting.contour.laplace import LaplaceTilt
 from unacorda.accounting.contour.plan import Plan, log_kappa
@@ -206,7 +206,7 @@ def quadrature(
         slack=math.fsum(part.slack for part in tilts),
         log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
         log_null=log_null
-        + math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, Constant)),
+        + math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, GaussianSum)),
         work=plan.nodes * sum(_atoms(part) for part in tilts),
     )
 
@@ -230,7 +230,7 @@ def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
 
 
 def _atoms(part: Tilt) -> int:
-    return part.atoms.weights.size if isinstance(part, SampledGaussianTilt) else 1
+    return part.weights.size if isinstance(part, SampledGaussianTilt) else 1
 
 
 def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> float:

@@ -9,6 +9,7 @@ M(s) = E_Q f^(s+1); `add` is (Q, P), whose loss is -ln f under Q, so M(s) = E_Q 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from scipy.special import log_ndtr
 
 from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, mean_excess, tilt
 from unacorda.accounting.contour.factor import Tilt
-from unacorda.accounting.contour.series import UNIT, Complexes, Floats, log_sum
+from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
 SHARE_ERROR = 1e-14
 """log_ndtr(z) counts as right within (1 + z^2) times this, relative, its argument rounded."""
@@ -615,7 +616,7 @@ _DEPTHS = np.geomspace(0.03, 1.0, 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampledGaussianTilt:
+class SampledGaussianTilt(AtomTilt):
     """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
 
     ends: of x, half a step outside the atoms; slack: the probability outside, all steps together.
@@ -623,28 +624,7 @@ class SampledGaussianTilt:
 
     law: SampledGaussian
     c: float
-    atoms: AtomTilt
     ends: tuple[float, float]
-    slack: float
-
-    @property
-    def log_m(self) -> float:
-        """The logarithm of M(c), times count."""
-        return self.atoms.log_m
-
-    @property
-    def log_m_error(self) -> float:
-        """A bound on the absolute error of log_m."""
-        return self.atoms.log_m_error
-
-    @property
-    def mean(self) -> float:
-        """The slope of the phase that `nodes` leaves out."""
-        return self.atoms.mean
-
-    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
-        return self.atoms.nodes(t)
 
     def tail(self, t: float) -> float:
         """A certified bound of ln sup over t' >= t of |phi(t')|^count.
@@ -656,21 +636,15 @@ class SampledGaussianTilt:
         until = self.law.until
         if t >= until:
             return self._far(t)
-        log, error = self.atoms.nodes(np.array([t]))
+        log, error = self.nodes(np.array([t]))
         return min(max(float(log[0].real + error[0]), self._far(until)), 0.0)
 
     def _far(self, t: float) -> float:
         """The bound by a path."""
-        law, (low, high) = self.law, self.ends
-        part = cells(
-            law,
-            law.power(self.c),
-            low=low,
-            high=high,
-            log_m=self.atoms.log_sum,
-            slip=self.atoms.quadrature + 1e-9,
-        )
-        return law.count * log_tail(part, t)
+        (low, high), power = self.ends, self.law.power(self.c)
+        slip = self.quadrature + 1e-9
+        part = cells(self.law, power, low=low, high=high, log_m=self.log_sum, slip=slip)
+        return self.count * log_tail(part, t)
 
 
 def sampled_gaussian_tilt(
@@ -699,10 +673,10 @@ def sampled_gaussian_tilt(
     for _ in range(4):
         if not step > (law.high - law.low) / most:
             return found
-        made = _tilt_at(law, c, last, step=_short(step), lines=lines + scale)
-        if made is not None and (found is None or made.atoms.quadrature < found.atoms.quadrature):
+        made = _tilt_at(law, c, last, step=short(step), lines=lines + scale)
+        if made is not None and (found is None or made.quadrature < found.quadrature):
             found = made
-        if found is not None and found.atoms.quadrature * law.count < 1e-11:
+        if found is not None and found.quadrature * law.count < 1e-11:
             return found
         step *= 0.6
     return found
@@ -758,26 +732,21 @@ def _tilt_at(
     excess += (1 + abs(power)) * lost
     if cut is not None:
         excess += (1 + abs(power)) * cut.drift_error
-    return SampledGaussianTilt(
-        law=law,
-        c=c,
-        atoms=tilt(
-            atoms,
-            power=power,
-            sign=1.0 if law.remove else -1.0,
-            count=law.count,
-            quadrature=Quadrature(relative=relative, excess=excess * 1.01),
-            offset=None if law.jumps else float(law.offset(power)),
+    return tilt(
+        atoms,
+        power=power,
+        sign=1.0 if law.remove else -1.0,
+        count=law.count,
+        quadrature=Quadrature(relative=relative, excess=excess * 1.01),
+        offset=None if law.jumps else float(law.offset(power)),
+        make=functools.partial(
+            SampledGaussianTilt,
+            law=law,
+            c=c,
+            ends=(float(edges[0]), float(edges[1])),
+            slack=law.count * under,
         ),
-        ends=(float(edges[0]), float(edges[1])),
-        slack=law.count * under,
     )
-
-
-def _short(value: float) -> float:
-    """The value cut to 24 binary digits, so that small multiples of it are exact floats."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
 
 
 def _log_segments(

@@ -57,6 +57,12 @@ def log_sum(levels: Floats) -> Floats:
     return total
 
 
+def short(value: float) -> float:
+    """The value with 24 binary digits: its multiples up to 2^29 are exact floats."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
+
+
 def _series(y: _Numbers, degree: int) -> _Numbers:
     total = y * (1.0 / math.factorial(degree))
     for power in range(degree - 1, 2, -1):
