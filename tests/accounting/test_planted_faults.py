@@ -15,7 +15,8 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import engines, laws, matrices, parallel, tries
+from unacorda.accounting import engines, laws, matrices, parallel
+from unacorda.accounting import selection as prices_of_tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour import parts as contour_parts
@@ -231,7 +232,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a pure price of tries is too small": (
         "the_best_of_many",
-        _out(tries.pure_of_tries, lambda price: price / 2),
+        _out(prices_of_tries.pure_of_tries, lambda price: price / 2),
     ),
     "an exponential mechanism is forgotten": (
         "exponential_mechanisms",

@@ -24,13 +24,10 @@ from unacorda.accounting.pld.selection import hockey_sticks
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import without_mass
 from unacorda.accounting.selection import (
-    failure_of_negative_binomial_tries,
-    failure_of_poisson_tries,
     log_mean_tries,
-    pure_of_negative_binomial_tries,
-    pure_of_poisson_tries,
-    renyi_of_negative_binomial_tries,
-    renyi_of_poisson_tries,
+    pure_of_tries,
+    renyi_of_tries,
+    without_failure,
 )
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
@@ -45,10 +42,16 @@ from unacorda.privacy.events import (
 )
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.rounding import float_above
 
+ONE = Pure(epsilon=1)
 Law = list[Any]
 Generating = Callable[[Any], Any]
 LAWS = [(-0.9, 0.3), (-0.5, 0.01), (0.0, 0.05), (0.0, 0.6), (1.0, 0.1), (1.0, 0.9), (2.5, 0.02)]
+
+
+def tries(shape: float, stop: float) -> NegativeBinomialTries:
+    return NegativeBinomialTries(event=ONE, shape=shape, stop=stop)
 
 
 @pytest.fixture(autouse=True)
@@ -150,11 +153,11 @@ def test_the_mean_and_the_failures_by_their_series(shape: float, stop: float) ->
         found = log_mean_tries(shape=shape, stop=Fraction(str(stop)))
         assert mpmath.log(mean) <= found * (1 + 1e-15) + 1e-15
         assert found <= mpmath.log(mean) + 1e-9
-        mass, later = failure_of_negative_binomial_tries(
-            Fraction(1, 50), shape=Fraction(str(shape)), stop=Fraction(str(stop))
-        )
+        mass, rest = without_failure(tries(shape, stop), Fraction(1, 50), ONE)
+        assert isinstance(rest, NegativeBinomialTries)
+        later = Fraction(rest.stop)
         kept = [w * mpmath.mpf("0.98") ** k for k, w in enumerate(weights, 1)]
-        assert abs(mass - (1 - mpmath.fsum(kept) / whole)) < 1e-9
+        assert abs(float(mass) - (1 - mpmath.fsum(kept) / whole)) < 1e-9
         # given that none failed, K has the same shape and a larger stop
         step = kept[4] / kept[3] / (weights[4] / weights[3]) * (1 - gamma)
         assert mpmath.almosteq(1 - step, mpmath.mpf(later.numerator) / later.denominator, 1e-40)
@@ -169,11 +172,10 @@ def test_negative_binomial_by_every_order_of_scores(
     for own, categories in ((0.4, 3), (2.0, 2)):
         p, q = response(own, categories)
         known = {
-            pure: renyi_of_negative_binomial_tries(
+            pure: renyi_of_tries(
+                tries(shape, stop),
                 lambda a, p=p, q=q: above(p, q, a),  # type: ignore[misc]
                 pure=pure,
-                shape=Fraction(str(shape)),
-                stop=Fraction(str(stop)),
                 alpha=Fraction(alpha),
             )
             for pure in (None, Fraction(str(own)))
@@ -199,11 +201,10 @@ def test_poisson_by_every_order_of_scores(mean: float, alpha: float) -> None:
     f = poisson(mean)
     p, q = response(0.8, 3)
     event = PoissonTries(event=RandomizedResponse(epsilon=0.8, categories=3), mean=mean)
-    plainly = renyi_of_poisson_tries(
+    plainly = renyi_of_tries(
+        event,
         lambda a: above(p, q, a),
         delta=lambda x: float(hockey_stick(p, q, x)) * (1 + 1e-12),
-        pure=None,
-        mean=mean,
         alpha=Fraction(alpha),
     )
     whole = pure_epsilon(event)
@@ -221,14 +222,13 @@ def test_the_pure_bounds_are_reached(own: float) -> None:
     for shape, stop in LAWS:
         f = generating(shape, stop)
         one, two = best_of(p, f), best_of(q, f)
-        bound = pure_of_negative_binomial_tries(
-            own, shape=Fraction(str(shape)), stop=Fraction(str(stop))
-        )
+        bound = float_above(pure_of_tries(tries(shape, stop), Fraction(own)))
         assert mpmath.log(one[1] / two[1]) <= bound <= mpmath.log(one[1] / two[1]) * (1 + 1e-6)
         assert bound <= (2 + shape) * own * (1 + 1e-12)  # Corollary 4
     for mean in (0.3, 10.0):
         one, two = best_of(p, poisson(mean)), best_of(q, poisson(mean))
-        bound = pure_of_poisson_tries(own, mean=mean)
+        event = PoissonTries(event=ONE, mean=mean)
+        bound = float_above(pure_of_tries(event, Fraction(own)))
         assert mpmath.log(one[1] / two[1]) <= bound <= mpmath.log(one[1] / two[1]) * (1 + 1e-6)
 
 
@@ -301,9 +301,9 @@ def test_runs_that_may_fail(own: float) -> None:
 
 
 def test_failures_of_poisson_runs() -> None:
-    mass, mean = failure_of_poisson_tries(Fraction(1, 4), mean=8)
-    assert mean == 6
-    assert mass == pytest.approx(1 - math.exp(-2), rel=1e-15)
+    mass, rest = without_failure(PoissonTries(event=ONE, mean=8), Fraction(1, 4), ONE)
+    assert rest == PoissonTries(event=ONE, mean=6)
+    assert float(mass) == pytest.approx(1 - math.exp(-2), rel=1e-15)
 
 
 @pytest.mark.long
@@ -343,22 +343,20 @@ def test_one_run_is_the_event_itself() -> None:
 @in_subtests("shape", [-0.999999999, -1e-300, 0, 1e-300, 1e6, 1e300])
 @in_subtests("stop", [Fraction(1, 10**400), 1e-300, 0.5, Fraction(10**30 - 1, 10**30)])
 def test_numbers_of_any_size(shape: float, stop: Any) -> None:
-    for alpha in (1 + 1e-9, 2, 1e6):
-        found = renyi_of_negative_binomial_tries(
-            lambda a: a / 2, pure=10**5, shape=shape, stop=stop, alpha=alpha
-        )
-        assert alpha / 2 <= found <= math.inf
-        assert not math.isnan(found)
-    assert 0 <= log_mean_tries(shape=shape, stop=stop) < math.inf
-    mass, later = failure_of_negative_binomial_tries(1e-9, shape=shape, stop=stop)
-    assert 0 < mass <= 1
-    assert stop <= later <= 1
     event = NegativeBinomialTries(event=Gaussian(noise_multiplier=1), shape=shape, stop=stop)
+    for alpha in map(Fraction, (1 + 1e-9, 2, 1e6)):
+        found = renyi_of_tries(event, lambda a: a / 2, pure=Fraction(10**5), alpha=alpha)
+        assert min(alpha / 2, 10**5) * (1 - Fraction(1, 10**9)) <= found
+    assert 0 <= log_mean_tries(shape=shape, stop=stop) < math.inf
+    mass, rest = without_failure(event, Fraction(1, 10**9), ONE)
+    assert 0 < mass <= 1
+    assert isinstance(rest, NegativeBinomialTries)
+    assert Fraction(stop) <= Fraction(rest.stop) <= 1
     losses = np.linspace(-3, 3, 61)
     sticks = hockey_sticks(event, losses, np.minimum(np.exp(-losses) / 2, 1))
     assert sticks is None or np.all(np.isfinite(sticks.weights) & np.isfinite(sticks.shifts))
-    large = renyi_of_poisson_tries(lambda a: a, delta=lambda _: 1e-9, pure=None, mean=1e9, alpha=2)
-    assert math.isfinite(large)
+    many = PoissonTries(event=ONE, mean=1e9)
+    assert renyi_of_tries(many, lambda a: a, delta=lambda _: 1e-9, alpha=Fraction(2)) > 2
 
 
 @pytest.mark.long
@@ -398,11 +396,8 @@ def test_selection_inside_a_sample() -> None:
     [
         lambda: log_mean_tries(shape=-1, stop=0.5),
         lambda: log_mean_tries(shape=1, stop=0),
-        lambda: pure_of_negative_binomial_tries(-1.0, shape=1, stop=0.5),
-        lambda: pure_of_poisson_tries(1.0, mean=-1),
-        lambda: failure_of_poisson_tries(2, mean=1),
     ],
-    ids=["shape", "stop", "epsilon", "mean", "mass"],
+    ids=["shape", "stop"],
 )
 def test_refusals(call: Callable[[], object]) -> None:
     with pytest.raises(InvalidParameter):

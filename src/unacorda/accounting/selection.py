@@ -16,9 +16,14 @@ from fractions import Fraction
 from typing import Any, Final
 
 from unacorda import checks
+from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions.arguments import Real, non_negative, order, share
+from unacorda.privacy import conversions
+from unacorda.privacy.conversions.arguments import Real
 from unacorda.privacy.enclosure import context, float_up, mpf, sum_up
+from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
+from unacorda.privacy.events.selection import Tries
+from unacorda.privacy.rounding import grid_up
 
 _MOST_TRIES: Final = 1e6
 
@@ -94,195 +99,227 @@ def tries_quantile(*, shape: float, stop: float, level: float) -> int:
     return number
 
 
-def pure_of_negative_binomial_tries(epsilon: Real, *, shape: Real, stop: Real) -> float:
-    r"""The pure epsilon of the best of K runs, K truncated negative binomial, of epsilon each.
+def log_mean_of_tries(event: Tries) -> float:
+    """The logarithm of the mean number of runs; negative where it is below 1.
 
-    Statement   epsilon + (1 + eta) log((e^eps + gamma) / (1 + gamma e^eps)).
-    Bound       upper, rounded up; at most (2 + eta) epsilon, and near that for a small gamma.
+    Bound       upper, rounded up; a cap, which lowers the mean, counts where it is below it.
+    Source      log_mean_tries.
+    """
+    if isinstance(event, PoissonTries):
+        log_mean = context().log(mpf(exact("mean", event.mean)))
+        return float_up(log_mean) if log_mean > 0 else float(log_mean) * (1 - 1e-15)
+    uncapped = log_mean_tries(shape=exact("shape", event.shape), stop=exact("stop", event.stop))
+    return uncapped if event.most is None else min(uncapped, float_up(context().log(event.most)))
+
+
+def pure_of_tries(event: Tries, epsilon: Fraction) -> Fraction:
+    r"""The pure epsilon of the best of K runs, from that of one run; a multiple of 2^-80.
+
+    Statement   epsilon + (1 + eta) log((e^eps + gamma) / (1 + gamma e^eps)) for the truncated
+                negative binomial law, epsilon + mean tanh(epsilon/2) for the Poisson law.
+    Bound       upper; under a cap at most that of all runs that there can be. For the first law at
+                most (2 + eta) epsilon, and near that for a small gamma.
     Edges       stop = 1 -> epsilon.
     Source      Liu and Talwar 2019, arXiv:1811.07971, Thm. 1.3 (3 epsilon, geometric); Papernot
-                and Steinke 2022, Cor. 4; docs/proofs/selection.md, Section 2 (with gamma).
+                and Steinke 2022, Cor. 4; docs/proofs/selection.md, Section 2 (with gamma, Poisson).
 
-    >>> round(pure_of_negative_binomial_tries(1.0, shape=1, stop=1e-9), 6)
+    >>> from unacorda.privacy.events import Pure
+    >>> run = Pure(epsilon=1)
+    >>> best = NegativeBinomialTries(event=run, shape=1, stop=1e-9)
+    >>> round(float(pure_of_tries(best, Fraction(1))), 6)
     3.0
-    """
-    non_negative(epsilon=epsilon)
-    _law(shape, stop)
-    x, gamma = mpf(epsilon), mpf(stop)
-    return float_up(x + (1 + mpf(shape)) * _log_ratio(x, gamma))
-
-
-def pure_of_poisson_tries(epsilon: Real, *, mean: Real) -> float:
-    r"""The pure epsilon of the best of K runs, K Poisson, of epsilon each.
-
-    Statement   epsilon + mean tanh(epsilon/2).
-    Bound       upper, rounded up.
-    Source      docs/proofs/selection.md, Section 2.
-
-    >>> round(pure_of_poisson_tries(1.0, mean=10), 6)
+    >>> round(float(pure_of_tries(PoissonTries(event=run, mean=10), Fraction(1))), 6)
     5.621172
     """
-    non_negative(epsilon=epsilon, mean=mean)
-    return float_up(mpf(epsilon) + mpf(mean) * context().tanh(mpf(epsilon) / 2))
+    x = mpf(epsilon)
+    if isinstance(event, PoissonTries):
+        found = x + mpf(exact("mean", event.mean)) * context().tanh(x / 2)
+    elif event.stop == 1:
+        return epsilon
+    else:
+        shape, stop = _law_of(event)
+        found = x + (1 + mpf(shape)) * _log_ratio(x, mpf(stop))
+    whole = grid_up(float_up(found))
+    return whole if event.most is None else min(whole, epsilon * event.most)
 
 
-def renyi_of_negative_binomial_tries(
+def renyi_of_tries(
+    event: Tries,
     divergence: Callable[[Fraction], Real],
     *,
-    pure: Real | None,
-    shape: Real,
-    stop: Real,
-    alpha: Real,
-    most: int | None = None,
-) -> float:
-    r"""Renyi divergence of the best of K runs, K truncated negative binomial.
+    alpha: Fraction,
+    pure: Fraction | None = None,
+    delta: Callable[[float], float] | None = None,
+) -> Fraction:
+    r"""The Renyi divergence of the best of K runs, from the divergences of one run at all orders.
 
     divergence: an upper bound, in both directions, of that of one run at any order above 1; pure:
-    the epsilon of one run, None where there is none; most: where K is drawn until it is at most
-    that.
+    the epsilon of one run, None where there is none; delta: a bound of the delta of one run beside
+    the one that its divergences and its epsilon give.
 
-    Statement   D_a + log E[K] / (a-1) + the least of (1+eta) ((1 - 1/b) D_b + log(1/gamma)/b) over
-                the orders b of INNER_ORDERS and b = 1, and, for pure runs, of the supremum of the
-                module over what epsilon allows, by w = 1 - q with
-                w = gamma ((a-1) e^eps - a)/((1-gamma) e^eps), cut to [0, 1/(1 + e^eps)];
-                under a cap, log(1/P(K <= most)) / (a-1) is added to this supremum.
-    Bound       upper, rounded up; the order b is searched on a grid, P(K > most) by Chernoff.
+    Statement   the least of renyi_from_pure of pure_of_tries, and, of the truncated negative
+                binomial law, D_a + log E[K] / (a-1) + the least of
+                (1+eta) ((1 - 1/b) D_b + log(1/gamma)/b) over the orders b of INNER_ORDERS and
+                b = 1, and, for pure runs, of the supremum of the module over what epsilon allows,
+                by w = 1 - q with w = gamma ((a-1) e^eps - a)/((1-gamma) e^eps), cut to
+                [0, 1/(1 + e^eps)]; of the Poisson law
+                log(e^-mean + mean e^{(a-1) D_a + mean g}) / (a-1), where g is (a-1) delta(eps) at
+                e^eps = a/(a-1) or, for pure runs, max(0, ((a-1) e^eps - a)/(1 + e^eps)). Under a
+                cap, log(1/P(K <= most)) / (a-1) is added.
+    Bound       upper, rounded up; the order b is searched on a grid.
     Edges       stop = 1 -> D_a.
-    Source      Papernot and Steinke 2022, arXiv:2110.03620, Thm. 2; docs/proofs/selection.md.
+    Source      Papernot and Steinke 2022, arXiv:2110.03620, Thms. 2 and 6, with the chance of K = 0
+                as a term of its own (it is not small where the mean is); docs/proofs/selection.md.
 
-    >>> round(
-    ...     renyi_of_negative_binomial_tries(
-    ...         lambda a: a / 8, pure=None, shape=0, stop=0.01, alpha=10
-    ...     ),
-    ...     6,
-    ... )  # Gaussian noise of twice the sensitivity
+    >>> from unacorda.privacy.events import Gaussian
+    >>> run = Gaussian(noise_multiplier=2)  # of twice the sensitivity: D_a = a / 8
+    >>> best = NegativeBinomialTries(event=run, shape=0, stop=0.01)
+    >>> round(float(renyi_of_tries(best, lambda a: a / 8, alpha=Fraction(10))), 6)
     2.989789
     """
-    _law(shape, stop)
-    order(alpha)
-    own = mpf(divergence(Fraction(alpha)))
-    if stop == 1:
-        return float_up(own)
-    mp, b = context(), mpf(Fraction(alpha) - 1)
+    if isinstance(event, PoissonTries):
+        found = _poisson(event, divergence, alpha=alpha, pure=pure, delta=delta)
+    elif event.stop == 1:
+        return Fraction(divergence(alpha))
+    else:
+        found = _negative_binomial(event, divergence, alpha=alpha, pure=pure)
+    if pure is not None:
+        whole = pure_of_tries(event, pure)
+        found = min(found, conversions.renyi_from_pure(whole, alpha=alpha))
+    return Fraction(found)
+
+
+def _negative_binomial(
+    event: NegativeBinomialTries,
+    divergence: Callable[[Fraction], Real],
+    *,
+    alpha: Fraction,
+    pure: Fraction | None,
+) -> float:
+    shape, stop = _law_of(event)
+    mp, own, b = context(), mpf(divergence(alpha)), mpf(alpha - 1)
     log_stop, once = mp.log(mpf(stop)), 1 + mpf(shape)
     grown = [-log_stop]
     for inner in INNER_ORDERS:
         d = mpf(divergence(inner))
         grown.append(mpf(1 - 1 / inner) * d - log_stop / mpf(inner))
-    cut = cut_of_negative_binomial_tries(mpf(shape), mpf(stop), most)
+    cut = _cut(event)
     if pure is not None and cut is not None:
         grown.append((_pure_growth(mpf(pure), mpf(stop), b) + cut / once) / b)
     return float_up(own + once * min(grown) + _log_mean(shape, stop) / b)
 
 
-def renyi_of_poisson_tries(
+def _poisson(
+    event: PoissonTries,
     divergence: Callable[[Fraction], Real],
     *,
-    delta: Callable[[float], float],
-    pure: Real | None,
-    mean: Real,
-    alpha: Real,
-    most: int | None = None,
+    alpha: Fraction,
+    pure: Fraction | None,
+    delta: Callable[[float], float] | None,
 ) -> float:
-    r"""Renyi divergence of the best of K runs, K Poisson; no output where K = 0.
-
-    divergence, pure, most: as for renyi_of_negative_binomial_tries, most no less than the mean;
-    delta: an upper bound of the delta of one run at an epsilon.
-
-    Statement   log(e^-mean + mean e^{(a-1) D_a + mean g}) / (a-1), where g is (a-1) delta(eps) at
-                e^eps = a/(a-1) or, for pure runs, max(0, ((a-1) e^eps - a)/(1 + e^eps)); under a
-                cap, log(1/P(K <= most)) / (a-1) is added.
-    Bound       upper, rounded up; P(K > most) by Chernoff's bound and by the median (Choi 1994).
-    Source      Papernot and Steinke 2022, arXiv:2110.03620, Thm. 6, with the chance of K = 0 as a
-                term of its own (it is not small where the mean is).
-
-    >>> round(
-    ...     renyi_of_poisson_tries(
-    ...         lambda a: a / 200, delta=lambda epsilon: 1e-3, pure=None, mean=20, alpha=5
-    ...     ),
-    ...     6,
-    ... )
-    0.793933
-    """
-    non_negative(mean=mean)
-    order(alpha)
-    mp, b, mu = context(), mpf(Fraction(alpha) - 1), mpf(mean)
-    near = math.log1p(float(1 / (Fraction(alpha) - 1)))
-    growth = b * mpf(delta(near * (1 - 1e-12)))
+    mp, b, mu = context(), mpf(alpha - 1), mpf(exact("mean", event.mean))
+    near = math.log1p(float(1 / (alpha - 1))) * (1 - 1e-12)
+    growth = b * mpf(_least_delta(divergence, near, pure=pure, delta=delta))
     if pure is not None:
         x = mpf(pure)
         # ((a-1) e^x - a)/(1 + e^x), without overflow
         lean = (b - (1 + b) * mp.exp(-x)) / (1 + mp.exp(-x))
         growth = min(growth, max(lean, mpf(0.0)))
-    top = b * mpf(divergence(Fraction(alpha))) + mu * growth + mp.log(mu)
+    top = b * mpf(divergence(alpha)) + mu * growth + mp.log(mu)
     # log(e^-mu + e^top), by the larger of both
     high, low = max(top, -mu), min(top, -mu)
-    cut = cut_of_poisson_tries(mu, most)
-    return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b, cut / b])
+    return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b, _cut(event) / b])
 
 
-def failure_of_negative_binomial_tries(
-    mass: Real, *, shape: Real, stop: Real
-) -> tuple[float, Fraction]:
-    r"""The chance that one of K runs fails, and the parameter `stop` of K given that none does.
+def _least_delta(
+    divergence: Callable[[Fraction], Real],
+    epsilon: float,
+    *,
+    pure: Fraction | None,
+    delta: Callable[[float], float] | None,
+) -> float:
+    """What is known of the delta of one run."""
+    rough = {
+        inner: conversions.approx_dp_delta_from_renyi_closed(
+            divergence(inner), alpha=inner, epsilon=epsilon
+        )
+        for inner in INNER_ORDERS
+    }
+    best = min(rough, key=lambda inner: rough[inner])  # the optimal form takes long
+    optimal = conversions.approx_dp_delta_from_renyi(divergence(best), alpha=best, epsilon=epsilon)
+    known = [rough[best], optimal]
+    if pure is not None:
+        known.append(conversions.approx_dp_delta_from_pure(pure, epsilon=epsilon))
+    if delta is not None:
+        known.append(delta(epsilon))
+    return min(known)
 
-    mass: the chance that one run fails, whatever its data: then everything may be learned.
 
-    Statement   (1 - f(1 - mass), gamma + mass (1 - gamma)), f(x) = E x^K; the shape stays.
-    Bound       upper, rounded up, and exact.
-    Edges       mass = 0 -> (0.0, stop).
+def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction, Event]:
+    r"""The chance that one of K runs fails, and the best run given that none does.
+
+    mass: the chance that one run fails, whatever its data, and shows everything; rest: the run
+    where it does not.
+
+    Statement   1 - f(1 - mass), f(x) = E x^K; then the parameter `stop` of the negative binomial
+                law is gamma + mass (1 - gamma), its shape stays, and the mean of the Poisson law is
+                mean (1 - mass).
+    Bound       upper, of the chance, rounded up; the laws are exact.
     Source      docs/proofs/selection.md, Section 4; Liu and Talwar 2019, Thm. 3.5, is weaker.
 
-    >>> mass, stop = failure_of_negative_binomial_tries(1e-6, shape=1, stop=0.01)
-    >>> round(mass, 9), float(stop)
+    >>> from unacorda.privacy.events import Pure
+    >>> run = Pure(epsilon=1)
+    >>> best = NegativeBinomialTries(event=run, shape=1, stop=0.01)
+    >>> mass, later = without_failure(best, Fraction(1, 10**6), run)
+    >>> round(float(mass), 9), float(later.stop)
     (9.999e-05, 0.01000099)
     """
-    share(mass=mass)
-    _law(shape, stop)
-    gamma, m = Fraction(stop), Fraction(mass)
-    later = gamma + m * (1 - gamma)
-    if m == 0 or gamma == 1:
-        return float_up(mpf(m)), later
-    mp, eta = context(), mpf(shape)
-    moved = mp.log1p(mpf(m) * mpf((1 - gamma) / gamma))
-    if shape == 0:
-        failed = moved / -mp.log(mpf(gamma))
+    mp, m = context(), mpf(mass)
+    if isinstance(event, PoissonTries):
+        mean = exact("mean", event.mean)
+        failed = min(1.0, float_up(-mp.expm1(-mpf(mean) * m)))
+        left = mean * (1 - mass)
+        # no mean is left where every run fails: then the rest is never reached
+        later = PoissonTries(event=rest, mean=left, most=event.most) if left else rest
+        return Fraction(failed), later
+    shape, gamma = _law_of(event)
+    if mass == 0 or gamma == 1:
+        failed = float_up(m)
     else:
-        failed = mp.expm1(-eta * moved) / mp.expm1(eta * mp.log(mpf(gamma)))
-    return min(1.0, float_up(failed)), later
+        moved = mp.log1p(m * mpf((1 - gamma) / gamma))
+        if shape == 0:
+            share = moved / -mp.log(mpf(gamma))
+        else:
+            share = mp.expm1(-mpf(shape) * moved) / mp.expm1(mpf(shape) * mp.log(mpf(gamma)))
+        failed = min(1.0, float_up(share))
+    stop = gamma + mass * (1 - gamma)
+    later = NegativeBinomialTries(event=rest, shape=shape, stop=stop, most=event.most)
+    return Fraction(failed), later
 
 
-def failure_of_poisson_tries(mass: Real, *, mean: Real) -> tuple[float, Fraction]:
-    r"""The chance that one of K runs fails, and the mean of K given that none does.
-
-    Statement   (1 - e^{-mean mass}, mean (1 - mass)).
-    Bound       upper, rounded up, and exact.
-    Source      docs/proofs/selection.md, Section 4.
-    """
-    share(mass=mass)
-    non_negative(mean=mean)
-    failed = -context().expm1(-mpf(mean) * mpf(mass))
-    return min(1.0, float_up(failed)), Fraction(mean) * (1 - Fraction(mass))
-
-
-def _law(shape: Real, stop: Real) -> None:
-    if not -1 < shape < math.inf:
-        raise InvalidParameter("shape", shape, expected="a finite number above -1")
-    if not 0 < stop <= 1:
-        raise InvalidParameter("stop", stop, expected="a number above 0, at most 1")
-
-
-def cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> Any:
-    """Bounds log(1 / P(K <= most)); None where no bound is known.
+def log_rest_of_cap(event: Tries) -> float:
+    """The logarithm of 1 / P(K <= most): 0 without a cap, inf where no bound is known.
 
     Statement   P(K > most) <= f(t) t^-(most + 1), for one t > 1.
-    Bound       upper.
-    Source      Chernoff's bound.
+    Bound       upper; of a Poisson law at most log 2, as the mean is at most the cap.
+    Source      Chernoff's bound; Choi 1994 (the median).
     """
-    mp = context()
-    if most is None:
+    found = _cut(event)
+    return math.inf if found is None else float_up(found)
+
+
+def _cut(event: Tries) -> Any:
+    """log(1 / P(K <= most)); None where no bound is known."""
+    mp, most = context(), event.most
+    if most is None or (isinstance(event, NegativeBinomialTries) and event.stop == 1):
         return mpf(0.0)
-    beyond, once = mpf(most + 1), max(eta, mpf(1))
+    beyond = mpf(most + 1)
+    if isinstance(event, PoissonTries):
+        mu = mpf(exact("mean", event.mean))
+        found = _minus_log_of_rest(beyond - mu - beyond * mp.log(beyond / mu))
+        return mp.log(2) if found is None else min(found, mp.log(2))
+    eta, gamma = map(mpf, _law_of(event))
+    once = max(eta, mpf(1))
     left = once / (beyond + once)  # 1 - (1 - gamma) t, about where the bound is least
     log_t = mp.log((1 - left) / (1 - gamma))
     if log_t <= 0:
@@ -294,21 +331,16 @@ def cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> An
     return _minus_log_of_rest(log_f - beyond * log_t)
 
 
-def cut_of_poisson_tries(mu: Any, most: int | None) -> Any:
-    """Bounds log(1 / P(K <= most)): at most log 2, as the mean is at most the cap.
+def _law_of(event: NegativeBinomialTries) -> tuple[Fraction, Fraction]:
+    """Shape and stop, exactly."""
+    return exact("shape", event.shape), exact("stop", event.stop)
 
-    Bound       upper.
-    Source      Chernoff's bound; Choi 1994 (the median).
-    """
-    mp = context()
-    if most is None:
-        return mpf(0.0)
-    if mu > most:
-        raise InvalidParameter("most", most, expected="the mean or above")
-    beyond = mpf(most + 1)
-    found = _minus_log_of_rest(beyond - mu - beyond * mp.log(beyond / mu))
-    half = mp.log(2)
-    return half if found is None else min(found, half)
+
+def _law(shape: Real, stop: Real) -> None:
+    if not -1 < shape < math.inf:
+        raise InvalidParameter("shape", shape, expected="a finite number above -1")
+    if not 0 < stop <= 1:
+        raise InvalidParameter("stop", stop, expected="a number above 0, at most 1")
 
 
 def _minus_log_of_rest(log_mass: Any) -> Any:

@@ -11,13 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, WrongUnit
-from unacorda.privacy import conversions
+from unacorda.extras import later
 from unacorda.privacy.rounding import grid_down, grid_up, root_down, root_near, root_up
+
+if TYPE_CHECKING:
+    from unacorda.privacy import conversions
+else:  # they need mpmath
+    conversions = later("unacorda.privacy.conversions")
 
 # What the five kinds of guarantee share: operators on the numbers that add, and their text.
 # repr() is the call that makes the value, str() is for sentences.
@@ -200,7 +205,7 @@ class PureDP(Additive):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether a theorem of this package says that this guarantee implies `other`."""
-        return _implies(self, other)
+        return implies(self, other)
 
     @staticmethod
     def within(target: Guarantee) -> PureDP:
@@ -257,7 +262,7 @@ class ApproxDP(Additive):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether a theorem of this package says that this guarantee implies `other`."""
-        return _implies(self, other)
+        return implies(self, other)
 
     @staticmethod
     def within(target: Guarantee) -> ApproxDP:
@@ -311,7 +316,7 @@ class ZCDP(Additive):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether a theorem of this package says that this guarantee implies `other`."""
-        return _implies(self, other)
+        return implies(self, other)
 
     @staticmethod
     def within(target: Guarantee) -> ZCDP:
@@ -384,7 +389,7 @@ class GDP(Additive):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether a theorem of this package says that this guarantee implies `other`."""
-        return _implies(self, other)
+        return implies(self, other)
 
     @staticmethod
     def within(target: Guarantee) -> GDP:
@@ -397,8 +402,6 @@ class GDP(Additive):
         >>> GDP.within(ApproxDP(1.0, 1e-5))
         GDP(mu=0.268051123212)
         """
-        from unacorda.privacy.guarantees import gdp_within
-
         return gdp_within(target)
 
     @staticmethod
@@ -449,7 +452,7 @@ class RenyiDP(Additive):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether a theorem of this package says that this guarantee implies `other`."""
-        return _implies(self, other)
+        return implies(self, other)
 
     @staticmethod
     def from_json(text: str) -> RenyiDP:
@@ -518,12 +521,6 @@ def _of_kind(text: str, kind: type[_Kind]) -> _Kind:
     if not isinstance(value, kind):
         raise InvalidParameter("text", text, expected=f"the JSON text of a {kind.__name__}")
     return value
-
-
-def _implies(guarantee: Guarantee, other: Guarantee) -> bool:
-    from unacorda.privacy.guarantees import implies
-
-    return implies(guarantee, other)
 
 
 def _delta(delta: Fraction) -> dict[str, str]:

@@ -18,7 +18,7 @@ from unacorda.accounting.pld.tables import Profile, end_of_losses, end_of_upper,
 from unacorda.accounting.profiles.atoms import minorant
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, approximate
-from unacorda.accounting.tries import log_mean_of_tries, log_rest_of_cap
+from unacorda.accounting.selection import log_mean_of_tries, log_rest_of_cap
 from unacorda.checks import exact
 from unacorda.privacy.enclosure import context, mpf
 from unacorda.privacy.events import PoissonTries

@@ -23,7 +23,7 @@ from unacorda.accounting.rules.base import (
     under_replacement,
     without_mass,
 )
-from unacorda.accounting.tries import pure_of_tries, renyi_of_tries, without_failure
+from unacorda.accounting.selection import pure_of_tries, renyi_of_tries, without_failure
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.events import Event, NegativeBinomialTries, PoissonTries
