@@ -4,7 +4,7 @@ First every single column is measured; with what share of the budget follows fro
 there seem to be (`singles_share`). Then each round scores the tables that may still be added,
 chooses a few of them by scores with noise, and measures these. A score counts each cell where the
 model errs by more than the noise, by how much more. Where a round moves the model by less than its
-noise, the amounts of later rounds are four times as large; the last round takes all that is left.
+noise, the amounts of later rounds are twice as large; the last round takes all that is left.
 Every decision depends on noisy answers and public facts alone.
 
 Source: McKenna, Mullins, Sheldon, Miklau 2022, arXiv:2201.12677 (AIM), whose rounds these follow;
@@ -33,7 +33,7 @@ from unacorda.synthesis.tables import Candidate, PrivateTables
 
 __all__ = ["RoundSummary", "Rounds", "Watch", "batch_size", "planned_picks", "singles_share"]
 
-_GROWTH: Final = 4
+_GROWTH: Final = 2
 _PICKS: Final = 4  # for each column
 _TENTHS: Final = 7  # of the budget, for single columns at most
 _SINGLE_ERROR: Final = 0.05

@@ -236,7 +236,8 @@ class PrivateTables:
                 scores = [score(self._exact(c.columns), c) for c in candidates]
             place = choice.release([Fraction(scores[i]) for i in left], bits=self._bits)
             chosen.append(candidates[left.pop(place)])
-            left = [i for i in left if apart(candidates[i], chosen)]
+            if len(chosen) < count:
+                left = [i for i in left if apart(candidates[i], chosen)]
         return chosen
 
     def distances(
