@@ -217,7 +217,10 @@ REFUSED: list[tuple[str, Callable[[unacorda.Session], Any]]] = [
     ("bins", lambda s: made(s, ZCDP(1), ["name"], bins={"name": PRIVATE_OF_TWO})),
     ("budget", lambda s: made(s, ZCDP(1), ["name"], bins={"name": unacorda.private_keys()})),
     ("budget", lambda s: made(s, PureDP(1), ["name"], bins={"name": unacorda.private_keys()})),
+    ("budget", lambda s: made(s, GDP(1), ["name"], bins={"name": unacorda.private_keys()})),
     ("finding", lambda s: made(s, ZCDP(1), ["county"], finding=1)),
+    ("workloads", lambda s: made(s, ZCDP(1), ["county"], workloads=1)),
+    ("scores", lambda s: made(s, ZCDP(1), ["county"], scores="soft")),
     ("never", lambda s: made(s, ZCDP(1), ["cost"], bins={"cost": 5}, never=["cost < 500"])),
     ("never", lambda s: made(s, ZCDP(1), ["county"], never="county = 'A'")),
     ("table", lambda s: s.evaluate(s.table("people").synthesize(["county"]), budget=ZCDP(1))),
@@ -249,6 +252,26 @@ def test_what_cannot_be_synthesized_is_refused_for_nothing(
             ask(session)
         assert caught.value.argument == argument
         assert session.remaining == NO_NOISE * 2
+
+
+@pytest.mark.parametrize(
+    ("budget", "example"),
+    [(ZCDP(1), "ZCDP(0.1, 1e-6)"), (GDP(1), "GDP(0.5, 1e-6)"), (PureDP(1), "ApproxDP(1, 1e-6)")],
+)
+def test_a_budget_without_delta_for_texts_says_which_has_one(
+    table: pandas.DataFrame, budget: Any, example: str
+) -> None:
+    with (
+        opened(table.assign(name="Ann"), budget=budget) as session,
+        pytest.raises(InvalidParameter) as caught,
+    ):
+        made(session, budget, ["name"], bins={"name": unacorda.private_keys()})
+    assert example in str(caught.value)
+
+
+def test_an_unknown_argument_names_the_nearest(table: pandas.DataFrame) -> None:
+    with opened(table) as session, pytest.raises(InvalidParameter, match="did you mean workload"):
+        session.table("visits").synthesize(["county"], workloads=2)
 
 
 def test_budgets_of_other_units_are_refused(table: pandas.DataFrame) -> None:

@@ -309,6 +309,24 @@ def test_steps_cost_no_more_than_the_whole_and_the_whole_no_more_than_the_budget
     assert steps.additive[1] <= whole.additive[1]
 
 
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
+def test_texts_are_found_within_gaussian_dp(neighbors: Any) -> None:
+    budget = GDP(1, "1e-6")
+    table = pa.table({"t": ["a"] * 500, "x": np.linspace(0, 1, 500)})
+    facts = {"t": unacorda.Text(), "x": unacorda.Bounds(0, 1)}
+    unit = unacorda.Row(neighbors=neighbors)
+    with opened(table, unit=unit, budget=budget, columns=facts) as session:
+        found = made(session, ["t", "x"], bins={"x": 6}, budget=budget)
+        assert session.spent == budget
+    assert found.plan.domain.columns[0].labels == ("a", "other")
+    most = GDP(100, delta=1)
+    steps, whole = (charge(one, most, most).additive for one in (found.steps, found.event))
+    assert whole == pytest.approx(budget.additive)
+    assert steps <= whole
+    assert steps[1] <= whole[1]
+    assert steps[0] > whole[0] * Fraction(9, 10)
+
+
 @pytest.mark.parametrize("budget", [ZCDP("0.3"), PureDP(1), GDP(1), unacorda.RenyiDP(4, 1)])
 def test_edges_are_found_within_budgets_of_every_kind(budget: Any) -> None:
     table = pa.table({"x": np.linspace(0, 1, 300), "y": np.linspace(0, 1, 300)})

@@ -113,6 +113,39 @@ def test_constraints_over_too_many_cells_are_refused() -> None:
         SynthesisPlan(domain=Domain(columns=tuple(wide)), never=[{"a": 3, "b": 4}])
 
 
+@pytest.mark.parametrize(("last", "fits"), [("d", True), ("a", False)])
+def test_constraints_that_share_columns_are_limited_together(last: str, fits: bool) -> None:
+    """A chain needs tables of two columns; where its ends meet, tables of three."""
+    wide = [BinnedColumn(name=name, edges=tuple(range(251))) for name in "abcd"]
+    never = [{one: 3, two: 4} for one, two in ("ab", "bc", ("c", last))]
+    if fits:
+        SynthesisPlan(domain=Domain(columns=tuple(wide)), workload=2, never=never)
+        return
+    with pytest.raises(InvalidParameter, match="together") as caught:
+        SynthesisPlan(domain=Domain(columns=tuple(wide)), workload=2, never=never)
+    assert caught.value.argument == "never"
+    assert caught.value.value == ["a", "b", "c"]
+
+
+def test_constraints_fit_where_more_cells_are_allowed() -> None:
+    wide = [BinnedColumn(name=name, edges=tuple(range(91))) for name in "abc"]
+    never = [{one: 3, two: 4} for one, two in ("ab", "bc", "ca")]
+    columns = tuple(wide)
+    with pytest.raises(InvalidParameter, match="max_cells"):
+        SynthesisPlan(domain=Domain(columns=columns), workload=2, never=never)
+    SynthesisPlan(domain=Domain(columns=columns), workload=2, never=never, max_cells=90**3)
+
+
+def test_cells_that_are_found_refuse_nothing() -> None:
+    """The limit is of what was public; a plan over fewer cells is that plan."""
+    wide = plan(never=[{"sex": "M", "age": 200}])
+    sex, age = wide.domain.columns
+    assert isinstance(age, BinnedColumn)
+    narrow = wide.over([sex, BinnedColumn(name="age", edges=age.edges[-2:], whole=age.whole)])
+    assert narrow.domain.sizes < wide.domain.sizes
+    assert (narrow.never, narrow.max_cells) == (wide.never, wide.max_cells)
+
+
 def test_constraints_that_leave_no_row_are_refused_before_anything_is_read() -> None:
     class Unread:
         sizes = (4, 4)

@@ -29,8 +29,8 @@ from unacorda.accounting.charges import charge, request_price
 from unacorda.bits import RandomBits
 from unacorda.errors import InternalError, InvalidParameter
 from unacorda.mechanisms.parameters import readable
-from unacorda.privacy.events import Event, ZeroConcentrated, compose
-from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee
+from unacorda.privacy.events import Approximate, Event, ZeroConcentrated, compose
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.query.aggregates.base import Aggregate, Exact
 from unacorda.query.aggregates.linear import count
@@ -52,7 +52,7 @@ from unacorda.query.plan.synthesis import (
 )
 from unacorda.query.results.simulation import Assume, check_assumption, rows_assumed
 from unacorda.query.schema.units import Reach
-from unacorda.synthesis.charges import shares_within
+from unacorda.synthesis.charges import GaussianShares, Shares, shares_within
 from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain
 from unacorda.synthesis.forecast import SynthesisForecast, forecast
 from unacorda.synthesis.junction_tree import Columns
@@ -134,7 +134,7 @@ def synthesize_rows(
             else _found(rows, one, spending, context.bits)
             for one in asked.columns
         ]
-        plan = asked.plan_over(columns)
+        plan = asked.plan.over(columns)
         made = synthesize(
             _EngineCounts(rows=rows, domain=plan.domain, names=_names(query, asked)),
             plan,
@@ -223,7 +223,7 @@ class Spending:
                 )
         event: Event = shares.event
         if texts:
-            event = ZeroConcentrated(rho=readable(shares.total), delta=readable(delta))
+            event = _with_delta(shares, delta)
         rest = shares.guarantee(shares.total - total)
         return Spending(draws=draws, rules=rules, rest=rest, event=event)
 
@@ -242,6 +242,13 @@ class Spending:
         return f"values that {least:,} or more have, {column.most:,} at most"
 
 
+def _with_delta(shares: Shares, delta: Fraction) -> Event:
+    """The whole budget, with the delta that finds texts."""
+    if isinstance(shares, GaussianShares):
+        return compose([shares.event, Approximate(epsilon=0, delta=readable(delta))])
+    return ZeroConcentrated(rho=readable(shares.total), delta=readable(delta))
+
+
 def _split_delta(budget: Guarantee, texts: Sequence[str]) -> tuple[Guarantee, Fraction]:
     """The budget for all else, and the delta that finds texts."""
     delta = Fraction(0)
@@ -252,11 +259,16 @@ def _split_delta(budget: Guarantee, texts: Sequence[str]) -> tuple[Guarantee, Fr
         case ZCDP(rho=rho, delta=whole):
             delta = whole
             budget = ZCDP(rho)
+        case GDP(mu_squared=mu_squared, delta=whole):
+            delta = whole
+            budget = GDP.from_squared(mu_squared)
         case _:
             pass
     if texts and not 0 < delta < 1:
-        expected = f"one with a delta, as ApproxDP(1, 1e-6): the values of {', '.join(texts)} are "
-        expected += f"found with it. Or list them, bins={{{texts[0]!r}: ['A', 'B']}}"
+        example = {ZCDP: "ZCDP(0.1, 1e-6)", GDP: "GDP(0.5, 1e-6)"}.get(type(budget))
+        expected = f"one with a delta, as {example or 'ApproxDP(1, 1e-6)'}: the values of "
+        expected += f"{', '.join(texts)} are found with it. "
+        expected += f"Or list them, bins={{{texts[0]!r}: ['A', 'B']}}"
         raise InvalidParameter("budget", budget, expected=expected)
     return budget, delta
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import itertools
 import math
@@ -20,8 +21,8 @@ from unacorda.checks import Number, demand
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.parameters import whole
 from unacorda.privacy.events.fields import keep
-from unacorda.synthesis.domain import BinnedColumn, Domain, Scalar
-from unacorda.synthesis.junction_tree import Columns
+from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain, Scalar
+from unacorda.synthesis.junction_tree import Columns, tree_cells
 from unacorda.synthesis.model import MarginalModel
 
 __all__ = ["MOST_ROWS", "Condition", "Masks", "SynthesisPlan"]
@@ -60,8 +61,8 @@ class SynthesisPlan:
         How many rows are drawn; by default the noisy number of rows, at most 2^24.
 
     Raises InvalidParameter for numbers out of range, unknown columns and labels, a table of the
-    workload with more than `max_cells` cells, conditions over more than 2^16 cells, and conditions
-    that leave no row.
+    workload with more than `max_cells` cells, conditions over more than 2^16 cells each or
+    `max_cells` together, and conditions that leave no row.
 
     What is measured, and with which part of the budget, is decided by `Rounds`.
     """
@@ -100,8 +101,32 @@ class SynthesisPlan:
             cells = self.cells(self.domain.places(list(condition)))
             expected = f"conditions on columns of at most {_CONSTRAINT_CELLS} cells together"
             demand(cells <= _CONSTRAINT_CELLS, "never", condition, expected=expected)
+        self._check_cells_of_never()
         if self.never:
             MarginalModel(self.domain.sizes, {}, possible=self.possible())
+
+    def _check_cells_of_never(self) -> None:
+        """Raise InvalidParameter where a model that only keeps the conditions is too large."""
+        sets = {self.domain.places(list(condition)) for condition in self.never}
+        most = max(self.max_cells, _CONSTRAINT_CELLS)
+        if sets and tree_cells(self.domain.sizes, sets) > most:
+            names = sorted({name for condition in self.never for name in condition})
+            raise InvalidParameter(
+                "never",
+                names,
+                expected=f"conditions that a model of at most {most:,} cells can keep together",
+                hint="Conditions that share columns are kept together. Name fewer columns in them, "
+                "give these columns fewer cells, or raise max_cells.",
+            )
+
+    def over(self, columns: Sequence[CategoryColumn | BinnedColumn]) -> SynthesisPlan:
+        """The same plan where cells are found: none of the columns has more cells than before.
+
+        It was checked already, so that nothing that is found can be refused.
+        """
+        found = copy.copy(self)
+        keep(found, domain=Domain(columns=tuple(columns)))
+        return found
 
     @property
     def tables(self) -> tuple[Columns, ...]:

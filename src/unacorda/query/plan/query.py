@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import difflib
 import hashlib
 import itertools
 import json
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
 _ANY_CELLS = 1 << 62  # as many as there may be
+_SYNTHESIS_ARGUMENTS = ("columns", "bins", "workload", "weights", "never", "report", "finding")
+_SYNTHESIS_ARGUMENTS += ("watch", "max_cells", "rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +362,9 @@ class Query:
         report: Number = Fraction(1, 20),
         finding: Number = Fraction(1, 10),
         watch: Watch | None = None,
-        **choices: Any,
+        max_cells: int = 500_000,
+        rows: int | None = None,
+        **unknown: object,
     ) -> Synthesis[Query]:
         """Ask for synthetic rows: tables of counts over few columns are close to the true ones.
 
@@ -375,14 +380,18 @@ class Query:
         weights: how much they count, 1 by default. never: conditions that no row meets,
         "sex = 'M' AND pregnant" or {"sex": "M", "pregnant": True}. report: the share of the budget
         that measures errors. finding: the share that finds edges and texts, in equal parts. watch:
-        called after each round. choices: `max_cells`, `scores` and others of
-        `unacorda.synthesis.plan.SynthesisPlan`.
+        called after each round. max_cells: of a measured table, and of all tables that must be kept
+        together. rows: how many are drawn, by default as many as there seem to be.
 
-        Raises InvalidParameter for columns whose cells are neither public nor can be found, and for
-        tables of more cells than `max_cells`.
+        Raises InvalidParameter for columns whose cells are neither public nor can be found, for
+        tables and conditions of more cells than `max_cells`, and for other arguments.
         """
         from unacorda.query.plan.synthesis import synthesis_of
 
+        for name, value in unknown.items():
+            (near,) = difflib.get_close_matches(name, _SYNTHESIS_ARGUMENTS, n=1, cutoff=0)
+            known = f"one of the arguments {', '.join(_SYNTHESIS_ARGUMENTS)}"
+            raise InvalidParameter(name, value, expected=known, hint=f"did you mean {near}?")
         self._before_groups("synthesize")
         return synthesis_of(
             self,
@@ -396,7 +405,8 @@ class Query:
                 "weights": weights or {},
                 "never": never,
                 "report": report,
-                **choices,
+                "max_cells": max_cells,
+                "rows": rows,
             },
         )
 

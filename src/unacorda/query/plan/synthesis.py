@@ -252,11 +252,7 @@ class Synthesis(Generic[Q]):
     @property
     def plan(self) -> SynthesisPlan:
         """The public decisions, with stand-ins for the columns that are sought."""
-        return self.plan_over([one.column for one in self.columns])
-
-    def plan_over(self, columns: Sequence[CategoryColumn | BinnedColumn]) -> SynthesisPlan:
-        """The public decisions over these columns."""
-        domain = Domain(columns=tuple(columns))
+        domain = Domain(columns=tuple(one.column for one in self.columns))
         never = [
             read_condition(one, domain) if isinstance(one, str) else one
             for one in self.choices.get("never", ())
