@@ -37,7 +37,18 @@ VERBS = [
     ("ledger", "init"),
     ("ledger", "verify"),
     ("ledger", "export"),
+    ("ledger", "limit"),
+    ("serve",),
+    ("server", "check"),
+    ("server", "example"),
+    ("server", "token", "add"),
+    ("server", "token", "list"),
+    ("server", "token", "revoke"),
 ]
+
+SILENT = [("ledger", "export"), ("serve",), ("server", "example"), ("server", "token", "add")]
+SILENT += [("server", "token", "revoke")]
+"""Verbs that print nothing else than a line, or lines of JSON."""
 
 
 @in_subtests("verb", [*VERBS, ("ledger",), ("series",)])
@@ -47,7 +58,7 @@ def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
     assert re.search(r"Examples?:\n +unacorda ", result.output)
     if verb not in {("ledger",), ("series",)}:
         assert "Exit codes:" in result.output
-        assert "--json" in result.output or verb == ("ledger", "export")  # it prints nothing else
+        assert "--json" in result.output or verb in SILENT
 
 
 def test_the_root_lists_the_verbs_that_work() -> None:
@@ -66,6 +77,8 @@ def test_the_root_lists_the_verbs_that_work() -> None:
         "plot",
         "verify",
         "ledger",
+        "serve",
+        "server",
     ]
 
 

@@ -296,6 +296,12 @@ class Ledger:
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
+    def limit(self, dataset: str, name: str) -> Guarantee:
+        """The budget of one sub-account; LedgerMismatch where there is none of that name."""
+        with self._store.reading() as transaction:
+            self._known(transaction, dataset)
+            return self._limit(transaction, dataset, name)
+
     def reserve(
         self,
         dataset: str,

@@ -32,6 +32,11 @@ _BUDGETS = (
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 _LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 _SQLITE = "sqlite:///"
+SERVER = (
+    *("ledger", "store", "listen", "public_url", "behind_proxy"),
+    *("questions_at_once", "queue", "timeout", "most_aggregates", "most_cells"),
+)
+"""What a block [server] may say."""
 
 
 def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:
@@ -97,13 +102,16 @@ def fact_of(place: str, fact: object) -> Fact:
 class Dataset:
     """The settings of one data set; what the file leaves out is empty or None.
 
-    name: of its account in a ledger. tables, public: sources by name, each a path or what `engine`
-    calls a table. unit: `person` with its columns, or `row`, and limits on a person's rows, by
-    name. budget: of the account; query_budget: of a question that names none. columns: public
-    facts. stand_in: a public table to try questions on. analysts: the limits of sub-accounts.
+    name: of its account in a ledger. title: for people. tables, public: sources by name, each a
+    path or what `engine` calls a table. unit: `person` with its columns, or `row`, and limits on a
+    person's rows, by name. budget: of the account; query_budget: of a question that names none.
+    columns: public facts. stand_in: a public table to try questions on. analysts: the limits of
+    sub-accounts. show_total: whether analysts see what the data set has left, not their own part
+    alone.
     """
 
     name: str
+    title: str | None = None
     engine: str | None = None
     tables: Mapping[str, str] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)
@@ -114,15 +122,20 @@ class Dataset:
     stand_in: str | None = None
     memory_limit: str | None = None
     analysts: Mapping[str, Guarantee] = field(default_factory=dict)
+    show_total: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All data sets of a file, by name, and the address of the ledger that keeps their accounts."""
+    """All data sets of a file, by name, and the address of the ledger that keeps their accounts.
+
+    server: the other settings of a server, as they stand in the file.
+    """
 
     path: str
     datasets: Mapping[str, Dataset]
     ledger: str | None
+    server: Mapping[str, Any] = field(default_factory=dict)
 
     def dataset(self, name: str | None) -> Dataset:
         """The data set of a name, or the only one; InvalidParameter where there is none such."""
@@ -148,7 +161,7 @@ def read_settings(path: Path) -> Settings:
         raise InvalidParameter("--settings", shown, expected=expected) from None
     _check_names(shown, found, {"datasets", "server"})
     server = _table(f"{shown}, server", found.get("server", {}))
-    _check_names(f"{shown}, server", server, {"ledger"})
+    _check_names(f"{shown}, server", server, SERVER)
     ledger = _text(f"{shown}, server.ledger", server["ledger"]) if "ledger" in server else None
     if ledger is not None and ledger.startswith(_SQLITE):
         file = _joined(path.parent, "ledger", ledger.removeprefix(_SQLITE))
@@ -156,7 +169,7 @@ def read_settings(path: Path) -> Settings:
     blocks = _table(f"{shown}, datasets", found.get("datasets", {}))
     demand(blocks, shown, None, expected=f"a block [datasets.NAME] in {shown}")
     read = {name: _dataset(path, name, block) for name, block in blocks.items()}
-    return Settings(path=shown, datasets=read, ledger=ledger)
+    return Settings(path=shown, datasets=read, ledger=ledger, server=server)
 
 
 def _dataset(path: Path, name: str, block: object) -> Dataset:
@@ -167,7 +180,8 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
     # A table of an engine is no path.
     sources = _each(partial(_joined, Path()) if "engine" in keys else path_of)
     readers: dict[str, Callable[[str, Any], Any]] = {
-        **dict.fromkeys(("engine", "memory_limit"), _text),
+        **dict.fromkeys(("engine", "memory_limit", "title"), _text),
+        "show_total": _flag,
         **dict.fromkeys(("budget", "query_budget"), _budget),
         **dict.fromkeys(("tables", "public"), sources),
         "stand_in": path_of,
@@ -214,6 +228,11 @@ def _table(place: str, value: Any) -> Mapping[str, Any]:
 def _text(place: str, value: Any) -> str:
     demand(isinstance(value, str) and value.strip(), place, value, expected="a text")
     return str(value)
+
+
+def _flag(place: str, value: Any) -> bool:
+    demand(isinstance(value, bool), place, value, expected="true or false")
+    return bool(value)
 
 
 def _budget(place: str, value: Any) -> Guarantee:

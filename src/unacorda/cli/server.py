@@ -1,0 +1,218 @@
+"""`unacorda server`: what a curator does beside the server itself."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unacorda.checks import demand
+from unacorda.cli import params, render
+from unacorda.cli.errors import EXIT_CODES
+from unacorda.privacy.guarantees import left_of
+from unacorda.query.expressions.quoting import escape
+
+if TYPE_CHECKING:
+    from unacorda.server.service import OpenDataset
+
+_HELP = """Check a configuration, make tokens, begin with an example.
+
+\b
+Example:
+  unacorda server example demo
+"""
+
+_CHECK = f"""Open every data set of a configuration, and say what analysts would find. Asks nothing.
+
+Limits that differ between the ledger and the file are named: the ledger's count, and
+`unacorda ledger limit` changes them.
+
+\b
+Example:
+  unacorda server check demo/server.toml
+
+{EXIT_CODES}"""
+
+_ADD = f"""Make a token, and print it this once: the server keeps a hash.
+
+\b
+Example:
+  unacorda server token add demo/server.toml ana --days 30
+
+{EXIT_CODES}"""
+
+_LIST = f"""List tokens: whose they are, when they end, and when they were used.
+
+\b
+Example:
+  unacorda server token list demo/server.toml
+
+{EXIT_CODES}"""
+
+_REVOKE = f"""End a token from the next request on. ID is its middle part.
+
+\b
+Example:
+  unacorda server token revoke demo/server.toml 566f3200d96f
+
+{EXIT_CODES}"""
+
+_EXAMPLE = f"""Write a configuration with made-up data that runs at once.
+
+\b
+Example:
+  unacorda server example demo
+  unacorda server token add demo/server.toml ana
+  unacorda serve demo/server.toml
+
+{EXIT_CODES}"""
+
+_CONFIGURATION = """\
+# An example with made-up visits. What each line means stands in docs/server.md.
+[server]
+listen = "127.0.0.1:8040"
+
+[datasets.visits]
+title = "Made-up visits"
+tables = { visits = "visits.csv" }
+unit = { person = "patient", max_rows = 4 }
+budget = { rho = 0.5 }
+columns = { age = { bounds = [0, 120] }, county = { categories = ["A", "B", "C"] } }
+analysts = { ana = { rho = 0.1 }, ben = { rho = 0.05 } }
+"""
+
+server = params.InOrder("server", help=_HELP, no_args_is_help=True)
+token = params.InOrder("token", help="Tokens of analysts and curators.", no_args_is_help=True)
+server.add_command(token)
+
+_file = click.argument("file", metavar="FILE", type=params.FILE)
+
+
+@server.command("check", help=_CHECK)
+@_file
+@params.json_option
+def _check(*, file: Path, as_json: bool) -> None:
+    from unacorda.server.config import read_config
+    from unacorda.server.service import Service
+
+    with closing(Service(read_config(file))) as service:
+        found = {name: _stated(one) for name, one in service.datasets.items()}
+        if as_json:
+            render.as_json({"datasets": found, "unavailable": service.unavailable})
+        for name, said in found.items() if not as_json else ():
+            render.heading(escape(name))
+            render.print_facts(
+                ("protects", said["protects"]),
+                ("budget", left_of(said["left"], said["budget"])),
+                ("analysts", ", ".join(said["analysts"]) or "none"),
+            )
+            for analyst, (kept, wanted) in said["other_limits"].items():
+                differs = f"{analyst}: ledger {kept}, file {wanted}. The ledger's counts; "
+                render.notice(escape(differs + "unacorda ledger limit changes it."))
+        for name, why in service.unavailable.items():
+            render.notice(escape(f"{name} is not available: {why}"))
+        demand(not service.unavailable, "FILE", str(file), expected="data sets that can be opened")
+
+
+def _stated(one: OpenDataset) -> dict[str, Any]:
+    return {
+        "protects": str(one.session.unit),
+        "budget": one.session.budget,
+        "left": one.session.remaining,
+        "analysts": list(one.settings.analysts),
+        "other_limits": {name: list(both) for name, both in one.other_limits.items()},
+    }
+
+
+@token.command("add", help=_ADD)
+@_file
+@click.argument("analyst")
+@params.option("--days", "N", "Days until it ends, at most 366.", type=int, default=90)
+@params.option("--note", "TEXT", "For the list of tokens.", default="")
+@params.flag("--curator", "A curator's token.")
+def _add(*, file: Path, analyst: str, days: int, note: str, curator: bool) -> None:
+    from unacorda.server.config import read_config
+    from unacorda.server.store import opened
+    from unacorda.server.tokens import make_token
+
+    role: Any = "curator" if curator else "analyst"
+    with opened(read_config(file).store) as store:
+        render.line(escape(make_token(store, analyst, role=role, days=days, note=note)))
+
+
+@token.command("list", help=_LIST)
+@_file
+@params.json_option
+def _list(*, file: Path, as_json: bool) -> None:
+    from unacorda.server.config import read_config
+    from unacorda.server.store import opened
+
+    with opened(read_config(file).store) as store:
+        found = store.tokens()
+    if as_json:
+        shown = [{n: v for n, v in asdict(one).items() if n != "hash"} for one in found]
+        render.as_json({"tokens": shown})
+        return
+    rows = tuple(
+        tuple(
+            map(
+                escape,
+                (
+                    one.id,
+                    one.analyst,
+                    one.role,
+                    _day(one.ends),
+                    "-" if one.used is None else _day(one.used),
+                    "-" if one.revoked is None else _day(one.revoked),
+                    one.note or "-",
+                ),
+            )
+        )
+        for one in found
+    )
+    if not rows:
+        render.line("No tokens yet.")
+        return
+    heads = ("id", "analyst", "role", "ends", "used", "revoked", "note")
+    render.print_table(render.TextTable(heads=heads, rows=rows, left=len(heads), repeated=1))
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@token.command("revoke", help=_REVOKE)
+@_file
+@click.argument("name", metavar="ID")
+def _revoke(*, file: Path, name: str) -> None:
+    from unacorda.server.config import read_config
+    from unacorda.server.store import opened
+
+    with opened(read_config(file).store) as store:
+        ended = store.revoke_token(name)
+    demand(ended, "ID", name, expected="the id of a token that has not been revoked")
+    render.line(escape(f"{name} is revoked"))
+
+
+@server.command("example", help=_EXAMPLE)
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+def _example(*, folder: Path) -> None:
+    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    demand(new, "FOLDER", str(folder), expected="a new folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = random.Random(1)  # noqa: S311  # made-up people
+    lines = ["patient,age,county,cost"]
+    for patient in range(1, 2_001):
+        age, county = drawn.randint(0, 95), drawn.choice("AABC")
+        visits = range(drawn.choice((1, 1, 2, 4)))
+        lines += [f"{patient},{age},{county},{drawn.lognormvariate(4, 1):.2f}" for _ in visits]
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "server.toml").write_text(_CONFIGURATION, encoding="utf-8")
+    render.line(escape(f"{folder / 'server.toml'} and {folder / 'visits.csv'} are written"))

@@ -1,0 +1,280 @@
+"""The routes of a server, as an ASGI application.
+
+Questions run in threads to their end, whatever the client does: what was paid is stored. Bodies
+are read to a limit, and nothing of them is logged.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.extras import require
+from unacorda.query.plan.questions import parsed
+from unacorda.server.fields import OPERATIONS, Endpoint, checked, document
+from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
+from unacorda.server.service import Service
+from unacorda.server.store import StoredQuestion, Token
+from unacorda.server.tokens import holder_of
+
+require("starlette", extra="server")
+
+from starlette.applications import Starlette  # noqa: E402  # after the error that names the extra
+from starlette.exceptions import HTTPException  # noqa: E402
+from starlette.requests import Request  # noqa: E402
+from starlette.responses import JSONResponse, Response  # noqa: E402
+from starlette.routing import Route  # noqa: E402
+
+_LOG = logging.getLogger("unacorda.server")
+_MOST_BYTES: Final = 1 << 16
+_MOST_FAILURES: Final = 10  # wrong tokens a minute from one address
+_PAGE: Final = 50
+_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+Answer = Callable[[Request, Token], Awaitable[Response]]
+
+
+def make_app(service: Service) -> Starlette:
+    """The application over a service, which is closed when the application ends."""
+    routes = Routes(service)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(routes.close)
+
+    app = Starlette(
+        routes=[
+            Route(one.path, routes.guarded(one, getattr(routes, name)), methods=[one.method])
+            for name, one in OPERATIONS.items()
+        ],
+        exception_handlers={HTTPException: _of_http, Exception: _of_failure},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class Routes:
+    """What each operation answers; one method an operation, of the same name."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._asking = ThreadPoolExecutor(service.config.queue, thread_name_prefix="ask")
+        self._explaining = ThreadPoolExecutor(1, thread_name_prefix="explain")
+
+    def close(self) -> None:
+        """Let running questions end, and close the service."""
+        self._asking.shutdown()
+        self._explaining.shutdown()
+        self._service.close()
+
+    def guarded(
+        self, operation: Endpoint, answer: Answer
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A route that asks for the host and a token first, and answers problems as such."""
+
+        @functools.wraps(answer)
+        async def route(request: Request) -> Response:
+            try:
+                self._check_host(request)
+                holder = None if operation.open else await self._holder(request)
+                response = await answer(request, holder)  # type: ignore[arg-type]  # open ones need none
+            except Problem as problem:
+                response = _shown(problem)
+            except UnacordaError as error:
+                response = _shown(problem_of(error, show_total=False, analyst=""))
+            response.headers.update(_HEADERS)
+            return response
+
+        return route
+
+    async def me(self, _: Request, holder: Token) -> Response:
+        """Who the token is of."""
+        names = await self._soon(self._service.names, holder.analyst)
+        said = {"analyst": holder.analyst, "role": holder.role, "datasets": names}
+        return JSONResponse({**said, "token_ends": holder.ends})
+
+    async def datasets(self, _: Request, holder: Token) -> Response:
+        """The data sets of an analyst."""
+        names = await self._soon(self._service.names, holder.analyst)
+        return JSONResponse({"datasets": names})
+
+    async def dataset(self, request: Request, holder: Token) -> Response:
+        """What is known of one before asking."""
+        name = request.path_params["dataset"]
+        return JSONResponse(await self._soon(self._service.described, name, holder.analyst))
+
+    async def explain(self, request: Request, holder: Token) -> Response:
+        """What a question would cost."""
+        return await self._of_body(request, holder, "explain", self._service.explain)
+
+    async def suggest(self, request: Request, holder: Token) -> Response:
+        """The least budget for standard errors."""
+        return await self._of_body(request, holder, "suggest", self._service.suggest)
+
+    async def ask(self, request: Request, holder: Token) -> Response:
+        """An answer, stored before it leaves; the client may go, and the question runs on."""
+        body = await self._body(request, "ask")
+        name = request.path_params["dataset"]
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(
+            self._asking, self._service.ask, name, holder.analyst, dict(body)
+        )
+        question, new = await asyncio.shield(running)
+        return _release(question, status=201 if new else 200)
+
+    async def questions(self, request: Request, holder: Token) -> Response:
+        """A page of the analyst's questions."""
+        name = request.path_params["dataset"]
+        await self._soon(self._service.dataset, name, holder.analyst)
+        before = request.query_params.get("before")
+        if before is not None and not (before.isdecimal() and len(before) < 10):
+            raise Problem("refused", "before is the number of a question.")
+        found = await self._soon(
+            functools.partial(
+                self._service.store.questions,
+                holder.analyst,
+                name,
+                before=None if before is None else int(before),
+                most=_PAGE,
+            )
+        )
+        return JSONResponse({"questions": [_told(one) for one in found]})
+
+    async def question(self, request: Request, holder: Token) -> Response:
+        """One question."""
+        return JSONResponse(_told(await self._own(request, holder)))
+
+    async def release(self, request: Request, holder: Token) -> Response:
+        """The stored release of a question."""
+        question = await self._own(request, holder)
+        if question.release is None:
+            raise Problem("not-found", "There is no such release, or it is not yours.")
+        return _release(question, status=200)
+
+    async def openapi(self, _: Request, __: Token) -> Response:
+        """The OpenAPI document."""
+        return JSONResponse(document(self._service.config.public_url))
+
+    async def _of_body(
+        self, request: Request, holder: Token, name: str, answer: Callable[..., Any]
+    ) -> Response:
+        body = await self._body(request, name)
+        loop = asyncio.get_running_loop()
+        given = request.path_params["dataset"], holder.analyst, body
+        return JSONResponse(await loop.run_in_executor(self._explaining, answer, *given))
+
+    async def _soon(self, answer: Callable[..., Any], *given: Any) -> Any:
+        """What is short and reads no table, in a thread."""
+        return await asyncio.to_thread(answer, *given)
+
+    async def _own(self, request: Request, holder: Token) -> StoredQuestion:
+        """The question of the address; one of others is answered as one that is not there."""
+        found: StoredQuestion | None = await self._soon(
+            self._service.store.question, request.path_params["id"]
+        )
+        if found is None or found.analyst != holder.analyst:
+            raise Problem("not-found", "There is no such question, or it is not yours.")
+        return found
+
+    def _check_host(self, request: Request) -> None:
+        host = request.headers.get("host", "").lower()
+        if host != self._service.config.public_host:
+            raise Problem("another-host", "Ask by the address that the curator gave.")
+
+    async def _holder(self, request: Request) -> Token:
+        store, address = self._service.store, request.client.host if request.client else ""
+        if await self._soon(store.failed, address) >= _MOST_FAILURES:
+            raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        found: Token | None = None
+        if scheme.lower() == "bearer" and len(text) < 200:
+            found = await self._soon(holder_of, store, text.strip())
+        if found is None:
+            await self._soon(functools.partial(store.failed, address, add=1))
+            raise Problem("no-token", "Send Authorization: Bearer with a token that has not ended.")
+        return found
+
+    async def _body(self, request: Request, name: str) -> Mapping[str, Any]:
+        """The body of an operation, checked; its numbers are decimals."""
+        fields = OPERATIONS[name].fields
+        assert fields is not None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Problem("not-a-type", "Send Content-Type: application/json.")
+        whole = b""
+        async for part in request.stream():
+            whole += part
+            if len(whole) > _MOST_BYTES:
+                raise Problem("too-large", f"A request has at most {_MOST_BYTES:,} bytes.")
+        try:
+            return checked(parsed(whole.decode()), fields)
+        except (UnicodeDecodeError, InvalidParameter):
+            detail = "The body must be JSON in UTF-8: finite numbers, each name once, 32 levels."
+            raise Problem("not-json", detail) from None
+
+
+def _release(question: StoredQuestion, *, status: int) -> Response:
+    assert question.release is not None
+    headers = {"Location": f"/v1/releases/{question.id}"}
+    return Response(
+        question.release, status_code=status, headers=headers, media_type="application/json"
+    )
+
+
+def _told(question: StoredQuestion) -> dict[str, Any]:
+    """A question as its analyst sees it."""
+    return {
+        "id": question.id,
+        "number": question.number,
+        "dataset": question.dataset,
+        "asked": json.loads(question.asked),
+        "purpose": question.purpose,
+        "state": question.state,
+        "made": question.made,
+        "cost": question.cost,
+        "problem": None if question.problem is None else json.loads(question.problem),
+        "release": None if question.release is None else f"/v1/releases/{question.id}",
+    }
+
+
+def _shown(problem: Problem) -> Response:
+    found = JSONResponse(problem.to_dict(), status_code=problem.status, media_type=MEDIA_TYPE)
+    if problem.kind == "no-token":
+        found.headers["WWW-Authenticate"] = "Bearer"
+    if problem.status in (429, 503):
+        found.headers["Retry-After"] = "60" if problem.kind == "too-many" else "10"
+    return found
+
+
+async def _of_http(_: Request, error: Exception) -> Response:
+    """What no route takes."""
+    status = getattr(error, "status_code", 404)
+    kind = "not-a-method" if status == 405 else "not-found"
+    found = _shown(Problem(kind, "There is no such address, or it is not yours."))
+    found.headers.update(_HEADERS)
+    return found
+
+
+async def _of_failure(_: Request, error: Exception) -> Response:
+    """A fault of the server's: its kind is logged, and nothing of it leaves."""
+    _LOG.error("failed: %s", type(error).__name__)
+    found = _shown(Problem("failed", "The server failed. Ask a curator."))
+    found.headers.update(_HEADERS)
+    return found

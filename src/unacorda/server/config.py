@@ -1,0 +1,144 @@
+"""The configuration of a server: the blocks [server] and [datasets.NAME] of one TOML file."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from unacorda.checks import demand
+from unacorda.query.settings import Dataset, Settings, read_settings
+
+_SQLITE = "sqlite:///"
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a server is started with.
+
+    Parameters
+    ----------
+    datasets
+        By name.
+    ledger, store
+        Addresses: of the budgets, and of tokens, questions and stored releases.
+    host, port
+        Where it listens.
+    public_url
+        How people reach it; requests for another host are refused.
+    behind_proxy
+        Addresses that may say whom a request is from.
+    questions_at_once
+        Threads with a question.
+    queue
+        Questions that may wait; of one analyst a sixteenth of them.
+    timeout
+        Seconds after which the engine is interrupted.
+    most_aggregates, most_cells
+        The size of a question.
+    """
+
+    datasets: Mapping[str, Dataset]
+    ledger: str
+    store: str
+    host: str
+    port: int
+    public_url: str
+    behind_proxy: tuple[str, ...]
+    questions_at_once: int
+    queue: int
+    timeout: float
+    most_aggregates: int
+    most_cells: int
+
+    @property
+    def public_host(self) -> str:
+        """The host, with its port where there is one, that requests must be for."""
+        return urlsplit(self.public_url).netloc.lower()
+
+
+def read_config(path: Path) -> Config:
+    """The configuration in a file; InvalidParameter, with the place, for what is wrong in it.
+
+    A secret may stand elsewhere: ``env:NAME`` and ``file:PATH`` are taken for addresses.
+    """
+    settings = read_settings(path)
+    found, place = dict(settings.server), f"{path}, server"
+    host, port = _listen(f"{place}.listen", found.get("listen", "127.0.0.1:8040"))
+    proxies = found.get("behind_proxy", [])
+    listed = isinstance(proxies, list) and all(isinstance(one, str) for one in proxies)
+    demand(listed, f"{place}.behind_proxy", proxies, expected="a list of addresses")
+    expected = "127.0.0.1 or localhost; another address only with behind_proxy, which ends TLS"
+    demand(host in _LOCAL or proxies, f"{place}.listen", found.get("listen"), expected=expected)
+    url = found.get("public_url", f"http://{host}:{port}")
+    parts = urlsplit(url) if isinstance(url, str) else None
+    whole = parts is not None and parts.scheme in ("http", "https") and parts.netloc
+    demand(whole, f"{place}.public_url", url, expected='an address such as "https://ask.example"')
+    return Config(
+        datasets=_checked(settings),
+        ledger=_address(path, "ledger", settings.ledger, "budgets.db"),
+        store=_address(path, "store", found.get("store"), "answers.db"),
+        host=host,
+        port=port,
+        public_url=url.rstrip("/"),
+        behind_proxy=tuple(proxies),
+        questions_at_once=_whole(place, found, "questions_at_once", 2),
+        queue=_whole(place, found, "queue", 64),
+        timeout=_seconds(f"{place}.timeout", found.get("timeout", 300)),
+        most_aggregates=_whole(place, found, "most_aggregates", 50),
+        most_cells=_whole(place, found, "most_cells", 10_000),
+    )
+
+
+def _checked(settings: Settings) -> Mapping[str, Dataset]:
+    for name, one in settings.datasets.items():
+        place = f"{settings.path}, datasets.{name}"
+        demand(one.unit, f"{place}.unit", None, expected='unit, such as { person = "patient" }')
+        demand(one.budget is not None, f"{place}.budget", None, expected="budget = { rho = 0.5 }")
+    return settings.datasets
+
+
+def _listen(place: str, value: Any) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    fits = bool(colon and host and port.isdecimal() and int(port) < 1 << 16)
+    demand(fits, place, value, expected='an address and a port, such as "127.0.0.1:8040"')
+    return host.strip("[]"), int(port)
+
+
+def _address(path: Path, name: str, value: Any, default: str) -> str:
+    """An address of SQLAlchemy, a file of SQLite beside the configuration by default."""
+    place = f"{path}, server.{name}"
+    value = f"{_SQLITE}{default}" if value is None else value
+    expected = '"sqlite:///FILE", "postgresql://...", "env:NAME" or "file:PATH"'
+    demand(isinstance(value, str) and value, place, "...", expected=expected)
+    if value.startswith("env:"):
+        value = os.environ.get(value.removeprefix("env:"), "")
+    elif value.startswith("file:"):
+        source = path.parent / value.removeprefix("file:")
+        demand(source.is_file(), place, "...", expected="file: with a file that can be read")
+        value = source.read_text(encoding="utf-8").strip()
+    fits = value.startswith((_SQLITE, "postgresql://", "postgresql+psycopg://"))
+    demand(fits, place, "...", expected=expected)  # it may hold a password
+    if value.startswith(_SQLITE):
+        return f"{_SQLITE}{path.parent.resolve() / value.removeprefix(_SQLITE)}"
+    return str(value)
+
+
+def _whole(place: str, found: Mapping[str, Any], name: str, default: int) -> int:
+    value = found.get(name, default)
+    fits = type(value) is int and 1 <= value <= 1 << 30
+    demand(fits, f"{place}.{name}", value, expected="a whole number, 1 or above")
+    return int(value)
+
+
+def _seconds(place: str, value: Any) -> float:
+    fits = isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= 86_400
+    demand(fits, place, value, expected="seconds, above 0 and at most a day")
+    return float(value)

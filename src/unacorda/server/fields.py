@@ -1,0 +1,241 @@
+"""The bodies of requests: one table checks them and writes the OpenAPI document."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias
+
+from unacorda._version import __version__
+from unacorda.server.problems import MEDIA_TYPE, TITLES, Problem
+
+Kind: TypeAlias = Literal["object", "text", "flag", "number or object"]
+
+
+def _is_plain(sign: str) -> bool:
+    return sign.isprintable() or sign in "\t\n\r"
+
+
+_FITS: Final[Mapping[Kind, Callable[[Any], bool]]] = {
+    "object": lambda value: isinstance(value, dict),
+    "text": lambda value: isinstance(value, str) and all(map(_is_plain, value)),
+    "flag": lambda value: isinstance(value, bool),
+    "number or object": lambda value: (
+        isinstance(value, int | Decimal | str | dict) and not isinstance(value, bool)
+    ),
+}
+_SAID: Final[Mapping[Kind, str]] = {
+    "object": "an object",
+    "text": "text without control characters",
+    "flag": "true or false",
+    "number or object": "a number, a text of one, or an object",
+}
+_SCHEMAS: Final[Mapping[Kind, Mapping[str, Any]]] = {
+    "object": {"type": "object"},
+    "text": {"type": "string"},
+    "flag": {"type": "boolean"},
+    "number or object": {"oneOf": [{"type": "number"}, {"type": "string"}, {"type": "object"}]},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One member of a body. kind: what it is; says: for people."""
+
+    name: str
+    kind: Kind
+    says: str
+    required: bool = False
+
+
+_QUESTION: Final = (
+    Field(name="question", kind="object", says="A question as docs/questions.md writes it."),
+    Field(name="sql", kind="text", says="A SELECT, in place of it."),
+)
+_BUDGET: Final = Field(
+    name="budget",
+    kind="object",
+    says='What it may cost: {"epsilon": "1/10"}, {"rho": 0.01}, ... Numbers are exact.',
+    required=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A method of an address. gives: what 200 or 201 holds, for people; fields: of its body."""
+
+    method: Literal["get", "post"]
+    path: str
+    says: str
+    gives: str
+    fields: tuple[Field, ...] | None = None
+    problems: tuple[str, ...] = ()
+    open: bool = False
+
+
+_ASKING: Final = ("not-json", "not-found", "too-large", "not-a-type", "refused", "unavailable")
+_PAYING: Final = ("budget-exceeded", "lost", "engine-failed", "busy", "source-changed")
+OPERATIONS: Final[Mapping[str, Endpoint]] = {
+    "me": Endpoint(method="get", path="/v1/me", says="Who the token is of.", gives="Name, role."),
+    "datasets": Endpoint(
+        method="get", path="/v1/datasets", says="The data sets you may ask.", gives="Their names."
+    ),
+    "dataset": Endpoint(
+        method="get",
+        path="/v1/datasets/{dataset}",
+        says="Tables, public facts, and your limit.",
+        gives="All that is known before asking.",
+        problems=("not-found", "unavailable"),
+    ),
+    "explain": Endpoint(
+        method="post",
+        path="/v1/datasets/{dataset}/explain",
+        says="What a question would do, cost and err by. Free.",
+        gives="Steps, cost and expected errors.",
+        fields=(*_QUESTION, _BUDGET),
+        problems=_ASKING,
+    ),
+    "suggest": Endpoint(
+        method="post",
+        path="/v1/datasets/{dataset}/suggest",
+        says="The least budget with which a question has these standard errors. Free.",
+        gives="The budget.",
+        fields=(
+            *_QUESTION,
+            Field(
+                name="error",
+                kind="number or object",
+                says="A standard error, or one by name of each answer.",
+                required=True,
+            ),
+        ),
+        problems=_ASKING,
+    ),
+    "ask": Endpoint(
+        method="post",
+        path="/v1/datasets/{dataset}/ask",
+        says="Ask and pay. A question that was asked before is given again, and costs nothing.",
+        gives="The release, as it is stored.",
+        fields=(
+            *_QUESTION,
+            _BUDGET,
+            Field(name="purpose", kind="text", says="What for; it stands in the ledger."),
+            Field(name="fresh", kind="flag", says="Pay again for new noise."),
+        ),
+        problems=(*_ASKING, *_PAYING, "too-many"),
+    ),
+    "questions": Endpoint(
+        method="get",
+        path="/v1/datasets/{dataset}/questions",
+        says="Your questions, the newest first; ?before=NUMBER for the next page.",
+        gives="What was asked, its state and cost.",
+        problems=("not-found",),
+    ),
+    "question": Endpoint(
+        method="get",
+        path="/v1/questions/{id}",
+        says="One question of yours.",
+        gives="What was asked, its state and cost.",
+        problems=("not-found",),
+    ),
+    "release": Endpoint(
+        method="get",
+        path="/v1/releases/{id}",
+        says="The stored release of a question of yours.",
+        gives="The bytes that were stored.",
+        problems=("not-found",),
+    ),
+    "openapi": Endpoint(
+        method="get", path="/openapi.json", says="This document.", gives="OpenAPI 3.1.", open=True
+    ),
+}
+"""Every operation by name; the routes are made of it."""
+
+
+def checked(body: Any, fields: tuple[Field, ...]) -> Mapping[str, Any]:
+    """The body, if it is an object of these fields alone, all required ones among them."""
+    if not isinstance(body, dict):
+        raise Problem("not-json", "The body must be an object of JSON.")
+    known = {field.name: field for field in fields}
+    for name, value in body.items():
+        if name not in known:
+            detail = f"There is no such field. The fields are {', '.join(known)}."
+            raise Problem("refused", detail, {"pointer": _pointer(name)})
+        if not _FITS[known[name].kind](value):
+            detail = f"This must be {_SAID[known[name].kind]}. {known[name].says}"
+            raise Problem("refused", detail, {"pointer": _pointer(name)})
+    for field in fields:
+        if field.required and field.name not in body:
+            raise Problem("refused", f"{field.name} is missing. {field.says}", {"pointer": ""})
+    return body
+
+
+def _pointer(name: str) -> str:
+    shown = name if name.isprintable() else "..."
+    return f"/{shown[:100].replace('~', '~0').replace('/', '~1')}"
+
+
+def document(address: str) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of all operations, at this address."""
+    paths: dict[str, dict[str, Any]] = {}
+    for name, one in OPERATIONS.items():
+        paths.setdefault(one.path, {})[one.method] = _described(name, one)
+    problem = {
+        "type": "object",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            **{part: {"type": "string"} for part in ("type", "title", "detail", "pointer")},
+            "status": {"type": "integer"},
+        },
+    }
+    bearer = {"type": "http", "scheme": "bearer"}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "unacorda", "version": __version__},
+        "servers": [{"url": address}],
+        "security": [{"token": []}],
+        "components": {"securitySchemes": {"token": bearer}, "schemas": {"Problem": problem}},
+        "paths": paths,
+    }
+
+
+def _described(name: str, one: Endpoint) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": name,
+        "summary": one.says,
+        "responses": {"200": {"description": one.gives, "content": {"application/json": {}}}},
+    }
+    if name == "ask":
+        found["responses"]["201"] = {"description": "The release, made and paid for now."}
+    for kind in (*one.problems, *(() if one.open else ("no-token", "too-many"))):
+        status, title = TITLES[kind]
+        found["responses"][str(status)] = {
+            "description": title,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    if one.open:
+        found["security"] = []
+    inside = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
+    if inside:
+        found["parameters"] = [
+            {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
+            for part in inside
+        ]
+    if one.fields is not None:
+        schema = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [field.name for field in one.fields if field.required],
+            "properties": {
+                field.name: {**_SCHEMAS[field.kind], "description": field.says}
+                for field in one.fields
+            },
+        }
+        found["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema}},
+        }
+    return found

@@ -1,0 +1,108 @@
+"""What a server answers where it does not answer: `application/problem+json`, RFC 9457.
+
+A text that an error has for the public is all of it that leaves: no path, no address, no cause of a
+failure of the engine. Nothing here depends on the data but `engine-failed`, which says one bit.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from unacorda.errors import (
+    BudgetExceeded,
+    EngineFailed,
+    InvalidParameter,
+    LedgerFailed,
+    LedgerMismatch,
+    SourceChanged,
+    SourceUnreadable,
+    UnacordaError,
+    UnsafeExpression,
+    UnsupportedEvent,
+    WrongUnit,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+TITLES: Final[Mapping[str, tuple[int, str]]] = {
+    "not-json": (400, "The request is no JSON of this kind"),
+    "no-token": (401, "A token is needed"),
+    "not-allowed": (403, "This is for curators"),
+    "not-found": (404, "There is no such data set, question or page, or it is not yours"),
+    "not-a-method": (405, "This address has no such method"),
+    "budget-exceeded": (409, "It costs more than is left"),
+    "lost": (409, "It was paid and has no answer"),
+    "too-large": (413, "The request is too large"),
+    "not-a-type": (415, "The request must be application/json"),
+    "another-host": (421, "The request is for another host"),
+    "refused": (422, "The question cannot be answered"),
+    "too-many": (429, "Too many requests"),
+    "failed": (500, "The server failed"),
+    "engine-failed": (500, "The engine failed while it ran the question"),
+    "busy": (503, "The server is busy"),
+    "source-changed": (503, "A table has changed since it was opened"),
+    "ledger-failed": (503, "The ledger of budgets cannot be used"),
+    "unavailable": (503, "The data set is not available"),
+}
+"""By the last part of a problem's type its status and title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Exception):  # the name of the RFC
+    """Why there is no answer. kind: of `TITLES`; detail: for people; more: what it is about."""
+
+    kind: str
+    detail: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """The status of HTTP."""
+        return TITLES[self.kind][0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members of the problem, as RFC 9457 names them."""
+        return {
+            "type": f"tag:unacorda,2026:{self.kind}",
+            "title": TITLES[self.kind][1],
+            "status": self.status,
+            "detail": self.detail,
+            **self.more,
+        }
+
+
+def problem_of(error: UnacordaError, *, show_total: bool, analyst: str) -> Problem:
+    """The problem that an error of the library is; show_total: also of the whole data set."""
+    match error:
+        case BudgetExceeded():
+            own = error.account.endswith(f"/{analyst}")
+            if not own and not show_total:
+                return Problem("budget-exceeded", "The data set has not enough left for this.")
+            whose = "of your limit" if own else "of the data set's budget"
+            detail = f"This costs {error.asked}; {error.left} is left {whose}."
+            return Problem("budget-exceeded", detail, {"asked": str(error.asked)})
+        case EngineFailed(asked=True):
+            return Problem("engine-failed", error.public)
+        case EngineFailed():
+            return Problem("unavailable", error.public)
+        case SourceChanged() | SourceUnreadable():
+            return Problem("source-changed", error.public)
+        case LedgerFailed() | LedgerMismatch():
+            return Problem("ledger-failed", "The ledger of budgets cannot be used. Ask a curator.")
+        case UnsafeExpression() if error.place is not None:
+            place = {"place": list(error.place)} | _pointer(error)
+            return Problem("refused", error.public, place)
+        case InvalidParameter():
+            return Problem("refused", error.public, _pointer(error))
+        case WrongUnit() | UnsupportedEvent():
+            return Problem("refused", error.public)
+        case _:
+            return Problem("failed", "The server failed at this question.")
+
+
+def _pointer(error: InvalidParameter) -> dict[str, Any]:
+    return {"pointer": error.pointer} if error.pointer else {}

@@ -1,0 +1,86 @@
+"""A server that runs until a signal ends it: uvicorn, and a deadline for whole requests.
+
+uvicorn waits for ever for a client that sends a byte now and then; here a request that has not
+arrived whole after ten seconds ends its connection.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from unacorda.extras import require
+from unacorda.server.app import make_app
+from unacorda.server.config import Config
+from unacorda.server.service import Service
+
+require("uvicorn", extra="server")
+
+import uvicorn  # noqa: E402  # after the error that names the extra
+from h11 import IDLE, SEND_BODY  # noqa: E402
+from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: E402
+
+REQUEST_SECONDS: Final = 10.0
+_END_SECONDS: Final = 60
+
+
+class DeadlineProtocol(H11Protocol):
+    """HTTP/1.1 whose requests arrive whole within `REQUEST_SECONDS`, or not at all."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin the time of the first request."""
+        super().connection_made(transport)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; the time ends when a request is whole, and begins with the next one."""
+        if self._deadline is None:
+            self._begin()
+        super().data_received(data)
+        if self.conn.their_state not in (IDLE, SEND_BODY):
+            self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _begin(self) -> None:
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._late)
+
+    def _late(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def serve(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT; running questions get a minute to end."""
+    service = Service(config)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(service),
+            host=config.host,
+            port=config.port,
+            http=DeadlineProtocol,
+            ws="none",
+            server_header=False,
+            date_header=False,
+            access_log=False,
+            log_level="warning",
+            proxy_headers=bool(config.behind_proxy),
+            forwarded_allow_ips=list(config.behind_proxy) or None,
+            timeout_graceful_shutdown=_END_SECONDS,
+            h11_max_incomplete_event_size=1 << 16,
+        )
+    )
+    server.run()

@@ -1,0 +1,329 @@
+"""Data sets that are open, and questions about them: what a server does, without HTTP.
+
+An equal question that runs or was answered is the same one: it is paid once, and its release is
+given again. Releases are stored before the ledger notes that they were computed.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from unacorda._version import __version__
+from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
+from unacorda.ledger.ledger import Ledger, open_ledger
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.query import Query
+from unacorda.query.schema.units import Person, Row, Unit
+from unacorda.query.session import Session
+from unacorda.query.settings import Dataset, guarantee_of
+from unacorda.server.config import Config
+from unacorda.server.problems import Problem, problem_of
+from unacorda.server.store import AnswerStore, StoredQuestion
+
+_LOG = logging.getLogger("unacorda.server")
+_PAUSE_SECONDS: Final = 0.05
+_BEAT_SECONDS: Final = 10.0
+_SHARE_OF_QUEUE: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question as it was read: what is evaluated, and what tells equal ones."""
+
+    query: Query | str
+    budget: Guarantee
+    digest: str
+
+
+class OpenDataset:
+    """One data set: its session, and a session with a limit of its own for each analyst."""
+
+    def __init__(self, settings: Dataset, config: Config, ledger: Ledger) -> None:
+        self.settings = settings
+        self._ledger = ledger
+        options: dict[str, Any] = {} if settings.engine is None else {"engine": settings.engine}
+        if settings.memory_limit is not None:
+            options["memory_limit"] = settings.memory_limit
+        self.session = Session(
+            settings.tables,
+            unit=_unit_of(settings.unit),
+            budget=settings.budget,
+            columns=settings.columns,
+            public=settings.public,
+            dataset=settings.name,
+            ledger=ledger,
+            timeout=config.timeout,
+            most_aggregates=config.most_aggregates,
+            most_cells=config.most_cells,
+            **options,
+        )
+        self._sessions: dict[str, Session] = {}
+        known = ledger.sub_accounts(settings.name)
+        new = {name: one for name, one in settings.analysts.items() if name not in known}
+        ledger.open_sub_accounts(settings.name, new)
+
+    @property
+    def other_limits(self) -> dict[str, tuple[Guarantee, Guarantee]]:
+        """By analyst the limit in the ledger and the one in the file, where they differ."""
+        known = self._ledger.sub_accounts(self.settings.name)
+        wanted = self.settings.analysts
+        return {n: (known[n], one) for n, one in wanted.items() if known[n] != one}
+
+    def limit(self, analyst: str) -> Guarantee | None:
+        """What the analyst may spend; None for who may not ask."""
+        try:
+            return self._ledger.limit(self.settings.name, analyst)
+        except LedgerMismatch:
+            return None
+
+    def of(self, analyst: str) -> Session:
+        """The analyst's session; Problem where there is no limit for them."""
+        limit = self.limit(analyst)
+        if limit is None:
+            raise Problem("not-found", "There is no such data set, or it is not yours.")
+        known = self._sessions.get(analyst)
+        if known is None or known.budget != limit:
+            known = self._sessions[analyst] = self.session.for_analyst(analyst)
+        return known
+
+    def close(self) -> None:
+        """Release the engine."""
+        self.session.close()
+
+
+class Service:
+    """All data sets of a configuration, the ledger and the store.
+
+    A data set that cannot be opened is unavailable, and the others go on; `unavailable` says why,
+    for curators.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.store = AnswerStore(config.store)
+        self.ledger = open_ledger(config.ledger)
+        self.datasets: dict[str, OpenDataset] = {}
+        self.unavailable: dict[str, str] = {}
+        for name, settings in config.datasets.items():
+            try:
+                self.datasets[name] = OpenDataset(settings, config, self.ledger)
+            except UnacordaError as error:
+                self.unavailable[name] = str(error)
+                _LOG.warning("data set %r is not available", name)
+        self._slots = threading.BoundedSemaphore(config.questions_at_once)
+        self._ended = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name="heart", daemon=True)
+        self._heart.start()
+
+    def names(self, analyst: str) -> list[str]:
+        """The data sets that an analyst may ask."""
+        return [name for name, one in self.datasets.items() if one.limit(analyst) is not None]
+
+    def dataset(self, name: str, analyst: str) -> tuple[OpenDataset, Session]:
+        """A data set, and the analyst's session; Problem, in the same words, for all others."""
+        if name in self.unavailable and analyst in self.config.datasets[name].analysts:
+            raise Problem("unavailable", "The data set is not available. Ask a curator.")
+        if name not in self.datasets:
+            raise Problem("not-found", "There is no such data set, or it is not yours.")
+        found = self.datasets[name]
+        return found, found.of(analyst)
+
+    def described(self, name: str, analyst: str) -> dict[str, Any]:
+        """What an analyst may know of a data set before asking: names, public facts, own limit."""
+        found, session = self.dataset(name, analyst)
+        said: dict[str, Any] = {
+            "name": name,
+            "title": found.settings.title or name,
+            "protects": str(session.unit),
+            "limit": _plain(session.budget),
+            "spent": _plain(session.spent),
+            "left": _plain(session.remaining),
+            "tables": {
+                table: {
+                    column: {
+                        "type": kind,
+                        "fact": encode(session.table(table).scope.facts.get(column)),
+                    }
+                    for column, kind in session.table(table).scope.types.items()
+                }
+                for table in session.tables
+            },
+            "public": sorted(found.settings.public),
+        }
+        if found.settings.show_total:
+            said["total_left"] = _plain(found.session.remaining)
+        return said
+
+    def read(self, session: Session, body: Mapping[str, Any]) -> Asked:
+        """A question and its budget; Problem or InvalidParameter for what is none."""
+        if ("question" in body) == ("sql" in body):
+            raise Problem("refused", "Give either a question or sql.", {"pointer": "/question"})
+        budget = budget_of(body.get("budget"), "/budget")
+        if "sql" in body:
+            text = body["sql"]
+            query, _ = session.read_sql(text)
+            # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
+            return Asked(query=text, budget=budget, digest=f"{query.digest()} {text}")
+        query = session.read_json(body["question"])
+        return Asked(query=query, budget=budget, digest=query.digest())
+
+    def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What a question would do, cost and err by. Free."""
+        found, session = self.dataset(name, analyst)
+        with _problems(found, analyst):
+            asked = self.read(session, body)
+            return session.explain(asked.query, budget=asked.budget).to_dict()
+
+    def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The least budget with which a question has these errors. Free."""
+        found, session = self.dataset(name, analyst)
+        with _problems(found, analyst):
+            asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
+            return {"budget": _plain(session.suggest_budget(asked.query, error=body["error"]))}
+
+    def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
+        """The question with its stored release, and whether it was answered just now.
+
+        A second equal question waits for the first. Problem where there is no answer.
+        """
+        found, session = self.dataset(name, analyst)
+        purpose = body.get("purpose")
+        with _problems(found, analyst):
+            asked = self.read(session, body)
+            if purpose is not None:
+                session = session.for_purpose(purpose)
+        key = self._key(found, analyst, asked, fresh=bool(body.get("fresh", False)))
+        if not self.store.has(key):
+            self._admit(analyst)
+        shown = json.dumps(body, default=str)
+        question, new = self.store.begin(
+            key=key, analyst=analyst, dataset=name, purpose=purpose, asked=shown
+        )
+        if not new:
+            return self._waited(question), False
+        return self._answered(question, found, session, asked), True
+
+    def close(self) -> None:
+        """End: the engines, the ledger and the store are released, and nothing is refunded."""
+        self._ended.set()
+        self._heart.join()
+        for one in self.datasets.values():
+            one.close()
+        self.ledger.close()
+        self.store.close()
+
+    def _answered(
+        self, question: StoredQuestion, found: OpenDataset, session: Session, asked: Asked
+    ) -> StoredQuestion:
+        def keep(release: Any) -> None:
+            self.store.keep(question.id, release.to_json(), str(release.charge))
+
+        try:
+            with self._slots, _problems(found, question.analyst):
+                session.evaluate(asked.query, budget=asked.budget, keep=keep)
+        except Problem as problem:
+            spent = problem.kind in ("engine-failed", "failed")
+            state: Any = "failed" if spent else "refused"
+            self.store.end(question.id, state, json.dumps(problem.to_dict()))
+            raise
+        except BaseException:
+            said = Problem("failed", "The server failed at this question.").to_dict()
+            self.store.end(question.id, "failed", json.dumps(said))
+            raise
+        return _there(self.store.question(question.id))
+
+    def _waited(self, question: StoredQuestion) -> StoredQuestion:
+        """The question once it does not run any more."""
+        deadline = time.monotonic() + 2 * self.config.timeout
+        while question.state == "running" and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+            question = _there(self.store.question(question.id))
+        if question.state == "answered":
+            return question
+        if question.state == "running":
+            raise Problem("busy", "The same question still runs. Ask for it later.")
+        if question.problem is not None:
+            said = json.loads(question.problem)
+            raise Problem(said["type"].rpartition(":")[2], said["detail"])
+        raise Problem("lost", "The same question was paid and has no answer. Ask a curator.")
+
+    def _admit(self, analyst: str) -> None:
+        """Refuse where too many questions wait, of all or of one analyst."""
+        own = max(self.config.queue // _SHARE_OF_QUEUE, 1)
+        if self.store.running() >= self.config.queue:
+            raise Problem("busy", "Too many questions wait. Ask again in a while.")
+        if self.store.running(analyst) >= own:
+            detail = f"At most {own} questions of one analyst run at once. Ask again in a while."
+            raise Problem("too-many", detail)
+
+    def _key(self, found: OpenDataset, analyst: str, asked: Asked, *, fresh: bool) -> str:
+        """SHA-256 of all that makes a question another one."""
+        stated = [
+            *(__version__, found.settings.name, analyst, asked.digest, asked.budget.to_json()),
+            *(repr(found.session.unit), str(time.time_ns()) if fresh else ""),
+        ]
+        return hashlib.sha256(json.dumps(stated).encode()).hexdigest()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(_BEAT_SECONDS):
+            try:
+                self.store.beat()
+            except Exception:  # noqa: BLE001  # those who ask meet the failure
+                _LOG.warning("the store cannot be written")
+
+
+class _problems:  # noqa: N801  # a context, as functions are named
+    """Errors of the library as problems."""
+
+    def __init__(self, found: OpenDataset, analyst: str) -> None:
+        self._total, self._analyst = found.settings.show_total, analyst
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnacordaError):
+            problem = problem_of(error, show_total=self._total, analyst=self._analyst)
+            raise problem from None
+
+
+def budget_of(stated: Any, pointer: str) -> Guarantee:
+    """A budget as JSON: {"epsilon": "1/10"}, {"rho": 0.01, "delta": "1e-9"}; exact numbers."""
+    fits = isinstance(stated, Mapping) and stated and set(stated) <= _BUDGET
+    if not fits:
+        detail = 'A budget is such as {"epsilon": "1/10"}, {"rho": 0.01} or {"mu": 0.2}.'
+        raise Problem("refused", detail, {"pointer": pointer})
+    try:
+        return guarantee_of(stated, "budget")
+    except InvalidParameter as error:
+        raise Problem("refused", error.public, {"pointer": pointer}) from None
+
+
+_BUDGET: Final = {"epsilon", "delta", "rho", "mu"}
+
+
+def _plain(budget: Guarantee) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(budget.to_json())
+    return found
+
+
+def _there(question: StoredQuestion | None) -> StoredQuestion:
+    assert question is not None  # none is ever removed
+    return question
+
+
+def _unit_of(stated: Mapping[str, Any]) -> Unit:
+    if stated.get("row"):
+        return Row()
+    limits = {name: one for name, one in stated.items() if name != "person"}
+    return Person(stated["person"], **limits)

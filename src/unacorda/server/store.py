@@ -1,0 +1,295 @@
+"""What a server keeps beside the ledger: tokens, questions and their stored releases.
+
+One place for all processes of a server, SQLite or PostgreSQL. A question is found by its key while
+it runs and once it is answered, which a unique index holds: two equal questions at once are one.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import sqlalchemy
+from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, Text, select
+
+from unacorda.errors import InvalidParameter
+
+State: TypeAlias = Literal["running", "answered", "refused", "failed", "lost"]
+
+SILENT_SECONDS: Final = 60.0
+"""After so long without a sign of its process a running question is lost."""
+
+_metadata = MetaData()
+_tokens = Table(
+    "unacorda_tokens",
+    _metadata,
+    Column("id", String, primary_key=True),
+    Column("hash", String, nullable=False),
+    Column("analyst", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("note", String, nullable=False),
+    Column("made", Float, nullable=False),
+    Column("ends", Float, nullable=False),
+    Column("used", Float),
+    Column("revoked", Float),
+)
+_questions = Table(
+    "unacorda_questions",
+    _metadata,
+    Column("id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("key", String, nullable=False),
+    Column("analyst", String, nullable=False),
+    Column("dataset", String, nullable=False),
+    Column("purpose", String),
+    Column("asked", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("made", Float, nullable=False),
+    Column("beat", Float, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("release", Text),
+    Column("cost", String),
+    Column("problem", Text),
+)
+_found = _questions.c.state.in_(["running", "answered"])
+Index(
+    "unacorda_questions_found",
+    _questions.c.key,
+    unique=True,
+    sqlite_where=_found,
+    postgresql_where=_found,
+)
+Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number)
+_failures = Table(
+    "unacorda_failures",
+    _metadata,
+    Column("address", String, primary_key=True),
+    Column("minute", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token as it is kept: by the hash of its secret. Times are seconds since 1970."""
+
+    id: str
+    hash: str
+    analyst: str
+    role: str
+    note: str
+    made: float
+    ends: float
+    used: float | None
+    revoked: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredQuestion:
+    """A question that was asked. release: the stored bytes; problem: of a refusal, JSON text."""
+
+    id: str
+    number: int
+    key: str
+    analyst: str
+    dataset: str
+    purpose: str | None
+    asked: str
+    state: State
+    made: float
+    beat: float
+    owner: str
+    release: str | None
+    cost: str | None
+    problem: str | None
+
+
+class AnswerStore:
+    """Tokens and questions. Safe to use from several threads and processes."""
+
+    def __init__(self, address: str) -> None:
+        self._engine = _engine(address)
+        self._reading = self._engine.execution_options(reading=True)
+        self.owner = secrets.token_hex(8)
+        _metadata.create_all(self._engine)
+        if self._engine.dialect.name == "sqlite":
+            Path(str(self._engine.url.database)).chmod(stat.S_IRUSR | stat.S_IWUSR)
+
+    def add_token(self, token: Token) -> None:
+        """Keep a new token."""
+        with self._engine.begin() as connection:
+            fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}
+            connection.execute(_tokens.insert().values(**fields))
+
+    def token(self, name: str) -> Token | None:
+        """The token of an id."""
+        found = self.tokens(_tokens.c.id == name)
+        return found[0] if found else None
+
+    def tokens(self, *which: Any) -> list[Token]:
+        """All tokens, oldest first."""
+        with self._reading.begin() as connection:
+            rows = connection.execute(select(_tokens).where(*which).order_by(_tokens.c.made))
+            return [Token(**row._mapping) for row in rows]  # noqa: SLF001  # its public name
+
+    def use_token(self, name: str) -> None:
+        """Note that a token was used, to the minute."""
+        now = time.time()
+        used = (_tokens.c.used.is_(None)) | (_tokens.c.used < now - 60)
+        with self._engine.begin() as connection:
+            change = _tokens.update().where(_tokens.c.id == name, used)
+            connection.execute(change.values(used=now))
+
+    def revoke_token(self, name: str) -> bool:
+        """End a token; whether there was one that had not ended so."""
+        with self._engine.begin() as connection:
+            there = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
+            return connection.execute(there.values(revoked=time.time())).rowcount == 1
+
+    def failed(self, address: str, *, add: int = 0) -> int:
+        """How many wrong tokens an address has tried this minute, with those to be added."""
+        minute = int(time.time() // 60)
+        here = (_failures.c.address == address, _failures.c.minute == minute)
+        with self._engine.begin() as connection:
+            before = connection.execute(select(_failures.c.count).where(*here)).scalar() or 0
+            if add and before:
+                connection.execute(_failures.update().where(*here).values(count=before + add))
+            elif add:
+                connection.execute(_failures.delete().where(_failures.c.minute < minute))
+                with contextlib.suppress(sqlalchemy.exc.IntegrityError):
+                    fields = {"address": address, "minute": minute, "count": add}
+                    connection.execute(_failures.insert().values(**fields))
+        return before + add
+
+    def begin(
+        self, *, key: str, analyst: str, dataset: str, purpose: str | None, asked: str
+    ) -> tuple[StoredQuestion, bool]:
+        """The question of this key that runs or is answered, or a new one; and whether it is new.
+
+        One that has run silently for a minute is lost: what it cost is spent, and it is asked anew.
+        """
+        now = time.time()
+        self.lose(before=now - SILENT_SECONDS)
+        for _ in range(3):
+            known = self._where(_questions.c.key == key, _found)
+            if known:
+                return known[0], False
+            fields = {
+                "id": secrets.token_hex(16),
+                "key": key,
+                "analyst": analyst,
+                "dataset": dataset,
+                "purpose": purpose,
+                "asked": asked,
+                "state": "running",
+                "made": now,
+                "beat": now,
+                "owner": self.owner,
+            }
+            with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
+                with self._engine.begin() as connection:
+                    newest = select(sqlalchemy.func.max(_questions.c.number))
+                    number = (connection.execute(newest).scalar() or 0) + 1
+                    connection.execute(_questions.insert().values(number=number, **fields))
+                return self._where(_questions.c.id == fields["id"])[0], True
+        raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
+
+    def has(self, key: str) -> bool:
+        """Whether a question of this key runs or is answered."""
+        return bool(self._where(_questions.c.key == key, _found))
+
+    def keep(self, name: str, release: str, cost: str) -> None:
+        """AnswerStore the release of a running question: from now on it is answered."""
+        self._change(name, state="answered", release=release, cost=cost)
+
+    def end(self, name: str, state: State, problem: str) -> None:
+        """Note that a running question has no release; problem: JSON text."""
+        self._change(name, state=state, problem=problem)
+
+    def beat(self) -> None:
+        """Say that this process still runs its questions."""
+        own = (_questions.c.owner == self.owner, _questions.c.state == "running")
+        with self._engine.begin() as connection:
+            connection.execute(_questions.update().where(*own).values(beat=time.time()))
+
+    def lose(self, *, before: float) -> None:
+        """Give up the running questions whose process has said nothing since then."""
+        silent = (_questions.c.state == "running", _questions.c.beat < before)
+        with self._engine.begin() as connection:
+            connection.execute(_questions.update().where(*silent).values(state="lost"))
+
+    def question(self, name: str) -> StoredQuestion | None:
+        """The question of an id."""
+        found = self._where(_questions.c.id == name)
+        return found[0] if found else None
+
+    def questions(
+        self, analyst: str, dataset: str, *, before: int | None = None, most: int = 50
+    ) -> list[StoredQuestion]:
+        """An analyst's questions about a data set, the newest first, page by page."""
+        own = [_questions.c.analyst == analyst, _questions.c.dataset == dataset]
+        if before is not None:
+            own.append(_questions.c.number < before)
+        return self._where(*own, most=most)
+
+    def running(self, analyst: str | None = None) -> int:
+        """How many questions run, of all or of an analyst."""
+        which = [_questions.c.state == "running"]
+        which += [] if analyst is None else [_questions.c.analyst == analyst]
+        with self._reading.begin() as connection:
+            counted = select(sqlalchemy.func.count()).select_from(_questions).where(*which)
+            return int(connection.execute(counted).scalar() or 0)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._engine.dispose()
+
+    def _change(self, name: str, **fields: Any) -> None:
+        with self._engine.begin() as connection:
+            there = _questions.update().where(_questions.c.id == name)
+            connection.execute(there.values(**fields))
+
+    def _where(self, *which: Any, most: int = 1) -> list[StoredQuestion]:
+        with self._reading.begin() as connection:
+            newest = select(_questions).where(*which).order_by(_questions.c.number.desc())
+            rows: Sequence[Any] = connection.execute(newest.limit(most)).all()
+            return [StoredQuestion(**row._mapping) for row in rows]  # noqa: SLF001
+
+
+def _engine(address: str) -> sqlalchemy.Engine:
+    if address.startswith("postgresql"):
+        url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
+        return sqlalchemy.create_engine(url, pool_pre_ping=True)
+    made = sqlalchemy.create_engine(address, connect_args={"timeout": 30, "isolation_level": None})
+    sqlalchemy.event.listen(made, "connect", _write_ahead)
+    sqlalchemy.event.listen(made, "begin", _hold)
+    return made
+
+
+def _write_ahead(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _hold(connection: sqlalchemy.Connection) -> None:
+    """A transaction that will write takes the lock at once, and never half way."""
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+@contextlib.contextmanager
+def opened(address: str) -> Iterator[AnswerStore]:
+    """A store that is closed at the end."""
+    store = AnswerStore(address)
+    try:
+        yield store
+    finally:
+        store.close()

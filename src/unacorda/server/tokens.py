@@ -1,0 +1,66 @@
+"""Tokens of analysts and curators: 256 random bits, of which a server keeps a hash."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from typing import Final, Literal, TypeAlias
+
+from unacorda import checks
+from unacorda.checks import demand
+from unacorda.server.store import AnswerStore, Token
+
+Role: TypeAlias = Literal["analyst", "curator"]
+
+PREFIX: Final = "unacorda"
+_LONGEST_DAYS: Final = 366
+_SECONDS_OF_A_DAY: Final = 86_400
+_NO_HASH: Final = hashlib.sha256(b"").hexdigest()
+
+
+def make_token(
+    store: AnswerStore, analyst: str, *, role: Role, days: int = 90, note: str = ""
+) -> str:
+    """A new token, which is shown this once.
+
+    analyst: whose it is; days: until it ends, a year at most; note: for the list of tokens.
+    """
+    named = checks.is_text(analyst) and analyst.strip() and analyst.isprintable()
+    demand(named, "analyst", analyst, expected="a name")
+    demand(role in ("analyst", "curator"), "role", role, expected="'analyst' or 'curator'")
+    demand(type(days) is int and 1 <= days <= _LONGEST_DAYS, "days", days, expected="1 to 366 days")
+    name, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), time.time()
+    store.add_token(
+        Token(
+            id=name,
+            hash=_hash(secret),
+            analyst=analyst,
+            role=role,
+            note=note,
+            made=now,
+            ends=now + days * _SECONDS_OF_A_DAY,
+            used=None,
+            revoked=None,
+        )
+    )
+    return f"{PREFIX}_{name}_{secret}"
+
+
+def holder_of(store: AnswerStore, text: str) -> Token | None:
+    """The token that this is, if it is one and has not ended; the time it takes tells nothing."""
+    prefix, _, rest = text.partition("_")
+    name, _, secret = rest.partition("_")
+    known = store.token(name) if prefix == PREFIX else None
+    same = hmac.compare_digest(_NO_HASH if known is None else known.hash, _hash(secret))
+    if known is None or not same or known.revoked is not None or known.ends <= time.time():
+        return None
+    store.use_token(known.id)
+    return known
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
