@@ -18,6 +18,7 @@ from tests.support.seams import (
     Entry,
     Ledger,
     LedgerSearch,
+    MemoryStore,
     Reservation,
     SearchBegun,
     SplitPart,
@@ -392,16 +393,86 @@ def test_limits_may_change_while_others_ask(ledger: Ledger, changes: int) -> Non
     assert ledger.verify("visits") == 1 + 2 * changes + spent
 
 
+@in_subtests("name", [None, 5, "", "\x00", ("ana",)])
+def test_only_a_sub_account_has_a_limit_that_changes(ledger: Ledger, name: Any) -> None:
+    """No other name reaches the budget of the whole."""
+    ledger.open_account("visits", PureDP(1), TERMS)
+    with pytest.raises(InvalidParameter, match="name"):
+        ledger.change_limit("visits", name, PureDP(100))
+    assert ledger.entries("visits") == ()
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, PureDP(2))
+
+
+def test_a_closed_sub_account_spends_nothing_of_what_comes_back(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    running = reserve(ledger, PureDP("0.2"), sub_account="ana")
+    assert ledger.change_limit("visits", "ana", None) == PureDP("0.2")
+    ledger.void(running)
+    assert ledger.remaining("visits", "ana") == PureDP(0)
+    for cost in (PureDP("0.1"), PureDP(0)):
+        with pytest.raises(BudgetExceeded, match="visits/ana"):
+            reserve(ledger, cost, sub_account="ana")
+    ledger.change_limit("visits", "ana", PureDP("0.1"))
+    reserve(ledger, PureDP("0.1"), sub_account="ana")
+    assert ledger.verify("visits") == 6
+
+
+def test_a_closed_sub_account_asks_no_part_of_its_splits(ledger: Ledger) -> None:
+    """Not one that owes nothing either, since another has spent as much."""
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))
+    asked: dict[str, Any] = {"limit": PureDP(1), "max_parts": 1, "digest": "d", "salt": bytes(16)}
+    split = ledger.open_split("visits", sub_account="ana", **asked)
+    one, other = (SplitPart(split=split.sequence, key=key) for key in ("A", "B"))
+    reserve(ledger, PureDP("0.2"), part=one)
+    ledger.change_limit("visits", "ana", None)
+    with pytest.raises(BudgetExceeded, match="visits/ana"):
+        reserve(ledger, PureDP("0.2"), part=other)
+    ledger.change_limit("visits", "ana", PureDP("0.25"))
+    reserve(ledger, PureDP("0.2"), part=other)
+    assert ledger.spent("visits", "ana") == PureDP("0.2")
+    assert ledger.verify("visits") == 6
+
+
+def test_a_limit_that_changes_between_two_looks_holds() -> None:
+    """What is read statement by statement may be of two moments."""
+
+    class Changing(MemoryStore):
+        """Memory in which another ledger changes a limit before the next look at an account."""
+
+        change: Callable[[], object] | None = None
+
+        def last(self, dataset: str, **which: Any) -> Entry | None:
+            change, looks = self.change, "sub_account" in which
+            if change is not None and looks:
+                self.change = None
+                change()
+            return super().last(dataset, **which)
+
+    store = Changing()
+    ledger, other = Ledger(store), Ledger(store)
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP("0.9"))
+    store.change = lambda: other.change_limit("visits", "ana", PureDP("0.1"))
+    ledger.remaining("visits", "ana")
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, PureDP("0.5"), sub_account="ana")
+    assert ledger.remaining("visits", "ana") == PureDP("0.1")
+
+
 def test_many_sub_accounts_are_opened_at_once_or_not_at_all(ledger: Ledger) -> None:
     ledger.open_account("visits", PureDP(1), TERMS)
     ledger.open_sub_account("visits", "ana", PureDP("0.3"))
     wanted = {"ana": PureDP("0.3"), **{f"a{n}": PureDP("0.1") for n in range(20)}}
     ledger.open_sub_accounts("visits", wanted)
     assert ledger.sub_accounts("visits") == wanted
-    refused: list[tuple[dict[str, Guarantee], type[Exception]]] = [
+    refused: list[tuple[Any, type[Exception]]] = [
         ({"eve": PureDP("0.1"), "ana": PureDP("0.4")}, LedgerMismatch),
         ({"eve": PureDP("0.1"), "mal": ZCDP("0.4")}, WrongUnit),
         ({"eve": PureDP("0.1"), "": PureDP("0.4")}, InvalidParameter),
+        ([("eve", PureDP("0.1"))], InvalidParameter),
     ]
     for budgets, error in refused:
         with pytest.raises(error):
@@ -426,6 +497,8 @@ def test_entries_are_read_page_by_page(ledger: Ledger) -> None:
     of_ana = [entry.sequence for entry in ledger.entries("visits", sub_account="ana")]
     assert of_ana == [1, 2, 5, 8]
     assert ledger.entries("visits", sub_account="ana", after=2, most=1) == whole[4:5]
+    assert ledger.entries("visits", after=1 << 63) == ()
+    assert ledger.entries("visits", most=1 << 63) == whole
     with pytest.raises(LedgerMismatch, match="no sub-account named 'bo'"):
         ledger.entries("visits", sub_account="bo")
     wrong: Any

@@ -135,6 +135,13 @@ def check_admitted(charge: Guarantee, sums: Sums, *, dataset: str) -> None:
             raise BudgetExceeded(asked=charge, left=own.remaining, account=account)
 
 
+def check_not_closed(limits: Entry, cost: Guarantee) -> None:
+    """BudgetExceeded where the newest entry about the limit of a sub-account closes it."""
+    if limits.closes:
+        account = f"{limits.dataset}/{limits.sub_account}"
+        raise BudgetExceeded(asked=cost, left=cost - cost, account=account)
+
+
 def refunded(sums: Filter, charge: Guarantee) -> Filter:
     """The filter before a charge that it has spent."""
     return Filter(sums.limit).spend(sums.spent - charge)

@@ -100,6 +100,11 @@ class Entry:
             return None
         return SplitPart(split=self.split, key=self.part)
 
+    @property
+    def closes(self) -> bool:
+        """Whether it closes a sub-account: it limits it to what it has spent."""
+        return self.state == "limited" and self.request == self.sub_spent
+
 
 FIELDS = tuple(field.name for field in dataclasses.fields(Entry))
 """The names of what an entry says, in their order."""

@@ -161,6 +161,8 @@ class Ledger:
 
         budgets: by name. Raises as `open_sub_account`.
         """
+        expected = "budgets by name, such as {'ana': PureDP(0.3)}"
+        checks.demand(isinstance(budgets, Mapping), "budgets", budgets, expected=expected)
         for name in budgets:
             chain.check_name("name", name)
         with self._store.writing() as transaction:
@@ -188,14 +190,14 @@ class Ledger:
             The account, and its sub-account.
         budget
             No less than what was spent there. None closes the sub-account: what was spent is then
-            its budget.
+            its budget, and until that is raised nothing is reserved there, at no cost either.
         by
             Who does so, noted as the analyst of the entry.
 
         Raises
         ------
         InvalidParameter
-            For a budget below what was spent.
+            For a budget below what was spent, and a name that is none.
         LedgerMismatch
             Where there is no such sub-account.
         WrongUnit
@@ -212,6 +214,7 @@ class Ledger:
         >>> ledger.change_limit("visits", "ana", None), ledger.remaining("visits", "ana")
         (PureDP(epsilon=0.0), PureDP(epsilon=0.0))
         """
+        chain.check_name("name", name)
         chain.check_notes(by=by)
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
@@ -348,6 +351,9 @@ class Ledger:
                     due = splits.due(part, charge.cost)
                     sub_account = splits.split(part.split).sub_account
             before = self._sums(transaction, account, last, sub_account)
+            if sub_account is not None:
+                limits = self._limits_of(transaction, dataset, sub_account)
+                chain.check_not_closed(limits, charge.cost)
             chain.check_admitted(due, before, dataset=dataset)
             sums = {name: own.spend(due) for name, own in before.items()}
             entry = chain.reserved_entry(
@@ -500,14 +506,16 @@ class Ledger:
         begins = type(after) is int and after >= 0
         checks.demand(begins, "after", after, expected="the sequence of an entry, or 0")
         whole = most is None
-        most = _ALL if most is None else int(checks.positive_integer(most=most))
+        after, most = min(after, _ALL), _ALL if most is None else checks.positive_integer(most=most)
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             if sub_account is not None:
                 self._limit(transaction, dataset, sub_account)
             if whole and not after and sub_account is None:
                 return tuple(transaction.entries(dataset))
-            page = transaction.page(dataset, after=after, most=most, sub_account=sub_account)
+            page = transaction.page(
+                dataset, after=after, most=min(most, _ALL), sub_account=sub_account
+            )
             return tuple(page)
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
@@ -553,23 +561,28 @@ class Ledger:
         return account
 
     def _limit(self, transaction: Transaction, dataset: str, name: str) -> Guarantee:
-        """The budget of a sub-account; LedgerMismatch where none was opened, or it was changed.
+        """The budget of a sub-account; LedgerMismatch where none was opened, or it was changed."""
+        return guarantee_from_json(self._limits_of(transaction, dataset, name).request)
 
-        It is that of the newest entry that sets it, to which the next one chains.
+    def _limits_of(self, transaction: Transaction, dataset: str, name: str) -> Entry:
+        """The newest entry that sets the budget of a sub-account, to which the next one chains.
+
+        LedgerMismatch where none was opened, or it was changed.
         """
+        # Known before it is read: what another thread learns meanwhile is no reason for a refusal.
+        sequence, digest = self._limits.get((dataset, name), (0, ""))
         newest = transaction.last(dataset, limits=name) if chain.is_storable(name) else None
         if newest is None:
             raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
-        sequence, digest = self._limits.get((dataset, name), (0, ""))
         if newest.digest != digest:
             following = transaction.last(dataset, sequence=newest.sequence + 1)
             if newest.sequence <= sequence or (
                 following is not None and following.previous != newest.digest
             ):
                 raise chain.changed(dataset, newest.sequence, "the next one does not follow it")
-        limit = chain.honest(newest, newest.request)
+        chain.honest(newest, newest.request)
         self._limits[dataset, name] = newest.sequence, newest.digest
-        return limit
+        return newest
 
     def _check_limit(
         self, transaction: Transaction, dataset: str, name: str, budget: Guarantee
@@ -640,10 +653,12 @@ class Ledger:
         return {None: whole, sub_account: self._part(transaction, dataset, sub_account)}
 
     def _part(self, transaction: Transaction, dataset: str, name: str) -> Filter:
-        limit = self._limit(transaction, dataset, name)
+        limits = self._limits_of(transaction, dataset, name)
         last = transaction.last(dataset, sub_account=name)
         if last is None or last.sub_spent is None:
             raise LedgerMismatch(f"The sums of sub-account {name!r} of {dataset!r} are gone.")
+        # What is given back once it is closed may not be spent again.
+        limit = guarantee_from_json(last.sub_spent if limits.closes else limits.request)
         return self._kept(dataset, name, last, limit, last.sub_spent)
 
     def _kept(
@@ -652,7 +667,8 @@ class Ledger:
         """The filter once the last entry stands: what this ledger knew, if it is that."""
         digest, found = self._filters.get((dataset, name), ("", None))
         stands = chain.honest(last, spent)
-        if found is None or digest != last.digest:  # somebody else wrote, or this is the first look
+        # Somebody else wrote, or this is the first look, or one came between two looks.
+        if found is None or digest != last.digest or found.limit != limit:
             found = Filter(limit).spend(stands)
             self._filters[dataset, name] = last.digest, found
         return found

@@ -51,6 +51,7 @@ class _Replay:
         self._account = account
         self._previous = account_digest(account)
         self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
+        self._closed: set[str] = set()
         self._running: dict[int, Entry] = {}
         self._steps: dict[int, int] = {}  # how many, by the reservation of a series
 
@@ -97,6 +98,9 @@ class _Replay:
         if not spent <= budget:
             return "it limits a sub-account to less than it has spent"
         self._sums[entry.sub_account] = Filter(budget).spend(spent)
+        self._closed.discard(entry.sub_account)
+        if entry.closes:
+            self._closed.add(entry.sub_account)
         return None
 
     @functools.cached_property
@@ -122,6 +126,8 @@ class _Replay:
     def _reserve(self, entry: Entry) -> str | None:
         if entry.reservation != entry.sequence:
             return "it reserves for another entry"
+        if entry.sub_account in self._closed:
+            return "it reserves in a sub-account that is closed"
         charge = guarantee_from_json(entry.charge)
         if len({stated is None for stated in (entry.split, entry.part, entry.part_charge)}) > 1:
             return "it names half a part"
