@@ -5,9 +5,9 @@
 Five models, one thread, a process a tool: a plain step (forward and backward), our clipped sums in
 float64 and in float32, Opacus' by hooks and by ghost clipping, and of the first three models
 jax_privacy's by vmap and in microbatches, beside a plain step of jax (all without noise and without
-an optimizer, which all share). Tools take turns of half a second in every round; the tables have
-medians, and ratios of ours to plain and to Opacus' better way. Then the noise: numbers a second,
-beside torch.randn.
+an optimizer, which all share). Tools take turns of half a second of processor time, which is what
+is measured, in every round; the tables have medians, and ratios of ours to plain and to Opacus'
+better way. Then the noise: numbers a second, beside torch.randn.
 The environment of Opacus also holds PyTorch for ours, which is read from this checkout.
 `--tasks` runs the examples instead, whose tables have what models learn at epsilon 8, 3 and 1; it
 needs the extras learning and plots, and scikit-learn, in this Python.

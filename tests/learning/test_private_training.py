@@ -197,6 +197,54 @@ def test_a_run_learns_and_says_what_it_did(tmp_path: Path) -> None:
     fresh.load_state_dict(held["weights"])
 
 
+def autoencoder(images: Any, *, epsilon: float | None) -> Any:
+    """A user's own loop, with a schedule of rates, as it is and private in three changes."""
+    torch.manual_seed(1)
+    encoder = nn.Sequential(nn.Linear(36, 16), nn.GELU(), nn.Linear(16, 4))
+    model = nn.Sequential(encoder, nn.Linear(4, 36), nn.Sigmoid())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    rates = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    if epsilon is None:
+        for _ in range(40):
+            errors = (model(images) - images).square().mean(1)
+            optimizer.zero_grad()
+            errors.mean().backward()
+            optimizer.step()
+            rates.step()
+        return model
+    training = learning.PrivateTraining(  # 1: in place of a loader
+        model,
+        optimizer,
+        (images,),
+        budget=ApproxDP(epsilon, 1e-5),
+        units=2000,
+        batch_size=500,
+        steps=40,
+        clip=0.05,
+        physical=1000,
+        bits=SeededBits(1),
+    )
+    for (batch,) in training:
+        errors = (model(batch) - batch).square().mean(1)  # 2: one number an example
+        training.step(errors)  # 3: in place of zero_grad, backward and step
+        rates.step()
+    return model
+
+
+@pytest.mark.long
+def test_an_autoencoder_becomes_private_in_three_changes() -> None:
+    drawn = torch.Generator().manual_seed(1)
+    hidden, shape = torch.randn(2000, 2, generator=drawn), torch.randn(2, 36, generator=drawn)
+    images = torch.sigmoid(2 * hidden @ shape)
+
+    def error(model: Any) -> float:
+        return float((model(images) - images).square().mean().detach())
+
+    plain, private = (error(autoencoder(images, epsilon=epsilon)) for epsilon in (None, 8))
+    alone = float((images - images.mean(0)).square().mean())  # of the mean image
+    assert private < 1.2 * plain < alone / 2
+
+
 def test_a_plan_is_shown_as_text_and_as_a_table() -> None:
     plan = training(noise="auto").plan
     assert str(plan).splitlines()[0].startswith("promise")
