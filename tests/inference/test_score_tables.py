@@ -396,7 +396,7 @@ def test_no_rows_are_a_release_like_others() -> None:
 
 def exact_error(table: inference.ScoreTable, exact: inference.ScoreTable) -> float:
     """The calibration error of exact counts in the bins as a noisy table joins them."""
-    groups = np.stack(table._joined())
+    groups = table._joined()
     rows = groups @ np.rint(exact.positives + exact.negatives)
     sums = groups @ (np.rint(exact.positives + exact.negatives) * exact._centres)
     off, some = groups @ np.rint(exact.positives) - sums, rows > 0
