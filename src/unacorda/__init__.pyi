@@ -71,3 +71,4 @@ from unacorda.query.schema.units import Person as Person
 from unacorda.query.schema.units import Row as Row
 from unacorda.query.schema.units import auto as auto
 from unacorda.query.session import Session as Session
+from unacorda.server.remote import Remote as Remote

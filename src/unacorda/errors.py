@@ -16,6 +16,7 @@
     ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
     ├── FitFailed                         an estimator failed on the rows; constant text
+    ├── ServerRefused                 a server does not answer, with its reason
     ├── StreamStopped                     a started mechanism takes no further question
     ├── InternalError                     unacorda contradicts itself: a bug, to be reported
     └── MissingExtra (ImportError)        an optional package is not installed
@@ -53,6 +54,7 @@ __all__ = [
     "LedgerMismatch",
     "MissingBound",
     "MissingExtra",
+    "ServerRefused",
     "SourceChanged",
     "SourceUnreadable",
     "StreamStopped",
@@ -293,6 +295,18 @@ class FitFailed(UnacordaError):
             "The fit failed on the rows. What it cost stays spent. Nothing about the cause is "
             "shown, because it may depend on the data. The same fit to zeros succeeded."
         )
+
+
+class ServerRefused(UnacordaError):
+    """A server does not answer; the message is its own.
+
+    kind: the last part of the problem's type, such as "budget-exceeded", or "unreachable". status:
+    of HTTP, 0 without a response. pointer: the place in the request, where that is known.
+    """
+
+    def __init__(self, detail: str, *, kind: str, status: int, pointer: str = "") -> None:
+        self.kind, self.status, self.pointer = kind, status, pointer
+        super().__init__(detail)
 
 
 class StreamStopped(UnacordaError):

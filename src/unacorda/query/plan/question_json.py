@@ -55,7 +55,7 @@ def keys_as_json(
     """Keys as `group_by` of a question in JSON has them."""
     if private is None:
         return encode([key for (key,) in keys] if len(groups) == 1 else tuple(keys))
-    found = {"private_keys": _stated_private(private)}
+    found = {"private_keys": private_as_json(private)}
     public = [group.label for group in groups if not group.private]
     columns = zip(*keys, strict=True) if public else ()
     listed = {
@@ -67,7 +67,8 @@ def keys_as_json(
     return {**listed, **{group.label: found for group in groups if group.private}}
 
 
-def _stated_private(how: PrivateKeys) -> dict[str, Any]:
+def private_as_json(how: PrivateKeys) -> dict[str, Any]:
+    """The arguments of `private_keys`."""
     fields = {"weight": how.weight, "delta": how.delta, "max_groups": how.max_groups}
     return {name: encode(one) for name, one in fields.items() if one is not None}
 

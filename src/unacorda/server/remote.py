@@ -1,0 +1,299 @@
+"""A data set behind a server, asked as a session is: questions are written as JSON and sent.
+
+Only the standard library is used. Questions are built without the data set's schema, which the
+server knows: what is wrong with one is said by the server, before anything is spent.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import quote, urlsplit
+
+from unacorda import checks
+from unacorda.checks import Number, demand
+from unacorda.errors import ServerRefused
+from unacorda.extras import require
+from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.expressions.columns import Written, expression_text, written
+from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.person_values import PersonValue
+from unacorda.query.plan.question_json import made_as_json, private_as_json
+
+if TYPE_CHECKING:
+    import pandas
+
+_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
+_MOST_BYTES: Final = 1 << 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteQuery:
+    """A question about a table behind a server, built as `session.table(...)` builds one.
+
+    stated: as docs/questions.md writes it. Every step returns a new value.
+    """
+
+    stated: Mapping[str, Any]
+
+    def where(self, condition: Written) -> RemoteQuery:
+        """Keep the rows for which a condition is true."""
+        return self._with({"where": expression_text(condition)})
+
+    def derive(self, /, **columns: Written) -> RemoteQuery:
+        """Add columns made by expressions."""
+        texts = {name: expression_text(text) for name, text in columns.items()}
+        return self._with({"derive": texts})
+
+    def explode(self, column: Written, **more: Any) -> RemoteQuery:
+        """Turn a row into one for each part of a text; more: as `Query.explode` takes it."""
+        return self._with({"explode": written(column), **more})
+
+    def join(self, other: str | RemoteQuery, on: Any = None, **more: Any) -> RemoteQuery:
+        """Put columns of another table beside these; more: as `Query.join` takes it."""
+        beside = other.stated if isinstance(other, RemoteQuery) else other
+        joined = {"join": beside, **({} if on is None else {"on": on}), **more}
+        return self._with(joined)
+
+    def union(self, other: RemoteQuery) -> RemoteQuery:
+        """The rows of both."""
+        return self._with({"union": other.stated})
+
+    def per_person(self, /, **values: PersonValue) -> RemoteQuery:
+        """One row for each person, of values over their rows."""
+        return self._with({"per_person": {n: made_as_json(one) for n, one in values.items()}})
+
+    def group_by(self, *columns: str, keys: GivenKeys = None, **more: Any) -> RemoteQuery:
+        """Answer once for each key; more: `margins` and `level_weights`."""
+        found = {"group_by": list(columns), **{name: encode(one) for name, one in more.items()}}
+        if keys is not None:
+            found["keys"] = _keys(keys)
+        return RemoteQuery(stated={**self.stated, **found})
+
+    def agg(self, /, **aggregates: Aggregate) -> RemoteQuery:
+        """The aggregates to answer, by name: `agg(n=unacorda.count())`."""
+        for name, one in aggregates.items():
+            expected = "what unacorda.count(), sum(), mean() or another makes"
+            demand(isinstance(one, Aggregate), name, one, expected=expected)
+        made = {name: made_as_json(one) for name, one in aggregates.items()}
+        return RemoteQuery(stated={**self.stated, "aggregates": made})
+
+    def _with(self, step: Mapping[str, Any]) -> RemoteQuery:
+        steps = [*self.stated.get("steps", ()), step]
+        return RemoteQuery(stated={**self.stated, "steps": steps})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RemoteRelease:
+    """An answer that a server gave.
+
+    text: the release as it is stored, which `unacorda verify` reads. again: whether it was answered
+    before, and cost nothing now.
+    """
+
+    text: str
+    again: bool
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, each a dictionary with the answers, their errors and intervals."""
+        found: list[dict[str, Any]] = json.loads(self.text)["rows"]
+        return found
+
+    @property
+    def charge(self) -> Guarantee:
+        """What it cost when it was asked."""
+        return guarantee_from_json(json.dumps(json.loads(self.text)["exact"]["charge"]))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a data frame; needs pandas."""
+        frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self.rows)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"RemoteRelease({len(self.rows)} rows, {self.charge})"
+
+
+class Remote:
+    """A data set behind `unacorda serve`, asked as a session is.
+
+    Parameters
+    ----------
+    url
+        Of the server; https, but for this machine.
+    token
+        Made by ``unacorda server token add``.
+    dataset
+        Which; may be left out where there is one.
+    timeout
+        Seconds to wait for a response.
+
+    Raises
+    ------
+    InvalidParameter
+        For an address that would send the token in the clear, and for an unknown data set.
+    ServerRefused
+        With the server's words, of whatever it does not answer.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> clinic = unacorda.Remote("https://ask.example", token="unacorda_...")  # doctest: +SKIP
+    >>> adults = clinic.table("visits").where("age >= 18").agg(n=unacorda.count())  # doctest: +SKIP
+    >>> clinic.evaluate(adults, budget=unacorda.ZCDP(0.01)).to_pandas()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, url: str, *, token: str, dataset: str | None = None, timeout: float = 600
+    ) -> None:
+        parts = urlsplit(url)
+        fits = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
+        demand(fits and parts.netloc, "url", url, expected="https://..., or http on this machine")
+        fits = checks.is_text(token) and token.isprintable() and " " not in token
+        demand(fits, "token", "...", expected="a token as `unacorda server token add` prints it")
+        self._url, self._token = url.rstrip("/"), token
+        self._timeout = checks.positive(timeout=timeout)
+        names = self._sent("/v1/datasets")["datasets"]
+        expected = f"one of {', '.join(names)}"
+        demand(
+            dataset in names or (dataset is None and names), "dataset", dataset, expected=expected
+        )
+        demand(dataset is not None or len(names) == 1, "dataset", dataset, expected=expected)
+        self.dataset: str = dataset or names[0]
+        self._path = f"/v1/datasets/{quote(self.dataset, safe='')}"
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """By table and column the types and public facts."""
+        found: dict[str, Any] = self._sent(self._path)["tables"]
+        return found
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What is left of your limit; the data set may have less left."""
+        return _guarantee(self._sent(self._path)["left"])
+
+    def table(self, name: str) -> RemoteQuery:
+        """Begin a question about one table."""
+        return RemoteQuery(stated={"table": name})
+
+    def explain(self, query: RemoteQuery | str, *, budget: Guarantee) -> dict[str, Any]:
+        """What a question would do, cost and err by, in plain values. Free."""
+        return self._sent(f"{self._path}/explain", _asked(query) | {"budget": _numbers(budget)})
+
+    def suggest_budget(
+        self, query: RemoteQuery | str, *, error: Number | Mapping[str, Number]
+    ) -> Guarantee:
+        """The least budget with which a question has these standard errors. Free."""
+        wanted: Any = str(error)
+        if isinstance(error, Mapping):
+            wanted = {name: str(one) for name, one in error.items()}
+        found = self._sent(f"{self._path}/suggest", _asked(query) | {"error": wanted})
+        return _guarantee(found["budget"])
+
+    def evaluate(
+        self,
+        query: RemoteQuery | str,
+        *,
+        budget: Guarantee,
+        purpose: str | None = None,
+        fresh: bool = False,
+    ) -> RemoteRelease:
+        """Ask and pay; an equal question that was answered before is given again, and is free.
+
+        purpose: stands in the ledger. fresh: pay again, for new noise.
+        """
+        body = _asked(query) | {"budget": _numbers(budget), "fresh": fresh}
+        body |= {} if purpose is None else {"purpose": purpose}
+        text, status = self._received(f"{self._path}/ask", body)
+        return RemoteRelease(text=text, again=status == http.HTTPStatus.OK)
+
+    def sql(self, text: str, *, budget: Guarantee) -> RemoteRelease:
+        """Answer a SELECT."""
+        return self.evaluate(text, budget=budget)
+
+    def __repr__(self) -> str:
+        return f"Remote({self._url!r}, {self.dataset!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A remote session holds a token: it cannot be pickled or copied.")
+
+    def _sent(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._received(path, body)[0])
+        return found
+
+    def _received(self, path: str, body: Mapping[str, Any] | None) -> tuple[str, int]:
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}{path}", data=data, headers=headers)  # noqa: S310  # checked above
+        try:
+            with _OPENER.open(request, timeout=self._timeout) as response:
+                return response.read(_MOST_BYTES).decode(), response.status
+        except urllib.error.HTTPError as refused:
+            raise _refusal(refused) from None
+        except (OSError, http.client.HTTPException, ValueError) as failed:
+            reason = f"{self._url} cannot be asked: {type(failed).__name__}"
+            raise ServerRefused(reason, kind="unreachable", status=0) from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirection would carry the token to another place."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirect)
+
+
+def _refusal(refused: urllib.error.HTTPError) -> ServerRefused:
+    try:
+        said = json.loads(refused.read(1 << 20))
+        kind, detail = str(said["type"]).rpartition(":")[2], str(said["detail"])
+        pointer = str(said.get("pointer", ""))
+    except (ValueError, TypeError, LookupError, OSError):
+        kind, detail, pointer = "failed", f"The server answered {refused.code}.", ""
+    return ServerRefused(detail, kind=kind, status=refused.code, pointer=pointer)
+
+
+def _asked(query: RemoteQuery | str) -> dict[str, Any]:
+    if isinstance(query, str):
+        return {"sql": query}
+    expected = "a SELECT, or a question begun with table(...)"
+    demand(isinstance(query, RemoteQuery), "query", query, expected=expected)
+    return {"question": query.stated}
+
+
+def _numbers(budget: Guarantee) -> dict[str, str]:
+    """A budget by the names of its numbers, exact."""
+    expected = "unacorda.PureDP, ApproxDP, ZCDP or GDP"
+    fields = {"PureDP": ("epsilon",), "ApproxDP": ("epsilon", "delta"), "GDP": ("mu", "delta")}
+    fields["ZCDP"] = ("rho", "delta")
+    stated: dict[str, Any] = json.loads(budget.to_json())
+    names = fields.get(stated["guarantee"], ())
+    demand(names, "budget", budget, expected=expected)
+    return {n: stated[n] for n in names if n in stated and (n != "delta" or stated[n] != "0")}
+
+
+def _guarantee(stated: Mapping[str, Any]) -> Guarantee:
+    return guarantee_from_json(json.dumps(stated))
+
+
+def _keys(given: Any) -> Any:
+    """Keys as a question in JSON has them."""
+    if isinstance(given, PrivateKeys):
+        return {"private_keys": private_as_json(given)}
+    if isinstance(given, Mapping):
+        return {name: _keys(one) for name, one in given.items()}
+    listed = isinstance(given, Sequence | range) and not isinstance(given, str)
+    demand(listed, "keys", given, expected="a list, a mapping of lists or unacorda.private_keys()")
+    return encode(list(given))
