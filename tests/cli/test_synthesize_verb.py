@@ -16,7 +16,12 @@ import pytest
 from tests.cli.conftest import Run
 from tests.support.cases import in_subtests
 
-from unacorda.synthesis.release import SyntheticTable
+from unacorda import ZCDP, AddRemove, SeededBits
+from unacorda.cli.synthesis_report import report_page
+from unacorda.synthesis.domain import BinnedColumn, Domain
+from unacorda.synthesis.plan import SynthesisPlan
+from unacorda.synthesis.release import SyntheticTable, synthesize
+from unacorda.synthesis.tables import CodedRows
 
 CELLS = (
     *("--bins", "age=0,18,45,120", "--bins", "sex=F,M", "--bins", "pregnant=yes,no"),
@@ -113,6 +118,28 @@ def test_the_report_has_the_measured_counts_and_not_the_exact_ones(
         assert float(shown.replace("−", "-")) == pytest.approx(100 * error.error, abs=0.006)
     mean = made.measured.mean("age")
     assert f"Mean {mean.lower:,.4g} to {mean.upper:,.4g}" in text
+
+
+def test_smaller_errors_are_folded_and_large_means_are_in_digits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    ends = (0, 20_000, 40_000)
+    columns = tuple(BinnedColumn(name=name, edges=ends, whole=True) for name in "abcdef")
+    made = synthesize(
+        CodedRows(np.random.default_rng(1).integers(0, 2, size=(500, 6)), sizes=(2,) * 6),
+        SynthesisPlan(domain=Domain(columns=columns)),
+        budget=ZCDP(1),
+        rows_per_unit=1,
+        neighbors=AddRemove,
+        bits=SeededBits(1),
+    )
+    text = report_page(made, [])
+    shown, _, folded = text.partition("5 tables with smaller errors")
+    assert shown.count(" × ") == 2 * 15
+    assert folded.partition("</details>")[0].count(" × ") == 2 * 5
+    assert "e+0" not in text
+    assert "20000 to 40000" in text
 
 
 def test_a_page_without_matplotlib_has_tables_alone(

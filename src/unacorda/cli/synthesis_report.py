@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import html
 import io
 import math
@@ -17,7 +18,7 @@ import numpy as np
 from unacorda import plots
 from unacorda.errors import MissingExtra
 from unacorda.privacy.events.promises import Pure
-from unacorda.synthesis.domain import BinnedColumn
+from unacorda.synthesis.domain import BinnedColumn, CategoryColumn
 
 if TYPE_CHECKING:
     from unacorda.synthesis.measured_errors import TableError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_CELLS: Final = 30
 _MOST_TABLES: Final = 500
+_WORST: Final = 15  # tables that are shown at once
 _NORMAL, _LAPLACE = 1.96, 2.12  # standard deviations that hold 95% of a law
 _MEASURED, _DRAWN = "measured, with noise", "synthetic rows"
 _NO_PICTURES: Final = "Pictures are left out: they need <code>pip install 'unacorda[plots]'</code>."
@@ -126,14 +128,18 @@ def _errors(synthetic: SyntheticTable) -> str:
         f"finished rows, with noise; each interval holds with {errors.confidence:.0%} probability."
     )
     worst = sorted(errors.tables, key=lambda one: (-one.error, one.columns))
-    lines = [_error_line("mean of all", errors.mean, top=worst[0].upper)]
-    lines += [
+    lines = [
         _error_line(" × ".join(one.columns), one, top=worst[0].upper)
         for one in worst[:_MOST_TABLES]
     ]
+    first = [_error_line("mean of all", errors.mean, top=worst[0].upper), *lines[:_WORST]]
+    heads = ("table", "error", "95% interval", "")
+    table, folded = _numbers(heads, first), lines[_WORST:]
+    if folded:
+        said_more = f"{len(folded):,} tables with smaller errors"
+        table += f"<details><summary>{said_more}</summary>{_numbers(heads, folded)}</details>"
     more = len(worst) - _MOST_TABLES
-    rest = f"<p>{more:,} tables with smaller errors are left out.</p>" if more > 0 else ""
-    table = _numbers(("table", "error", "95% interval", ""), lines)
+    rest = f"<p>{more:,} more with still smaller errors are left out.</p>" if more > 0 else ""
     return _section("Errors", f'<p class="soft">{said}</p>{table}{rest}')
 
 
@@ -180,9 +186,10 @@ def _mean(synthetic: SyntheticTable, place: int) -> str:
     if not isinstance(column, BinnedColumn) or column.dates:
         return ""
     mean = synthetic.measured.mean(column.name)
-    said = f"Mean {mean.lower:,.4g} to {mean.upper:,.4g}, with noise and the width of cells counted"
-    middle = "" if math.isnan(mean.value) else f"; {mean.value:,.4g} from the middles of cells"
-    return f'<p class="soft">{said}{middle}.</p>'.replace("-", "\N{MINUS SIGN}")
+    low, high = _digits(mean.lower), _digits(mean.upper)
+    said = f"Mean {low} to {high}, with noise and the width of cells counted"
+    middle = "" if math.isnan(mean.value) else f"; {_digits(mean.value)} from the middles of cells"
+    return f'<p class="soft">{said}{middle}.</p>'
 
 
 def _marginal(synthetic: SyntheticTable, place: int) -> _Marginal:
@@ -190,13 +197,12 @@ def _marginal(synthetic: SyntheticTable, place: int) -> _Marginal:
     seen = synthetic.marginals[(place,)]
     noisy = seen.counts.astype(np.float64)
     drawn = np.bincount(synthetic.codes[:, place], minlength=column.size) * _scale(synthetic)
-    labels = ["missing" if label is None else str(label) for label in column.labels]
     deviations = _LAPLACE if isinstance(synthetic.event, Pure) else _NORMAL
     groups, merged = _groups(column, noisy)
     half = [deviations * math.sqrt(seen.variance * len(group)) for group in groups]
     return _Marginal(
         name=column.name,
-        labels=tuple(_label(labels, group) for group in groups),
+        labels=tuple(_label(column, group) for group in groups),
         measured=[float(noisy[group].sum()) for group in groups],
         half=half,
         drawn=[float(drawn[group].sum()) for group in groups],
@@ -222,13 +228,31 @@ def _groups(column: Any, noisy: Any) -> tuple[list[list[int]], str]:
     return [*([place] for place in shown), rest], said
 
 
-def _label(labels: Sequence[str], group: Sequence[int]) -> str:
+def _label(column: CategoryColumn | BinnedColumn, group: Sequence[int]) -> str:
+    """What a line is called: of whole numbers and dates the first and the last.
+
+    >>> age = BinnedColumn(name="age", edges=(-5, 18, 19, 65), whole=True)
+    >>> [_label(age, group) for group in ([0], [1], [1, 2])]
+    ['−5 to 17', '18', '18 to 65']
+    """
+    labels = column.labels
     first, last = labels[group[0]], labels[group[-1]]
-    if len(group) == 1:
-        return first
-    if first.startswith("["):
-        return f"{first.partition(',')[0]},{last.partition(',')[2]}"
-    return f"{len(group):,} others"
+    if first is None:
+        return "missing"
+    if not isinstance(column, BinnedColumn):
+        return str(first) if len(group) == 1 else f"{len(group):,} others"
+    if column.whole:
+        lowest, highest = column.ends
+        low, high = (
+            dt.date.fromordinal(int(end)).isoformat() if column.dates else _plain(end)
+            for end in (lowest[group[0]], highest[group[-1]])
+        )
+        return low if low == high else f"{low} to {high}"
+    return f"{str(first).partition(',')[0]},{str(last).partition(',')[2]}"
+
+
+def _plain(value: float) -> str:
+    return f"{int(value)}".replace("-", "\N{MINUS SIGN}")
 
 
 def _picture(found: _Marginal) -> str:
@@ -285,6 +309,15 @@ def _scale(synthetic: SyntheticTable) -> float:
 def _count(value: float) -> str:
     text = f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _digits(value: float) -> str:
+    """Four digits, in decimals from a millionth to a billion."""
+    if value and not 1e-6 <= abs(value) < 1e9:
+        return f"{value:.3e}".replace("-", "\N{MINUS SIGN}")
+    places = 3 - math.floor(math.log10(abs(value))) if value else 0
+    text = f"{round(value, places):,.{max(places, 0)}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\N{MINUS SIGN}")
 
 
 def _section(title: str, content: str) -> str:
