@@ -34,14 +34,13 @@ class _Later:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._module: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # who looks at every value of a module imports nothing
             raise AttributeError(name)
-        if self._module is None:
-            self._module = importlib.import_module(self._name)
-        return getattr(self._module, name)
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)  # found at once the next time
+        return value
 
 
 def later(package: str) -> Any:

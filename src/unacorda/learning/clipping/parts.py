@@ -82,6 +82,12 @@ class Scratch:
         """The same in float64, until the next ones of this place."""
         return self._room(place, values, torch.float64, *values.shape).copy_(values)
 
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """left^T right, until the next ones."""
+        room = self._room(0, right, right.dtype, left.shape[1], right.shape[1])
+        found: Tensor = torch.mm(left.T, right, out=room)
+        return found
+
     def blocks(self, left: Tensor, right: Tensor) -> Tensor:
         """left^T right of each block, until the next ones."""
         left = left.transpose(1, 2)
@@ -302,6 +308,9 @@ def _add_product(
             total.addmm_(one.T, other)
         return
     left = left.to(right) if scale is None else left * scale.to(left)
+    if left.shape[0] <= block:
+        total.add_(scratch.product(left, right))
+        return
     block = _even(left.shape[0], block)
     size = block * max(PIECE // (outputs * inputs), 2)  # of several blocks, two if they are large
     for start in range(0, left.shape[0], size):
