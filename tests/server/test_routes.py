@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.served import CONFIGURATION, COUNT, Served, served
+from tests.server.served import CONFIGURATION, COUNT, Served, served, written
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_long
 
 from unacorda import ZCDP
+from unacorda.errors import InvalidParameter
+from unacorda.server.config import read_config
 from unacorda.server.fields import OPERATIONS, document
 from unacorda.server.problems import TITLES
 from unacorda.server.tokens import make_token
@@ -228,6 +230,13 @@ def test_limits_of_the_data_set_are_not_told(ask: Served) -> None:
         ask("POST", ASK, {**COUNT, "budget": {"rho": "0.06"}}, of="ben"), "budget-exceeded"
     )
     assert total["detail"] == "The data set has not enough left for this."
+
+
+@in_subtests("name", ["v/ana", "..", "", "a b", "é"])
+def test_names_of_data_sets_stand_in_addresses(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, CONFIGURATION.replace("[datasets.visits]", f'[datasets."{name}"]'))
+    with pytest.raises(InvalidParameter, match="letters, digits"):
+        read_config(path)
 
 
 @pytest.mark.long

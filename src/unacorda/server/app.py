@@ -98,7 +98,7 @@ class Routes:
             except Problem as problem:
                 response = _shown(problem)
             except UnacordaError as error:
-                response = _shown(problem_of(error, show_total=False, analyst=""))
+                response = _shown(problem_of(error, own="", show_total=False))
             response.headers.update(_HEADERS)
             return response
 

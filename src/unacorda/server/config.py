@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +17,7 @@ from unacorda.checks import demand
 from unacorda.query.settings import Dataset, Settings, read_settings
 
 _SQLITE = "sqlite:///"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -100,6 +102,8 @@ def read_config(path: Path) -> Config:
 def _checked(settings: Settings) -> Mapping[str, Dataset]:
     for name, one in settings.datasets.items():
         place = f"{settings.path}, datasets.{name}"
+        expected = "a name of letters, digits, '.', '_' and '-', since it stands in addresses"
+        demand(_NAME.fullmatch(name), f"{settings.path}, datasets", name, expected=expected)
         demand(one.unit, f"{place}.unit", None, expected='unit, such as { person = "patient" }')
         demand(one.budget is not None, f"{place}.budget", None, expected="budget = { rho = 0.5 }")
     return settings.datasets

@@ -75,14 +75,18 @@ class Problem(Exception):  # the name of the RFC
         }
 
 
-def problem_of(error: UnacordaError, *, show_total: bool, analyst: str) -> Problem:
-    """The problem that an error of the library is; show_total: also of the whole data set."""
+def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
+    """The problem that an error of the library is.
+
+    own: the account of the one who asks, as errors name it. show_total: whether they may know what
+    the data set has left.
+    """
     match error:
         case BudgetExceeded():
-            own = error.account.endswith(f"/{analyst}")
-            if not own and not show_total:
+            theirs = error.account == own
+            if not theirs and not show_total:
                 return Problem("budget-exceeded", "The data set has not enough left for this.")
-            whose = "of your limit" if own else "of the data set's budget"
+            whose = "of your limit" if theirs else "of the data set's budget"
             detail = f"This costs {error.asked}; {error.left} is left {whose}."
             return Problem("budget-exceeded", detail, {"asked": str(error.asked)})
         case EngineFailed(asked=True):

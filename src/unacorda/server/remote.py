@@ -278,6 +278,8 @@ def _numbers(budget: Guarantee) -> dict[str, str]:
     expected = "unacorda.PureDP, ApproxDP, ZCDP or GDP"
     fields = {"PureDP": ("epsilon",), "ApproxDP": ("epsilon", "delta"), "GDP": ("mu", "delta")}
     fields["ZCDP"] = ("rho", "delta")
+    plain: Any = budget
+    demand(isinstance(plain, Guarantee), "budget", plain, expected=expected)
     stated: dict[str, Any] = json.loads(budget.to_json())
     names = fields.get(stated["guarantee"], ())
     demand(names, "budget", budget, expected=expected)

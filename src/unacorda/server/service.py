@@ -286,15 +286,15 @@ class _problems:  # noqa: N801  # a context, as functions are named
     """Errors of the library as problems."""
 
     def __init__(self, found: OpenDataset, analyst: str) -> None:
-        self._total, self._analyst = found.settings.show_total, analyst
+        self._total = found.settings.show_total
+        self._own = f"{found.settings.name}/{analyst}"
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, UnacordaError):
-            problem = problem_of(error, show_total=self._total, analyst=self._analyst)
-            raise problem from None
+            raise problem_of(error, own=self._own, show_total=self._total) from None
 
 
 def budget_of(stated: Any, pointer: str) -> Guarantee:
