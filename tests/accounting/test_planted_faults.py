@@ -15,7 +15,7 @@ from tests.accounting.truths import TRUTHS
 from tests.support.cases import in_subtests
 from tests.support.planting import plant
 
-from unacorda.accounting import engines, laws, matrices, parallel
+from unacorda.accounting import findings, laws, matrices, parallel
 from unacorda.accounting import selection as prices_of_tries
 from unacorda.accounting.amplification import responses, sampling
 from unacorda.accounting.contour import engine as contour
@@ -23,7 +23,7 @@ from unacorda.accounting.contour import parts as contour_parts
 from unacorda.accounting.contour import quadrature, sampled_gaussian
 from unacorda.accounting.divergences import closed, finite, gaussian
 from unacorda.accounting.filters import additive
-from unacorda.accounting.pld import combining, selection, stages
+from unacorda.accounting.pld import selection, stages
 from unacorda.accounting.profiles import (
     allocated,
     amplified,
@@ -85,7 +85,7 @@ def _rates_less(parts: Any) -> Any:
 
 
 def _only_added(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engines, "_DIRECTIONS", ("add",))
+    patch.setattr(findings, "_DIRECTIONS", ("add",))
 
 
 def _largest_of_fewer(patch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "an infinite loss is lost, in atoms": (
         "approximate_promises",
-        _in(combining.few_points, 0, lambda one: dataclasses.replace(one, infinite=Fraction(0))),
+        _in(stages.few_points, 0, lambda one: dataclasses.replace(one, infinite=Fraction(0))),
     ),
     "whole noise is larger": (
         "discrete_gaussians",

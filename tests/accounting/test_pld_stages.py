@@ -17,7 +17,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
 from unacorda.accounting.contour import engine as contour
-from unacorda.accounting.pld import combining
+from unacorda.accounting.pld import stages
 from unacorda.accounting.pld.convolution import Side
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
@@ -45,7 +45,7 @@ mp.dps = 50
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to sum atoms: the second is what laws of many atoms get."""
     if request.param == "on grids":
-        monkeypatch.setattr(combining, "_MOST", 0)
+        monkeypatch.setattr(stages, "_MOST_ATOMS", 0)
     return str(request.param)
 
 
@@ -178,7 +178,7 @@ def test_sums_on_coarse_grids_bound_what_they_are_made_of_from_below(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Theorem 5, where what losses are moved by is not small, against sums over all outcomes."""
-    monkeypatch.setattr(combining, "_MOST", 0)
+    monkeypatch.setattr(stages, "_MOST_ATOMS", 0)
     source = random.Random(seed)
     pairs: list[list[tuple[Fraction, Fraction]]] = []
     parts: list[Part] = []

@@ -161,7 +161,7 @@ def test_a_question_about_a_small_file_loads_no_engine_of_the_accountant(tmp_pat
         "import sys; from unacorda.cli.app import main; "
         f"done = main(['query', {str(table)!r}, 'SELECT COUNT(*) AS n FROM visits', "
         "'--unit', 'patient', '--max-rows', '1', '--epsilon', '1']); "
-        "print([name for name in sys.modules if name in ('scipy', 'unacorda.accounting.engines', "
+        "print([name for name in sys.modules if name in ('scipy', 'unacorda.accounting.findings', "
         "'unacorda.query.fit', 'unacorda.query.describe', 'pandas')], done)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

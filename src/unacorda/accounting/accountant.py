@@ -24,10 +24,10 @@ from unacorda.accounting.arguments import (
     together,
     tolerance_argument,
 )
-from unacorda.accounting.engines import Measure
 from unacorda.accounting.findings import (
     TOLERANCE,
     Finding,
+    Measure,
     Meeting,
     PriceQuestion,
 )

@@ -7,12 +7,14 @@ number to an event, and whatever prices the event decides.
 # SPDX-License-Identifier: Apache-2.0
 
 from unacorda.accounting.calibration.calibrate import (
+    Advantage,
     Calibration,
+    Target,
+    TruePositiveRate,
     calibrate,
     calibrate_grid,
     calibration,
 )
-from unacorda.accounting.calibration.targets import Advantage, Target, TruePositiveRate
 
 __all__ = [
     "Advantage",

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from unacorda import checks
-from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.jumps import (
     MOST_WORK,
     NARROW,

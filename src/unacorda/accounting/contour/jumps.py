@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.plan import (
     Curve,
     abscissas,

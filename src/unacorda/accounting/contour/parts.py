@@ -15,8 +15,7 @@ import numpy as np
 
 from unacorda.accounting.amplification.sampling import replaced_response
 from unacorda.accounting.contour.atoms import Atoms
-from unacorda.accounting.contour.closed import FiniteLaw, GaussianSum, ThreePoint
-from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.closed import Factor, FiniteLaw, GaussianSum, ThreePoint
 from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
 from unacorda.accounting.contour.series import UNIT, Floats

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unacorda.accounting.contour.closed import atoms_of
-from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.closed import Factor, atoms_of
 from unacorda.accounting.contour.series import Floats, short
 
 _SMALLNESS = math.log(1e-12)

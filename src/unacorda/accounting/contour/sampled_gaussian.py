@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, mean_excess, tilt
-from unacorda.accounting.contour.factor import Tilt
+from unacorda.accounting.contour.closed import Tilt
 from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
 SHARE_ERROR = 1e-14

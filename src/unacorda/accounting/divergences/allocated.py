@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.accounting.divergences.sampled import LARGEST_ORDER
+from unacorda.accounting.divergences.closed import LARGEST_ORDER
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import Curve

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.accounting.amplification.sampling import draws
-from unacorda.accounting.divergences.sampled import renyi_of_fixed_size
+from unacorda.accounting.divergences.closed import renyi_of_fixed_size
 from unacorda.accounting.laws import of_truncated_laplace, staircase_top
 from unacorda.checks import exact
 from unacorda.privacy.conversions.arguments import Real, order

@@ -9,10 +9,9 @@ from fractions import Fraction
 
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
-from unacorda.accounting.pld.combining import few_points
 from unacorda.accounting.pld.selection import selected
 from unacorda.accounting.pld.shuffled_reports import curve_of_shuffled
-from unacorda.accounting.pld.stages import Part, curve_of_sum
+from unacorda.accounting.pld.stages import Part, curve_of_sum, few_points
 from unacorda.accounting.pld.tables import (
     Profile,
     by_divergences,

@@ -14,7 +14,6 @@ from unacorda.accounting.rules import (
     promises,
     sampling,
     selection,
-    shuffling,
 )
 
 __all__ = [

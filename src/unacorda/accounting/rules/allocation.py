@@ -15,8 +15,8 @@ from unacorda.accounting.divergences.allocated import (
     renyi_removed,
     whole_moments,
 )
+from unacorda.accounting.divergences.closed import LARGEST_ORDER
 from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
-from unacorda.accounting.divergences.sampled import LARGEST_ORDER
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import AllocationPair, Tails, allocated
 from unacorda.accounting.profiles.amplified import two_steps

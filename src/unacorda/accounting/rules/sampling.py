@@ -11,7 +11,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from unacorda.accounting.amplification.sampling import approx_dp_of_sample
-from unacorda.accounting.divergences.closed import renyi_of_replaced_pure, renyi_of_sampled_pure
+from unacorda.accounting.divergences.closed import (
+    LARGEST_ORDER,
+    renyi_at_large_orders,
+    renyi_of_fixed_size,
+    renyi_of_poisson,
+    renyi_of_replaced_pure,
+    renyi_of_sampled_pure,
+)
 from unacorda.accounting.divergences.finite import (
     FiniteLoss,
     composed_loss,
@@ -23,12 +30,6 @@ from unacorda.accounting.divergences.gaussian import (
     renyi_of_sampled_gaussian,
 )
 from unacorda.accounting.divergences.noises import renyi_of_replacement
-from unacorda.accounting.divergences.sampled import (
-    LARGEST_ORDER,
-    renyi_at_large_orders,
-    renyi_of_fixed_size,
-    renyi_of_poisson,
-)
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import Curve
@@ -63,6 +64,7 @@ from unacorda.privacy.events import (
     PoissonSampled,
     Pure,
     ReplacementSampled,
+    Shuffled,
 )
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import float_above, root_down
@@ -385,3 +387,30 @@ def _of_fixed_size(event: Event) -> UnsupportedEvent:
         kind="a privacy profile under AddRemove",
         try_instead="Samples of a fixed size are priced under ReplaceOne and ZeroOut.",
     )
+
+
+@rules_for(Shuffled)
+class ShuffledRules(Rules[Shuffled]):
+    """What a single report is worth, where the theorem of shuffling itself is not asked."""
+
+    symmetric = sampled = True
+    keeps_size = "shuffling"
+    theorem = "shuffled reports: one hides among clones"
+    source = "Feldman, McMillan, Talwar 2022; docs/proofs/amplification.md"
+
+    def below(self, event: Shuffled, neighbors: Neighbors) -> Event | None:
+        return None
+
+    def without_mass(self, event: Shuffled, neighbors: Neighbors) -> tuple[Fraction, Event]:
+        mass, rest = without_mass(event.event, neighbors)
+        return (mass, rest) if mass else (Fraction(0), event)
+
+    def renyi(self, event: Shuffled, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+        return renyi_of_event(event.event, alpha, neighbors)
+
+    def rho(self, event: Shuffled, neighbors: Neighbors) -> Fraction:
+        return rules_of(event.event).rho(event.event, neighbors)
+
+    def finite_loss(self, event: Shuffled, neighbors: Neighbors) -> FiniteLoss | None:
+        alone = finite_loss(event.event, neighbors)
+        return None if alone is None else alone._replace(attained=False)
