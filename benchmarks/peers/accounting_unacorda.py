@@ -45,14 +45,16 @@ def least_noise(case: Case) -> float:
 
 def directions(case: Case) -> Answer:
     """The upper end for each direction alone, from the engine behind the accountant."""
-    from unacorda.accounting.contour import engine
+    from unacorda.accounting.contour.engine import epsilon_of
+    from unacorda.accounting.contour.parts import flatten
+    from unacorda.checks import exact
 
     if "epsilon" in case or {part["kind"] for part in case["parts"]} == {"approximate"}:
         return {}
     composed = [(event_of({**part, "count": 1}), part["count"]) for part in case["parts"]]
     ways: tuple[Literal["remove", "add"], ...] = ("remove", "add")
     return {
-        way: engine.epsilon_interval(composed, delta=case["delta"], directions=way).upper
+        way: epsilon_of(flatten(composed), exact("delta", case["delta"]), directions=way).upper
         for way in ways
     }
 

@@ -1,4 +1,4 @@
-"""Compositions asked of the grid engine alone, as `contour.engine` takes them."""
+"""Compositions asked of the grid engine alone, as `by_contours` takes them."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -12,10 +12,10 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
 from unacorda.accounting.contour.jumps import Split, rough_epsilon, split, sum_of_terms
 from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.sampled_gaussian import (

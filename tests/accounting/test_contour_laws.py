@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from tests.accounting import by_grids
+from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.accounting.long_contours import MP, Points, boole, convolved, holds, mixed, own
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.engine import Directions
 from unacorda.accounting.laws import Edged
 from unacorda.accounting.rules.base import law_of, rules_of
 from unacorda.errors import UnsupportedEvent

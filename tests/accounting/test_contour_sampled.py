@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.engine import Directions
 from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.plan import abscissas, curve, saddle_for_epsilon
 from unacorda.accounting.contour.sampled_gaussian import (

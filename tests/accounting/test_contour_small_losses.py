@@ -9,9 +9,9 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
 from unacorda.privacy.events import Event, Gaussian
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.tiers import mostly_long, mostly_slow
 
 from unacorda.accounting import accountant
-from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
 from unacorda.accounting.contour.laplace import LaplaceSum, Turning
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import mpmath
 import numpy as np
 import pytest
+from tests.accounting import by_contours
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
-from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.pld import stages
 from unacorda.accounting.pld.convolution import Side
 from unacorda.accounting.pld.distribution import (
@@ -293,7 +293,7 @@ def test_grids_agree_with_contours_on_random_compositions(seed: int) -> None:
     source = random.Random(100 + seed)
     event = drawn_event(source)
     delta = 10 ** source.uniform(-12, -3)
-    other = contour.epsilon_interval([(event, 1)], delta=delta)
+    other = by_contours.epsilon_interval([(event, 1)], delta=delta)
     directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
     losses = [
         PrivacyLossDistribution.from_event(event, direction=direction, grid=1 << 15)
@@ -348,7 +348,7 @@ def test_fixed_size_samples_against_quadrature() -> None:
     assert fixed_size_delta(1.0, 0.01, 100, found.upper) == pytest.approx(1e-5, rel=3e-4)
     # all units alike but one: the pair of a Poisson sample, of which the contour engine knows
     alike = Gaussian(noise_multiplier=Fraction(1, 2)).poisson_sampled(rate=0.01) * 100
-    reached = contour.epsilon_interval([(alike, 1)], delta=1e-5, directions="remove")
+    reached = by_contours.epsilon_interval([(alike, 1)], delta=1e-5, directions="remove")
     assert found.lower <= reached.upper <= found.upper
     assert found.lower >= reached.lower * (1 - 2e-3)
     shallow = Gaussian(noise_multiplier=4).fixed_size_sampled(size=1, population=10) * 50
@@ -362,7 +362,7 @@ def test_long_compositions_are_summed_in_stages_and_stay_narrow() -> None:
         noise = 3.0 * math.sqrt(count)
         event = Laplace(noise_multiplier=noise) * count
         found = PrivacyLossDistribution.from_event(event, grid=1 << 15).epsilon_interval(delta)
-        other = contour.epsilon_interval([(event, 1)], delta=delta)
+        other = by_contours.epsilon_interval([(event, 1)], delta=delta)
         assert found.lower <= other.upper
         assert other.lower <= found.upper
         assert found.width <= 1e-3 * found.upper

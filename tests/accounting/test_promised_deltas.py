@@ -11,11 +11,10 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from tests.accounting import by_grids
+from tests.accounting import by_contours, by_grids
 from tests.support.cases import in_subtests
 
 from unacorda.accounting import accountant
-from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.rules.base import finite_loss
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Approximate, Event, Pure, RandomizedResponse
@@ -87,7 +86,7 @@ def test_copies_at_the_delta_that_they_spend(count: int, rate: Fraction) -> None
         assert accountant.epsilon(one * count, delta=spent) <= truth * (1 + 1e-14)
 
 
-@pytest.mark.parametrize("ask", [contour.epsilon_interval, by_grids.epsilon_interval])
+@pytest.mark.parametrize("ask", [by_contours.epsilon_interval, by_grids.epsilon_interval])
 def test_a_delta_that_rounding_hides_is_not_taken_for_more_than_is_spent(
     ask: Callable[..., Interval],
 ) -> None:

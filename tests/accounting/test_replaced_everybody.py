@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.accounting import by_contours
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import (
@@ -19,7 +20,6 @@ from unacorda.accounting import (
     rho,
     tradeoff,
 )
-from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.rules.profiles import profile_bounds
 from unacorda.privacy.events import (
     Approximate,
@@ -79,7 +79,7 @@ def test_where_everybody_takes_part_a_replaced_unit_moves_twice_as_far(
         found = delta(event, epsilon=at, neighbors=ReplaceOne)
         assert truth * (1 - 1e-12) <= found <= truth * 1.01
         if not isinstance(event, GaussianMixture | RandomAllocation):
-            inside = contour.delta_interval([(event, 1)], epsilon=at, neighbors=ReplaceOne)
+            inside = by_contours.delta_interval([(event, 1)], epsilon=at, neighbors=ReplaceOne)
             assert inside.upper >= truth * (1 - 1e-12)
         assert epsilon(event, delta=found, neighbors=ReplaceOne) <= at * (1 + 1e-6)
     assert renyi(event, alpha=4, neighbors=ReplaceOne) >= 2 * squared * (1 - 1e-12)

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from unacorda import checks
 from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.jumps import (
     MOST_WORK,
@@ -25,7 +24,7 @@ from unacorda.accounting.contour.jumps import (
     split,
     sum_of_terms,
 )
-from unacorda.accounting.contour.parts import flatten, parts_of
+from unacorda.accounting.contour.parts import parts_of
 from unacorda.accounting.contour.plan import (
     Curve,
     chernoff_epsilon,
@@ -46,7 +45,6 @@ from unacorda.accounting.contour.quadrature import (
     without_infinite,
 )
 from unacorda.accounting.rules.base import Direction, rules_of
-from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.enclosure import context, float_down, mpf
 from unacorda.privacy.estimates import Interval
@@ -98,62 +96,6 @@ _NONE = -750.0  # ln of a delta that no float tells from 0
 _SMALLER = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
 
 
-def epsilon_interval(
-    composition: Iterable[tuple[Event, int]],
-    *,
-    delta: Number,
-    directions: Directions = "both",
-    neighbors: Neighbors = AddRemove,
-) -> Interval:
-    """An interval that holds the least epsilon at which the composition is (epsilon, delta)-DP.
-
-    composition: events with their numbers of copies; delta: strictly between 0 and 1; directions:
-    one, or the worse of both; neighbors: the relation. Where the certificate cannot be met the
-    interval is wide, at worst [0, inf]; it is never wrong. Raises UnsupportedEvent for events
-    whose loss has no law here, InvalidParameter for a delta outside (0, 1).
-
-    Bound       both sides, rounded outward.
-    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
-
-    >>> from unacorda.privacy.events import Gaussian
-    >>> steps = [(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), 1000)]
-    >>> found = epsilon_interval(steps, delta=1e-5)
-    >>> round(found.lower, 7), round(found.upper, 7)
-    (1.8282367, 1.8282367)
-    """
-    target = checks.exact("delta", delta)
-    if not 0 < target < 1:
-        raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
-    events = flatten(composition, neighbors=neighbors)
-    return epsilon_of(events, target, directions=directions, neighbors=neighbors)
-
-
-def delta_interval(
-    composition: Iterable[tuple[Event, int]],
-    *,
-    epsilon: Number,
-    directions: Directions = "both",
-    neighbors: Neighbors = AddRemove,
-) -> Interval:
-    """An interval that holds the least delta at which the composition is (epsilon, delta)-DP.
-
-    epsilon: 0 or above; otherwise as `epsilon_interval`.
-
-    Bound       both sides, rounded outward; widths are relative to delta down to 1e-300.
-    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
-
-    >>> from unacorda.privacy.events import Gaussian
-    >>> found = delta_interval([(Gaussian(noise_multiplier=1.0), 1)], epsilon=1.0)
-    >>> round(found.lower, 10), round(found.upper, 10)
-    (0.1269367375, 0.1269367375)
-    """
-    number = checks.exact("epsilon", epsilon)
-    if not 0 <= number < 2**1000:
-        raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
-    events = flatten(composition, neighbors=neighbors)
-    return delta_of(events, number, directions=directions, neighbors=neighbors)
-
-
 def epsilon_of(
     events: Sequence[tuple[Event, int]],
     target: Fraction,
@@ -161,10 +103,21 @@ def epsilon_of(
     directions: Directions = "both",
     neighbors: Neighbors = AddRemove,
 ) -> Interval:
-    """`epsilon_interval` of events as `flatten` gives them, at a delta between 0 and 1.
+    """An interval that holds the least epsilon at which the composition is (epsilon, delta)-DP.
+
+    events: with their numbers of copies, as `flatten` gives them; target: delta, strictly between
+    0 and 1; directions: one, or the worse of both; neighbors: the relation. Where the certificate
+    cannot be met the interval is wide, at worst [0, inf]; it is never wrong. Raises
+    UnsupportedEvent for events whose loss has no law here.
 
     Bound       both sides, rounded outward.
-    Source      as epsilon_interval.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> steps = [(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), 1000)]
+    >>> found = epsilon_of(steps, Fraction(1, 10**5))
+    >>> round(found.lower, 7), round(found.upper, 7)
+    (1.8282367, 1.8282367)
     """
     low, high = 0.0, 0.0
     for direction in _directions(directions, events, neighbors):
@@ -180,10 +133,17 @@ def delta_of(
     directions: Directions = "both",
     neighbors: Neighbors = AddRemove,
 ) -> Interval:
-    """`delta_interval` of events as `flatten` gives them, at an epsilon from 0, below 2^1000.
+    """An interval that holds the least delta at which the composition is (epsilon, delta)-DP.
 
-    Bound       both sides, rounded outward.
-    Source      as delta_interval.
+    epsilon: from 0, below 2^1000; otherwise as `epsilon_of`.
+
+    Bound       both sides, rounded outward; widths are relative to delta down to 1e-300.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> found = delta_of([(Gaussian(noise_multiplier=1.0), 1)], Fraction(1))
+    >>> round(found.lower, 10), round(found.upper, 10)
+    (0.1269367375, 0.1269367375)
     """
     low, high = 0.0, 0.0
     for direction in _directions(directions, events, neighbors):
