@@ -1,15 +1,16 @@
-"""Heavy packages through one door: imported where they are used, missed in plain words."""
+"""Heavy packages, and the modules behind a face: imported where they are used."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from unacorda.errors import MissingExtra
 
-__all__ = ["later", "require"]
+__all__ = ["later", "lazy", "require"]
 
 _INSTALLED_AS = {"sklearn": "scikit-learn"}
 """What a package is called where it is installed from, where that is not its own name."""
@@ -50,3 +51,23 @@ def later(package: str) -> Any:
     True
     """
     return _Later(package)
+
+
+def lazy(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Make the `__getattr__` and the `__dir__` of a package that loads names as they are read.
+
+    homes: of each module within the package the public names that it defines; of "" packages
+    within it.
+    """
+    home = {name: module for module, names in homes.items() for name in names.split()}
+
+    def read(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not home[name]:
+            return importlib.import_module(f"{package}.{name}")
+        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+
+    return read, lambda: sorted(home)

@@ -10,8 +10,9 @@ beats.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.accounting.accountant import (
@@ -45,31 +46,15 @@ __all__ = [
     "tradeoff",
 ]
 
-_HOMES = {
-    "accountant": [
-        "delta",
-        "delta_interval",
-        "epsilon",
-        "epsilon_interval",
-        "tradeoff",
-    ],
-    "amplification.sampling": ["sampling_worth"],
-    "calibration.calibrate": ["calibrate", "calibrate_grid"],
-    "charges": ["charge"],
-    "explanation": ["explain"],
-    "lower_bounds": ["lower_bound"],
-    "prices": ["price", "renyi", "rho"],
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'unacorda.accounting' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"unacorda.accounting.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "accountant": "delta delta_interval epsilon epsilon_interval tradeoff",
+        "amplification.sampling": "sampling_worth",
+        "calibration.calibrate": "calibrate calibrate_grid",
+        "charges": "charge",
+        "explanation": "explain",
+        "lower_bounds": "lower_bound",
+        "prices": "price renyi rho",
+    },
+)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms import (
@@ -81,31 +81,20 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "BestOf": "retry.best",
-        "BinaryTree": "correlated.prefix_sums",
-        "DiscreteGaussian": "additive.integer",
-        "DiscreteLaplace": "additive.integer",
-        "Exponential": "selection.exponential",
-        "Gaussian": "additive.real",
-        "InverseSensitivity": "data_dependent.inverse",
-        "Laplace": "additive.real",
-        "MatrixMechanism": "correlated.matrix",
-        "PartitionSelection": "partitions.selection",
-        "PermuteAndFlip": "selection.noisy_max",
-        "RandomizedResponse": "local.categories",
-        "SmoothSensitivity": "data_dependent.smooth",
-        "SparseVector": "sparse_vector.threshold",
-        "ThresholdedGaussian": "partitions.thresholded",
-        "ThresholdedLaplace": "partitions.thresholded",
-        "TopK": "selection.noisy_max",
-        "contributions": "",
-        "correlated": "",
-        "data_dependent": "",
-        "local": "",
-        "partitions": "",
-        "retry": "",
-        "selection": "",
-        "shaped": "",
-        "sparse_vector": "",
+        "": "contributions correlated data_dependent local partitions retry selection shaped "
+        "sparse_vector",
+        "additive.integer": "DiscreteGaussian DiscreteLaplace",
+        "additive.real": "Gaussian Laplace",
+        "correlated.matrix": "MatrixMechanism",
+        "correlated.prefix_sums": "BinaryTree",
+        "data_dependent.inverse": "InverseSensitivity",
+        "data_dependent.smooth": "SmoothSensitivity",
+        "local.categories": "RandomizedResponse",
+        "partitions.selection": "PartitionSelection",
+        "partitions.thresholded": "ThresholdedGaussian ThresholdedLaplace",
+        "retry.best": "BestOf",
+        "selection.exponential": "Exponential",
+        "selection.noisy_max": "PermuteAndFlip TopK",
+        "sparse_vector.threshold": "SparseVector",
     },
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.contributions.clipping import (
@@ -27,10 +27,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "clip_rows": "clipping",
-        "clip_users": "clipping",
-        "clipping_sensitivity": "clipping",
-        "fixed_point_sensitivity": "sums",
-        "fixed_point_sum": "sums",
+        "clipping": "clip_rows clip_users clipping_sensitivity",
+        "sums": "fixed_point_sensitivity fixed_point_sum",
     },
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.correlated.marginals import Marginals
@@ -20,11 +20,10 @@ __all__ = ["BinaryTree", "Marginals", "MatrixMechanism", "Prefixes", "Ranges", "
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "BinaryTree": "prefix_sums",
-        "Marginals": "marginals",
-        "MatrixMechanism": "matrix",
-        "Prefixes": "workloads",
-        "Ranges": "workloads",
-        "SquareRootToeplitz": "toeplitz",
+        "marginals": "Marginals",
+        "matrix": "MatrixMechanism",
+        "prefix_sums": "BinaryTree",
+        "toeplitz": "SquareRootToeplitz",
+        "workloads": "Prefixes Ranges",
     },
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.data_dependent.checking import check_sensitivity
@@ -70,30 +70,20 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "DistinctCount": "statistics.counts",
-        "FoundClipping": "found_clipping",
-        "InterquartileRange": "statistics.ranks",
-        "InverseSensitivity": "inverse",
-        "KthLargest": "statistics.ranks",
-        "Maximum": "statistics.ranks",
-        "Mean": "statistics.sums",
-        "Median": "statistics.ranks",
-        "Minimum": "statistics.ranks",
-        "Mode": "statistics.counts",
-        "OrderStatistic": "statistics.ranks",
-        "ProposeTestRelease": "propose_test_release",
-        "Quantile": "statistics.ranks",
-        "ShiftedInverse": "shifted_inverse",
-        "Slope": "statistics.slopes",
-        "SmoothSensitivity": "smooth",
-        "Statistic": "statistics.base",
-        "Sum": "statistics.sums",
-        "Variance": "statistics.variances",
-        "check_sensitivity": "checking",
-        "down_sensitivity": "sensitivities",
-        "geometric_grid": "removal",
-        "item_set_losses": "removal",
-        "local_sensitivity": "sensitivities",
-        "smooth_sensitivity": "sensitivities",
+        "checking": "check_sensitivity",
+        "found_clipping": "FoundClipping",
+        "inverse": "InverseSensitivity",
+        "propose_test_release": "ProposeTestRelease",
+        "removal": "geometric_grid item_set_losses",
+        "sensitivities": "down_sensitivity local_sensitivity smooth_sensitivity",
+        "shifted_inverse": "ShiftedInverse",
+        "smooth": "SmoothSensitivity",
+        "statistics.base": "Statistic",
+        "statistics.counts": "DistinctCount Mode",
+        "statistics.ranks": "InterquartileRange KthLargest Maximum Median Minimum "
+        "OrderStatistic Quantile",
+        "statistics.slopes": "Slope",
+        "statistics.sums": "Mean Sum",
+        "statistics.variances": "Variance",
     },
 )

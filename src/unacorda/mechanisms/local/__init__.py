@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.local.categories import (
@@ -43,14 +43,9 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Directions": "directions",
-        "Duchi": "means",
-        "HadamardResponse": "hashing",
-        "Hybrid": "means",
-        "LocalHashing": "hashing",
-        "Piecewise": "means",
-        "RandomizedResponse": "categories",
-        "SubsetSelection": "categories",
-        "UnaryEncoding": "categories",
+        "categories": "RandomizedResponse SubsetSelection UnaryEncoding",
+        "directions": "Directions",
+        "hashing": "HadamardResponse LocalHashing",
+        "means": "Duchi Hybrid Piecewise",
     },
 )

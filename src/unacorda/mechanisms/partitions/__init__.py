@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.partitions.selection import PartitionSelection
@@ -16,9 +16,5 @@ __all__ = ["PartitionSelection", "ThresholdedGaussian", "ThresholdedLaplace"]
 
 __getattr__, __dir__ = lazy(
     __name__,
-    {
-        "PartitionSelection": "selection",
-        "ThresholdedGaussian": "thresholded",
-        "ThresholdedLaplace": "thresholded",
-    },
+    {"selection": "PartitionSelection", "thresholded": "ThresholdedGaussian ThresholdedLaplace"},
 )

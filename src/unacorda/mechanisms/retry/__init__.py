@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.retry.best import BestOf
@@ -15,6 +15,5 @@ if TYPE_CHECKING:
 __all__ = ["AbsorbFailure", "BestOf", "ConditionOnSuccess"]
 
 __getattr__, __dir__ = lazy(
-    __name__,
-    {"AbsorbFailure": "success", "BestOf": "best", "ConditionOnSuccess": "success"},
+    __name__, {"best": "BestOf", "success": "AbsorbFailure ConditionOnSuccess"}
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.selection.exponential import Exponential, PiecewiseConstantExponential
@@ -26,11 +26,9 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Exponential": "exponential",
-        "PermuteAndFlip": "noisy_max",
-        "PiecewiseConstantExponential": "exponential",
-        "StableSelection": "stable",
-        "TopK": "noisy_max",
-        "TreeSelection": "tree",
+        "exponential": "Exponential PiecewiseConstantExponential",
+        "noisy_max": "PermuteAndFlip TopK",
+        "stable": "StableSelection",
+        "tree": "TreeSelection",
     },
 )

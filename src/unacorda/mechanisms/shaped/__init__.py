@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.shaped.numbers import BoundedLaplace, Staircase, TruncatedLaplace
@@ -17,10 +17,7 @@ __all__ = ["BoundedLaplace", "KNorm", "MultivariateGaussian", "Staircase", "Trun
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "BoundedLaplace": "numbers",
-        "KNorm": "vectors",
-        "MultivariateGaussian": "vectors",
-        "Staircase": "numbers",
-        "TruncatedLaplace": "numbers",
+        "numbers": "BoundedLaplace Staircase TruncatedLaplace",
+        "vectors": "KNorm MultivariateGaussian",
     },
 )

@@ -6,17 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unacorda.mechanisms.face import lazy
+from unacorda.extras import lazy
 
 if TYPE_CHECKING:
     from unacorda.mechanisms.sparse_vector.threshold import NumericSparse, SparseVector
 
 __all__ = ["NumericSparse", "SparseVector"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "NumericSparse": "threshold",
-        "SparseVector": "threshold",
-    },
-)
+__getattr__, __dir__ = lazy(__name__, {"threshold": "NumericSparse SparseVector"})
