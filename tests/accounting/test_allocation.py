@@ -36,8 +36,7 @@ from unacorda.accounting.findings import (
 from unacorda.accounting.prices import price, pure_epsilon, renyi, rho
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import Tails, allocated
-from unacorda.accounting.rules.base import Profile, plain, rules_of, without_mass
-from unacorda.accounting.rules.profiles import profile_bounds
+from unacorda.accounting.rules.base import Profile, plain, profile_bounds, rules_of, without_mass
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

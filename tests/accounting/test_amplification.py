@@ -27,12 +27,9 @@ from unacorda.accounting.amplification.sampling import (
     approx_dp_within_sample,
     sampling_worth,
 )
-from unacorda.accounting.arguments import (
-    check_relation,
-)
+from unacorda.accounting.arguments import check_relation
 from unacorda.accounting.prices import pure_epsilon
-from unacorda.accounting.rewriting import leaves
-from unacorda.accounting.rules.base import under_replacement, without_mass
+from unacorda.accounting.rules.base import leaves, under_replacement, without_mass
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.events import (

@@ -17,7 +17,7 @@ from unacorda.accounting import delta_interval, epsilon_interval
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.profiles import draws
 from unacorda.accounting.profiles.boxes import box
-from unacorda.accounting.profiles.locations import location_family
+from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.profiles.noises import boxed
 from unacorda.privacy.events import Event, Gaussian, Laplace, Pure
 from unacorda.privacy.neighbors import ReplaceOne, ZeroOut

@@ -26,8 +26,7 @@ from unacorda.accounting.matrices import (
     squared_tree_sensitivity,
 )
 from unacorda.accounting.prices import price, renyi, rho
-from unacorda.accounting.rules.base import dominated, plain
-from unacorda.accounting.rules.profiles import profile_bounds
+from unacorda.accounting.rules.base import dominated, plain, profile_bounds
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (

@@ -28,8 +28,7 @@ from unacorda.accounting.prices import (
     rho,
     zcdp_price,
 )
-from unacorda.accounting.rules.base import Direction
-from unacorda.accounting.rules.profiles import profile_bounds
+from unacorda.accounting.rules.base import Direction, profile_bounds
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

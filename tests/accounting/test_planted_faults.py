@@ -30,7 +30,6 @@ from unacorda.accounting.profiles import (
     bounded_ranges,
     curves,
     draws,
-    locations,
 )
 from unacorda.accounting.rules import base, composition
 from unacorda.privacy import conversions, enclosure, rounding
@@ -212,7 +211,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "allocated noise is moved farther": (
         "an_allocation",
-        _out(locations.on_grain, lambda shift: shift * 1.01),
+        _out(draws.on_grain, lambda shift: shift * 1.01),
     ),
     "a step of an allocation is forgotten": (
         "an_allocation",

@@ -24,7 +24,7 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.grid import law_above, law_below, places
-from unacorda.accounting.rules.profiles import curve_of, profile_bounds
+from unacorda.accounting.rules.base import curve_of, profile_bounds
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import (
     Approximate,

@@ -17,8 +17,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.profiles import boxes
-from unacorda.accounting.rules.base import Direction
-from unacorda.accounting.rules.profiles import curve_of, profile_bounds
+from unacorda.accounting.rules.base import Direction, curve_of, profile_bounds
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     Approximate,

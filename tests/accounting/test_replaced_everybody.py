@@ -20,7 +20,7 @@ from unacorda.accounting import (
     rho,
     tradeoff,
 )
-from unacorda.accounting.rules.profiles import profile_bounds
+from unacorda.accounting.rules.base import profile_bounds
 from unacorda.privacy.events import (
     Approximate,
     Event,

@@ -23,7 +23,7 @@ from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.accounting.pld.sources import finite_pair
 from unacorda.accounting.prices import pure_epsilon, renyi
 from unacorda.accounting.profiles.amplified import two_steps
-from unacorda.accounting.rules.profiles import curve_of
+from unacorda.accounting.rules.base import curve_of
 from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,

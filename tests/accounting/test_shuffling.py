@@ -26,7 +26,7 @@ from unacorda.accounting.amplification.responses import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
-from unacorda.accounting.pld import shuffled_reports
+from unacorda.accounting.pld import parts
 from unacorda.privacy.events import Event, Gaussian, Laplace, Pure, RandomizedResponse, Shuffled
 from unacorda.privacy.neighbors import ReplaceOne
 
@@ -345,7 +345,7 @@ def test_a_planted_fault_of_compositions_is_found(monkeypatch: pytest.MonkeyPatc
     plant(monkeypatch, right, lambda event, epsilon: right(event, epsilon=epsilon * 1.3 + 0.01))
     event = RandomizedResponse(epsilon=1, categories=2).shuffled(count=2_000)
     assert isinstance(event, Shuffled)
-    curve = shuffled_reports.curve_of_shuffled(event)
+    curve = parts.curve_of_shuffled(event)
     assert curve.attained is not None
     at = np.asarray(0.1)
     assert float(curve(at).upper) < float(curve.attained(at).lower)

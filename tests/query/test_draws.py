@@ -20,7 +20,7 @@ from tests.tiers import mostly_long
 import unacorda
 from unacorda import accounting
 from unacorda.privacy import events
-from unacorda.privacy.conversions.gaussian import gdp_from_bounded_range
+from unacorda.privacy.conversions.concentrated import gdp_from_bounded_range
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 
 SHARES: list[Share] = [PureDP(1), PureDP(20), ZCDP("1/2"), ZCDP(90), GDP(1), GDP("0.01"), GDP(12)]

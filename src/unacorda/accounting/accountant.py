@@ -32,8 +32,7 @@ from unacorda.accounting.findings import (
     PriceQuestion,
 )
 from unacorda.accounting.prices import pure_epsilon
-from unacorda.accounting.rewriting import only_gaussian
-from unacorda.accounting.rules.base import dominated, dominating
+from unacorda.accounting.rules.base import dominated, dominating, only_gaussian
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.estimates import Interval

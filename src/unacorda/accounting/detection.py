@@ -10,8 +10,7 @@ from fractions import Fraction
 
 from unacorda.accounting.accountant import delta_interval, tradeoff
 from unacorda.accounting.arguments import Events, together
-from unacorda.accounting.rewriting import leaves
-from unacorda.accounting.rules.base import rules_of
+from unacorda.accounting.rules.base import leaves, rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.enclosure import float_down, float_up, mpf

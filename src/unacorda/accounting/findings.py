@@ -19,9 +19,9 @@ from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.inversion import falling_below
 from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
+    falling_below,
     worst_delta,
     worst_epsilon,
 )
@@ -29,17 +29,18 @@ from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
 from unacorda.accounting.prices import renyi
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.rewriting import leaves, only_gaussian
 from unacorda.accounting.rules.base import (
     Direction,
+    curve_of,
     dominated,
     dominating,
     finite_loss,
+    leaves,
+    only_gaussian,
     pure_of,
     rules_of,
     without_mass,
 )
-from unacorda.accounting.rules.profiles import curve_of
 from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.conversions.group import approx_dp_of_group

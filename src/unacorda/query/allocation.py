@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from unacorda import checks
 from unacorda.accounting.charges import charge, request_price
-from unacorda.accounting.rewriting import only_gaussian
+from unacorda.accounting.rules.base import only_gaussian
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import (
     Composed,

@@ -14,7 +14,7 @@ from unacorda.accounting.amplification.responses import (
     lower_delta_of_shuffled_response,
 )
 from unacorda.accounting.prices import pure_epsilon
-from unacorda.accounting.rewriting import with_parts
+from unacorda.accounting.rules.base import with_parts
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
 from unacorda.privacy.estimates import Interval

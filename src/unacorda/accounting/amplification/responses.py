@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unacorda.accounting.amplification.binomials import CountLaw, at_least, log_binomial
 from unacorda.accounting.amplification.blankets import (
     LARGEST_EPSILON,
+    CountLaw,
+    at_least,
     delta_of_shuffled_reports,
+    log_binomial,
     lower_delta_of_three_categories,
 )
 from unacorda.accounting.profiles.boxes import Array

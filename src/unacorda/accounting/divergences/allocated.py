@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from unacorda.accounting.divergences.closed import LARGEST_ORDER
+from unacorda.accounting.divergences.closed import between_orders
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
 from unacorda.accounting.profiles.curves import Curve
@@ -68,13 +68,7 @@ def renyi_removed(moments: Callable[[int], Any], *, alpha: Real) -> float:
     Source      whole_moments; van Erven and Harremoes 2014, Thm. 11 (convexity).
     """
     order(alpha)
-    if alpha > LARGEST_ORDER:
-        return math.inf
-    low, high = math.floor(alpha), math.ceil(alpha)
-    weight = mpf(Fraction(alpha) - low)
-    ends = [context().log1p(moments(k)) if k > 1 else mpf(0.0) for k in (low, high)]
-    between = (1 - weight) * ends[0] + weight * ends[1]
-    return float_up(between / mpf(Fraction(alpha) - 1))
+    return between_orders(lambda k: context().log1p(moments(k)), alpha)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,14 +156,21 @@ def renyi_of_poisson(divergence: Callable[[int], float], *, rate: Real, alpha: R
     """
     share(rate=rate)
     order(alpha)
+    return between_orders(lambda k: _poisson_moment(divergence, mpf(rate), k), alpha)
+
+
+def between_orders(moment: Callable[[int], Any], alpha: Real) -> float:
+    """D_a from (a - 1) D_a at whole orders, between which it is interpolated, from 0 at order 1.
+
+    Bound       upper, rounded up; inf above LARGEST_ORDER.
+    Source      van Erven and Harremoes 2014, Thm. 11 (convexity).
+    """
     if alpha > LARGEST_ORDER:
         return math.inf
     low, high = math.floor(alpha), math.ceil(alpha)
-    weight = Fraction(alpha) - low
-    moments = [
-        _poisson_moment(divergence, mpf(rate), k) if k > 1 else mpf(0.0) for k in (low, high)
-    ]
-    between = (1 - mpf(weight)) * moments[0] + mpf(weight) * moments[1]
+    weight = mpf(Fraction(alpha) - low)
+    ends = [moment(k) if k > 1 else mpf(0.0) for k in (low, high)]
+    between = (1 - weight) * ends[0] + weight * ends[1]
     return float_up(between / mpf(Fraction(alpha) - 1))
 
 
@@ -217,16 +224,7 @@ def renyi_of_fixed_size(
     """
     share(rate=rate)
     order(alpha)
-    if alpha > LARGEST_ORDER:
-        return math.inf
-    low, high = math.floor(alpha), math.ceil(alpha)
-    weight = Fraction(alpha) - low
-    moments = [
-        _fixed_size_moment(divergence, largest, mpf(rate), k) if k > 1 else mpf(0.0)
-        for k in (low, high)
-    ]
-    between = (1 - mpf(weight)) * moments[0] + mpf(weight) * moments[1]
-    return float_up(between / mpf(Fraction(alpha) - 1))
+    return between_orders(lambda k: _fixed_size_moment(divergence, largest, mpf(rate), k), alpha)
 
 
 def _fixed_size_moment(

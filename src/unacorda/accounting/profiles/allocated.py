@@ -25,7 +25,7 @@ from unacorda.accounting.pld.sources import curve_of_atoms
 from unacorda.accounting.profiles.atoms import Atoms
 from unacorda.accounting.profiles.boxes import Array, Box, box
 from unacorda.accounting.profiles.curves import Curve, TwoSides, nothing
-from unacorda.accounting.profiles.locations import GRAIN, LocationFamily, cell_masses, on_grain
+from unacorda.accounting.profiles.draws import GRAIN, LocationFamily, cell_masses, on_grain
 
 _U = 2.0**-53
 _CHARGE = 16 * _U

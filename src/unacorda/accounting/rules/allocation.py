@@ -22,7 +22,7 @@ from unacorda.accounting.profiles.allocated import AllocationPair, Tails, alloca
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.boxes import Box
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.profiles.locations import location_family
+from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
     CurveOf,
     Profile,

@@ -9,17 +9,21 @@ its `Rules` in the file of this package with the same name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law, ThreePoints
+from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import Curve
 from unacorda.accounting.profiles.noises import of_law
-from unacorda.errors import UnsupportedEvent
-from unacorda.privacy.events import Event
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
 from unacorda.privacy.guarantees import (
     GDP,
     ZCDP,
@@ -445,3 +449,99 @@ def law_of(event: Event, *, reach: int) -> Law | None:
     Source      docs/proofs/contour.md, section 11.
     """
     return rules_of(event).law(event, reach=reach)
+
+
+def profile_bounds(
+    event: Event,
+    epsilons: ArrayLike,
+    *,
+    direction: Direction = "remove",
+    neighbors: Neighbors = AddRemove,
+) -> tuple[Array, Array]:
+    """Bounds of delta(epsilon) = sup over A of P(A) - e^epsilon Q(A), one direction.
+
+    epsilons: floats of any shape, negative and infinite ones too; each means the number it holds.
+    direction: see Direction; the worse of both is the event's delta. neighbors: sampling is
+    priced only under the relation that its theorem names. The numbers inside a fixed-size sample
+    speak of adding or removing one unit, as everywhere, and are read here for replacing one.
+    Returns (lower, upper), arrays of that shape with lower <= delta <= upper.
+    Raises UnsupportedEvent for compositions other than of Gaussian events, shuffled ones, and
+    sampling schemes under another relation; InvalidParameter for NaN and unknown words.
+
+    Bound       both, of the worst pair that the event allows; for ZeroConcentrated, and discrete
+                Gaussian noise of l2 sensitivity sqrt(2) or more, of the supremum over pairs.
+    Source      the functions of `curves` and `amplified`; docs/proofs/pld.md.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> lower, upper = profile_bounds(Gaussian(noise_multiplier=1.0), [1.0])
+    >>> float(lower[0]) <= 0.12693673750664397 <= float(upper[0])
+    True
+    """
+    asked = np.asarray(epsilons, dtype=np.float64)
+    if np.isnan(asked).any():
+        raise InvalidParameter("epsilons", epsilons, expected="numbers, none of them NaN")
+    found = curve_of(event, direction=direction, neighbors=neighbors)(asked)
+    return found.lower, found.upper
+
+
+def curve_of(
+    event: Event,
+    *,
+    direction: Direction = "remove",
+    neighbors: Neighbors = AddRemove,
+    inside: CurveOf | None = None,
+) -> Curve:
+    """The profile of one direction of an event as a Curve; see profile_bounds.
+
+    inside: the curves of compositions, selections and shuffled events, wherever they stand in the
+    event; None: these are refused.
+
+    Bound       both, as profile_bounds.
+    Source      the rules of the event's kind.
+    """
+    if direction not in ("remove", "add"):
+        raise InvalidParameter("direction", direction, expected="'remove' or 'add'")
+    return Profile(direction=direction, neighbors=neighbors, inside=inside).of(event)
+
+
+def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:
+    """A composition with each part rewritten; the event itself where no part changes.
+
+    rewrite: gives back its argument where it has nothing to do.
+
+    Bound       none: that of `rewrite`.
+    Source      the event.
+
+    >>> from unacorda.privacy.events import Pure
+    >>> with_parts(Pure(epsilon=1) * 2, lambda event: Pure(epsilon=2))
+    Repeated(event=Pure(epsilon=2), count=2)
+    """
+    match event:
+        case Repeated(event=one, count=count):
+            other = rewrite(one)
+            return event if other is one else compose([other], count=count)
+        case Composed(parts=parts):
+            others = [rewrite(part) for part in parts]
+            same = all(other is part for other, part in zip(others, parts, strict=True))
+            return event if same else compose(others)
+        case _:
+            return rewrite(event)
+
+
+def leaves(event: Event) -> Iterator[Event]:
+    """The different events of which a composition consists; the event itself if it is none.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    for part in event.parts if isinstance(event, Composed) else (event,):
+        yield part.event if isinstance(part, Repeated) else part
+
+
+def only_gaussian(event: Event) -> bool:
+    """Whether the event is Gaussian mechanisms and nothing else.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    return all(isinstance(one, Gaussian) for one in leaves(event))

@@ -13,7 +13,6 @@ from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.laws import Law, both, repeated
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.rewriting import with_parts
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,
@@ -25,6 +24,7 @@ from unacorda.accounting.rules.base import (
     rules_of,
     under_replacement,
     units_replaced,
+    with_parts,
     without_mass,
 )
 from unacorda.checks import exact

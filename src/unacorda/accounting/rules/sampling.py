@@ -33,7 +33,7 @@ from unacorda.accounting.divergences.noises import renyi_of_replacement
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.curves import Curve
-from unacorda.accounting.profiles.locations import location_family
+from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,

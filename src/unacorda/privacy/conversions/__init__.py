@@ -29,19 +29,17 @@ from unacorda.privacy.conversions.composition import (
 )
 from unacorda.privacy.conversions.concentrated import (
     approximate_zcdp_from_approx_dp,
+    bounded_range_from_gdp,
     bounded_range_from_zcdp,
+    gdp_from_bounded_range,
+    gdp_from_pure,
     gdp_from_zcdp,
+    pure_from_gdp,
     pure_from_zcdp,
     renyi_from_zcdp,
     zcdp_from_bounded_range,
     zcdp_from_gdp,
     zcdp_from_pure,
-)
-from unacorda.privacy.conversions.gaussian import (
-    bounded_range_from_gdp,
-    gdp_from_bounded_range,
-    gdp_from_pure,
-    pure_from_gdp,
 )
 from unacorda.privacy.conversions.group import (
     add_remove_from_replace_one,
