@@ -58,6 +58,61 @@ def test_what_is_too_large_is_refused_at_every_door(name: str) -> None:
         assert session.spent == unacorda.PureDP(0)
 
 
+LARGE: dict[str, Callable[[unacorda.Session], Any]] = {
+    "bins": lambda session: session.table("t").agg(h=unacorda.histogram("x", range(6))),
+    "values": lambda session: session.table("t").agg(t=unacorda.top("y", 3, values=list("abc"))),
+    "numbers of a vector": lambda session: session.table("t").agg(
+        v=unacorda.vector_sum([f"x + {n}" for n in range(5)], norm=1)
+    ),
+    "quantiles": lambda session: session.table("t").agg(
+        q=unacorda.quantiles("x", ["0.3", "0.5"], 0, 1)
+    ),
+    "levels": lambda session: (
+        session.table("t")
+        .group_by("y", "id", keys={"y": Y, "id": [1, 2]}, margins="cube")
+        .agg(n=unacorda.count())
+    ),
+    "levels of a rollup": lambda session: (
+        session.table("t")
+        .group_by("y", "id", keys={"y": Y, "id": [1, 2]}, margins="rollup")
+        .agg(n=unacorda.count())
+    ),
+    "bins of private keys": lambda session: (
+        session.table("t")
+        .group_by("y", keys=unacorda.private_keys())
+        .agg(h=unacorda.histogram("x", range(6)))
+    ),
+}
+
+
+@in_subtests("name", LARGE)
+def test_all_numbers_of_a_release_count(name: str) -> None:
+    with opened() as session:
+        size = LARGE[name](session).numbers
+        if "private" not in name:
+            answers = session.evaluate(LARGE[name](session), budget=SOME).answers
+            assert size == sum(len(answer.values) for answer in answers.values()) > 1
+    with opened(most_cells=size - 1) as session:
+        query = LARGE[name](session)
+        with pytest.raises(errors.InvalidParameter, match=rf"at most {size - 1} numbers"):
+            session.evaluate(query, budget=SOME)
+        assert session.spent == unacorda.PureDP(0)
+
+
+def test_combinations_that_a_cube_lacks_are_counted_and_not_made() -> None:
+    keys = [(n,) * 6 for n in range(1000)]
+    columns = [f"c{n}" for n in range(6)]
+    with opened() as session:
+        query = session.table("t").derive(**dict.fromkeys(columns, "id"))
+        with pytest.raises(errors.InvalidParameter, match="margins='rollup'"):
+            query.group_by(*columns, keys=keys, margins="cube")
+
+
+def test_a_first_look_is_as_large_as_its_table() -> None:
+    with opened(most_aggregates=1, most_cells=1, columns={"x": unacorda.Bounds(0, 1)}) as session:
+        assert session.describe("t", budget=SOME, only=["x"])
+
+
 def test_questions_together_are_as_large_as_their_sum() -> None:
     with opened(most_aggregates=3, most_cells=4) as session:
         session.evaluate([counts(session, 1), counts(session, 2)], budget=SOME)
@@ -107,6 +162,14 @@ def test_what_could_not_be_kept_is_paid_and_not_committed() -> None:
             session.evaluate(counts(session, 1), budget=SOME, keep=full)
         assert [entry.state for entry in ledger.entries("v")] == ["reserved"]
         assert session.spent == SOME
+
+
+@in_subtests("wrong", [5, "store"])
+def test_what_stores_nothing_is_refused_before_it_costs(wrong: Any) -> None:
+    with opened() as session:
+        with pytest.raises(errors.InvalidParameter, match="keep"):
+            session.evaluate(counts(session, 1), budget=SOME, keep=wrong)
+        assert session.spent == unacorda.PureDP(0)
 
 
 def test_public_texts_hold_no_path(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ class Session:
     fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
     depends on the data, and no noise hides it: see docs/promise.md. most_aggregates, most_cells:
     what a question, or a batch of them, may have at most of aggregates, and of numbers in its
-    release; larger ones are refused by what was written.
+    release (of keys that are found, in one line); larger ones are refused by what was written. The
+    questions of `describe` are as large as its table.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -374,6 +375,8 @@ class Session:
             given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
             _check_alone(given | {"keys": keys, "level_weights": level_weights, "keep": keep})
             return self._synthesized(query, budget)
+        expected = "a function of one argument, which stores what is released"
+        checks.demand(keep is None or callable(keep), "keep", keep, expected=expected)
         alone = errors is None and assuming is not None
         checks.demand(not alone, "assuming", assuming, expected="it together with errors=")
         together, selects, budget = read_request(
@@ -532,7 +535,9 @@ class Session:
         from unacorda.query.describe import describe
 
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
-        return describe(self, table, budget=budget, only=only, skip=skip, progress=progress)
+        changes = {"_limits": QuestionLimits(), "searches": self.searches}
+        asking = self._child(self._ledger, self._budget, **changes)
+        return describe(asking, table, budget=budget, only=only, skip=skip, progress=progress)
 
     def fit(
         self,
@@ -848,8 +853,8 @@ class Session:
     def _child(self, ledger: Ledger | SubAccount, budget: Guarantee, **changes: Any) -> Self:
         """A session over the same engine, which closes with this one and debits it too."""
         child, above = object.__new__(type(self)), (*self._above, self)
-        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
-        vars(child).update(vars(self), **rest, _ledger=ledger, _budget=budget, **changes)
+        rest = {"_owns_ledger": False, "_above": above, "searches": {}, **changes}
+        vars(child).update(vars(self), **rest, _ledger=ledger, _budget=budget)
         return child
 
     def _check_alive(self) -> None:

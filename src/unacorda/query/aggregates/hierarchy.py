@@ -55,7 +55,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -140,6 +141,13 @@ class Margins:
             np.array([nodes[part] for part in _parts(level, self.keys)], dtype=np.int64)
             for level, nodes in zip(self.levels, self.nodes, strict=True)
         )
+
+    @property
+    def size(self) -> int:
+        """How many nodes all levels have together."""
+        if self.kind == "cube":
+            return math.prod(len(set(column)) + 1 for column in zip(*self.keys, strict=True))
+        return sum(map(len, self.nodes))
 
     def names(self, labels: Sequence[str]) -> tuple[str, ...]:
         """Of each level the names of its columns, as `MARGIN` has them."""
@@ -258,12 +266,19 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) 
             "private keys of one column at most, since the combinations of several that are found "
             "are no full table: write margins='rollup', or list the keys of the others"
         )
-    elif kind == "cube" and tuple(itertools.product(*columns)) != tuple(keys):
+    elif kind == "cube" and not _is_full(columns, keys):
         expected = "keys as a mapping of lists, or margins='rollup'"
     elif kind == "cube" and len(columns) + found > _MOST_COLUMNS:
         expected = f"at most {_MOST_COLUMNS} columns"
     if expected:
         raise InvalidParameter("margins", kind, expected=expected)
+
+
+def _is_full(columns: Sequence[Iterable[Key]], keys: Sequence[tuple[Key, ...]]) -> bool:
+    """Whether the keys are all combinations in order; these are counted before one is made."""
+    parts = [tuple(column) for column in columns]
+    full = math.prod(map(len, parts)) == len(keys)
+    return full and all(map(operator.eq, itertools.product(*parts), keys))
 
 
 def check_level_weights(

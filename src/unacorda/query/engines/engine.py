@@ -281,8 +281,8 @@ def sql_of(asked: object, engine: object, kind: type[_SQL]) -> _SQL:
 class QuestionLimits:
     """How large a question, or a batch of them, may be: by what was written alone.
 
-    most_aggregates: so many answers at most; most_cells: so many numbers in a release, where keys
-    are public. None for no limit.
+    most_aggregates: so many answers at most; most_cells: so many numbers in a release, of every
+    line, level and part of an answer; where keys are found, for each of them. None for no limit.
     """
 
     most_aggregates: int | None = None
@@ -295,14 +295,17 @@ class QuestionLimits:
 
     def check(self, queries: Sequence[Query]) -> None:
         """Raise InvalidParameter for questions that are together larger."""
-        counts = [len(query.aggregates) - len(query.aside) for query in queries]
-        sizes = [n * len(query.keys) for n, query in zip(counts, queries, strict=True)]
-        for most, size, things in (
-            (self.most_aggregates, sum(counts), "aggregates"),
-            (self.most_cells, sum(sizes), "numbers in a release"),
-        ):
-            expected = f"at most {most} {things}: ask fewer or smaller questions together"
-            checks.demand(most is None or size <= most, "query", f"{size:,}", expected=expected)
+        answers = sum(len(query.aggregates) - len(query.aside) for query in queries)
+        self._check(answers, self.most_aggregates, "aggregates")
+        if self.most_cells is not None:
+            for count in (lambda query: len(query.keys), lambda query: query.numbers):
+                # What has many keys is refused before its levels are counted.
+                self._check(sum(map(count, queries)), self.most_cells, "numbers in a release")
+
+    @staticmethod
+    def _check(size: int, most: int | None, things: str) -> None:
+        expected = f"at most {most} {things}: ask fewer or smaller questions together"
+        checks.demand(most is None or size <= most, "query", f"{size:,}", expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

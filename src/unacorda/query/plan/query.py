@@ -644,6 +644,14 @@ class Query:
         return self.keys if tables is None else tables.lines([g.label for g in self.groups])
 
     @property
+    def numbers(self) -> int:
+        """How many numbers a release has, all lines and levels; of one key where keys are found."""
+        tables = None if self.private is not None else self._tables(self.keys)
+        lines = len(self.keys) if tables is None else tables.size
+        asked = (one for name, one in self.aggregates.items() if name not in self.aside)
+        return lines * sum(len(one.parts) * one.lines for one in asked)
+
+    @property
     def levels(self) -> tuple[str, ...]:
         """The levels of a release with margins, as it names them; empty for other questions."""
         tables = self._tables(())
