@@ -70,6 +70,8 @@ _SINGLE = (
     *(dt.date, dt.time, dt.timedelta, enum.Enum, uuid.UUID, pathlib.PurePath, types.FunctionType),
 )
 """Values that hold no others."""
+_PLACES = frozenset({"tables", "public", "ledger", "engine"})
+"""Arguments of those who run the process, not of those who ask."""
 _LONG_NUMBER = 128  # bits
 _SHOWN = 200  # characters of a value, and more than enough of its items
 
@@ -118,6 +120,13 @@ class InvalidParameter(UnacordaError, ValueError):
         whole = f"{expected}: {hint}" if hint else expected
         end = "" if whole.endswith("?") else "."
         super().__init__(f"{argument}={_show(value)} cannot be used: expected {whole}{end}")
+
+    @property
+    def public(self) -> str:
+        """The same without the value where it says where data or a ledger lie."""
+        if self.argument.partition("[")[0] not in _PLACES:
+            return str(self)
+        return str(self).replace(f"{self.argument}={_show(self.value)} ", f"{self.argument} ")
 
     def about(self, argument: str, value: object, **changes: str) -> InvalidParameter:
         """The same of another argument, as the one who reads it wrote it.
@@ -227,7 +236,19 @@ class BudgetExceeded(UnacordaError):
 
 
 class LedgerMismatch(UnacordaError):
-    """The account exists with other terms than those that were given."""
+    """The account exists with other terms than those that were given.
+
+    ledger: its address or path, where the message has it.
+    """
+
+    def __init__(self, message: str, *, ledger: str = "") -> None:
+        self.ledger = ledger
+        super().__init__(message)
+
+    @property
+    def public(self) -> str:
+        """The same without the ledger's address."""
+        return str(self).replace(f" {self.ledger}", "") if self.ledger else str(self)
 
 
 class LedgerFailed(UnacordaError):

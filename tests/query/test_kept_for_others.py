@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,5 +190,19 @@ def test_public_texts_hold_no_path(tmp_path: Path) -> None:
         assert str(tmp_path) in str(error)
         assert "/" not in error.public
         assert "No answer was given" in error.public
+    for address in (f"sqlite:///{tmp_path}/nix/b.db", f"sqlite:///{path}", f"oracle://{path}"):
+        with pytest.raises(errors.UnacordaError) as refused:
+            open_ledger(address)
+        assert str(tmp_path) in str(refused.value) or "oracle" in address
+        assert str(tmp_path) not in refused.value.public
+    for table in (f"{tmp_path}/a.xlsx", tmp_path / "b.pdf", f"{tmp_path}/c.duckdb::t"):
+        with pytest.raises(errors.UnacordaError) as refused:
+            unacorda.Session({"t": table}, unit=unit, budget=unacorda.PureDP(1))
+        assert str(tmp_path) not in refused.value.public
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as foreign:
+        foreign.execute("CREATE TABLE unacorda_entries (x)")
+    with pytest.raises(errors.LedgerMismatch, match=r"other\.db") as mismatch:
+        open_ledger(f"sqlite:///{tmp_path}/other.db")
+    assert "other.db" not in mismatch.value.public
     other = errors.InvalidParameter("query", 1, expected="a question")
     assert other.public == str(other)

@@ -113,7 +113,8 @@ def prepare(
         if found is not None:
             raise LedgerMismatch(
                 f"The ledger {name} has schema version {found}; this unacorda reads version "
-                f"{SCHEMA_VERSION}. Use the unacorda that wrote it, or open a ledger elsewhere."
+                f"{SCHEMA_VERSION}. Use the unacorda that wrote it, or open a ledger elsewhere.",
+                ledger=name,
             )
         metadata.create_all(connection, checkfirst=False)
         connection.execute(versions.insert().values(version=SCHEMA_VERSION))
@@ -130,7 +131,8 @@ def _version(connection: sqlalchemy.Connection, name: str) -> int | None:
     if set(TABLES) != set(known) or not {"version", "dataset", "sequence"} <= columns:
         raise LedgerMismatch(
             f"The ledger {name} has tables {', '.join(known)} that no unacorda made. Open one in "
-            "another place, or rename these."
+            "another place, or rename these.",
+            ledger=name,
         )
     newest = connection.execute(select(sqlalchemy.func.max(versions.c.version))).scalar()
     return int(newest or 0)
