@@ -344,7 +344,6 @@ _TOO_LOOSE = 600.0
 _ASIDE = 0.5
 """An atom is set aside where all else weighs less than this share of it."""
 _MANY, _BLOCK = 1 << 12, 64
-_Complex: TypeAlias = NDArray[np.complex128]
 
 
 class Raised(NamedTuple):

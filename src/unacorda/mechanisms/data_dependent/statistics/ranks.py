@@ -610,9 +610,6 @@ def _alternate(at: Steps, between: Steps) -> Steps:
 #
 # Source: Nissim, Raskhodnikova, Smith 2007, section 3.1 (the recursion for the median).
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Rectangles:
