@@ -119,10 +119,10 @@ class _Blanket:
         mean, spread = _moments(others, self.clones)
         far, near = (max(1.0, math.floor(mean - r * spread)) for r in (_FARTHEST, _REACH))
         stop = min(others + 1.0, math.ceil(mean + _REACH * spread) + 2)
-        ends = (1.0, far, near, stop)
+        places = (1.0, far, near, stop)
         runs = [
             np.linspace(*pair, many)
-            for pair, many in zip(itertools.pairwise(ends), (_LEFT, _FAR, _NEAR), strict=True)
+            for pair, many in zip(itertools.pairwise(places), (_LEFT, _FAR, _NEAR), strict=True)
         ]
         firsts = np.unique(np.floor(np.concatenate(runs)))
         ends = np.append(firsts[1:], others + 2.0)  # t is at most n
