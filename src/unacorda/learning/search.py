@@ -295,7 +295,7 @@ def _planned(
         raise InvalidParameter("make", [str(plan.neighbors) for plan in alone], expected=expected)
     schemes = {(plan.sampling, plan.batches) for plan in alone}
     scheme = schemes.pop() if len(schemes) == 1 else None
-    price = price_training(law, scheme, alone[0].neighbors)
+    price = price_training(law, scheme, alone[0].neighbors, alone[0].noise_multiplier)
     ratios = []
     for candidate, single in zip(candidates, alone, strict=True):
         training = trainings.build(candidate, price)

@@ -28,6 +28,9 @@ __all__ = ["SearchLaw", "SearchPlan", "TrainingPrice", "price_training"]
 
 _TOLERANCE: Final = 1e-3
 
+_DEARER: Final = 1.3
+"""Of the noise of one training, that of a training of a search, roughly."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
@@ -121,12 +124,16 @@ class TrainingPrice:
 
 @lru_cache(maxsize=64)
 def price_training(
-    law: SearchLaw, scheme: tuple[Sampling, Batches] | None, neighbors: Neighbors
+    law: SearchLaw,
+    scheme: tuple[Sampling, Batches] | None,
+    neighbors: Neighbors,
+    alone: float = 1.0,
 ) -> TrainingPrice:
     """Price one training: the least noise, or the most epsilon, with which a search keeps the law.
 
     scheme: the sampling of all candidates, whose event is then known, and which alone has a curve;
-    None where they differ, so that of a training nothing but epsilon and delta is known.
+    None where they differ, so that of a training nothing but epsilon and delta is known; alone: the
+    noise of one training with the whole budget, near which the search for it begins.
     Bound       upper: a run has this event, or one that more noise makes of it.
     Source      docs/proofs/training.md, section 6.
     """
@@ -149,6 +156,7 @@ def price_training(
                     target=law.budget,
                     neighbors=neighbors,
                     within=(1e-3, 1e6),
+                    guess=_DEARER * alone,
                     tolerance=_TOLERANCE,
                 )
                 event = by_noise(noise)
