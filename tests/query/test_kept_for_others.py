@@ -22,6 +22,7 @@ from unacorda import errors
 FRAME = pd.DataFrame({"id": range(50), "x": [1.0] * 50, "y": list("ab") * 25})
 SOME = unacorda.PureDP("0.5")
 Y = ["a", "b"]
+COUNT: dict[str, Any] = {"count": {}}
 
 
 def opened(**options: Any) -> unacorda.Session:
@@ -99,6 +100,16 @@ def test_all_numbers_of_a_release_count(name: str) -> None:
         with pytest.raises(errors.InvalidParameter, match=rf"at most {size - 1} numbers"):
             session.evaluate(query, budget=SOME)
         assert session.spent == unacorda.PureDP(0)
+
+
+def test_keys_of_json_are_counted_before_they_are_combined() -> None:
+    listed = {"y": Y, "id": list(range(5))}
+    stated = {"table": "t", "group_by": ["y", "id"], "keys": listed, "aggregates": {"n": COUNT}}
+    with opened(most_cells=9) as session, pytest.raises(errors.InvalidParameter) as refused:
+        session.read_json(stated)
+    assert refused.value.pointer == "/keys"
+    with opened(most_cells=10) as session:
+        assert session.read_json(stated).numbers == 10
 
 
 def test_combinations_that_a_cube_lacks_are_counted_and_not_made() -> None:

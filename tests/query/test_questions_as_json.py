@@ -36,6 +36,8 @@ WHOLE: dict[str, Any] = {
     },
 }
 
+COUNTED: dict[str, Any] = {"table": "people", "aggregates": {"n": {"count": {}}}}
+
 OF_PEOPLE: dict[str, Callable[[Any], Any]] = {
     "two tables": lambda session: session.table("people").join(
         session.table("visits").where("who > 3"), max_rows=(2, 3)
@@ -193,6 +195,19 @@ NO_JSON = (
 def test_what_is_no_question_is_refused(session: unacorda.Session, text: str) -> None:
     with pytest.raises(InvalidParameter):
         session.read_json(text)
+
+
+MANY: dict[str, list[dict[str, Any]]] = {
+    "conditions": [{"where": "age > 1"}] * 257,
+    "columns": [{"derive": {f"d{n}": "age" for n in range(257)}}],
+    "people of people": [{"per_person": {"age": {"max": {"column": "age"}}}}] * 17,
+}
+
+
+@in_subtests("name", MANY)
+def test_what_would_take_long_to_read_is_refused(session: unacorda.Session, name: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"^/steps.*at most"):
+        session.read_json({**COUNTED, "steps": MANY[name]})
 
 
 HOSTILE: tuple[Any, ...] = (

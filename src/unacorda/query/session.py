@@ -720,7 +720,8 @@ class Session:
         """
         from unacorda.query.plan.questions import read_question
 
-        return self._admission.asked(read_question(question, self.table))
+        most = self._limits.most_cells
+        return self._admission.asked(read_question(question, self.table, most_keys=most))
 
     def split(
         self,

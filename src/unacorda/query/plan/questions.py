@@ -27,6 +27,7 @@ import contextlib
 import functools
 import inspect
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, NoReturn
@@ -55,6 +56,7 @@ Start = Callable[[str], Query]
 
 _MOST_TEXT: Final = 1 << 16
 _DEEPEST: Final = 32
+_MOST_STEPS: Final = 256
 
 _AGGREGATES: Final[Mapping[str, Callable[..., Any]]] = {
     name: getattr(module, name)
@@ -79,11 +81,14 @@ _PERSON_VALUES: Final = {
 }
 
 
-def read_question(given: object, start: Start) -> Query:
+def read_question(given: object, start: Start, *, most_keys: int | None = None) -> Query:
     """The question that JSON asks; nothing is read and nothing is spent.
 
-    given: JSON text, or the object that it holds. Raises InvalidParameter and UnsafeExpression,
-    whose `pointer` says where in the object (RFC 6901).
+    given: JSON text, or the object that it holds. most_keys: how many combinations of listed keys
+    are made, where larger questions are refused anyway.
+
+    Raises InvalidParameter and UnsafeExpression, whose `pointer` says where in the object (RFC
+    6901).
     """
     stated = parsed(given) if isinstance(given, str) else given
     names = ("table", "steps", "group_by", "keys", "margins", "level_weights", "aggregates")
@@ -94,6 +99,10 @@ def read_question(given: object, start: Start) -> Query:
             columns = decode(fields["group_by"], tuple[str, ...], at="group_by")
         with _at("keys"):
             keys = _keys(fields.get("keys"), columns)
+            if most_keys is not None and isinstance(keys, dict):
+                cells = math.prod(len(one) for one in keys.values() if isinstance(one, list))
+                expected = f"at most {most_keys:,} combinations"
+                checks.demand(cells <= most_keys, "keys", f"{cells:,} keys", expected=expected)
         query = query.group_by(
             *columns,
             keys=keys,
@@ -171,10 +180,19 @@ def _rows(fields: Mapping[str, Any], start: Start, *, depth: int = 0) -> Query:
     steps = fields.get("steps", [])
     with _at("steps"):
         checks.demand(isinstance(steps, list), "steps", "...", expected="a list of steps")
+        made = sum(map(_size_of, steps))
+        expected = f"at most {_MOST_STEPS} steps, each column of derive and per_person counted"
+        checks.demand(made <= _MOST_STEPS, "steps", made, expected=expected)
     for place, step in enumerate(steps):
         with _at("steps", place):
             query = _stepped(query, step, start, depth)
     return query
+
+
+def _size_of(step: Any) -> int:
+    """How many steps it is, each column that it makes counted."""
+    parts = step.values() if isinstance(step, Mapping) else ()
+    return max((len(one) for one in parts if isinstance(one, Mapping)), default=1)
 
 
 def _beside(given: Any, start: Start, depth: int) -> Query:

@@ -39,6 +39,8 @@ MOST_COPIES = 1_000
 MOST_PARTS = 1_000
 """Into how many parts a text may be split, at most."""
 
+_MOST_PERSON_ROWS = 16
+
 _LONGEST_SEPARATOR = 100
 How = Literal["inner", "left"]
 """What becomes of a row that meets none: it goes, or it stays with NULLs beside it."""
@@ -389,6 +391,9 @@ class Relation:
                 "are kept: join or explode what comes out"
             )
             checks.demand(growing is None, "per_person", str(growing), expected=expected)
+        again = sum(isinstance(member.source, PersonRows) for member in self.members)
+        expected = f"it at most {_MOST_PERSON_ROWS} times in one question"
+        checks.demand(again < _MOST_PERSON_ROWS, "per_person", again + 1, expected=expected)
         known = map(self.scope.alike, self.scope.ids)
         ids = [label for label in known if label is not None]
         given = {**{label: PersonExtreme(function="min", column=label) for label in ids}, **values}
