@@ -204,6 +204,12 @@ MANY: dict[str, list[dict[str, Any]]] = {
 }
 
 
+def test_weights_have_so_many_digits_that_they_add_up(session: unacorda.Session) -> None:
+    counts = {"n": {"count": {"weight": f"1/{3**200}"}}}
+    with pytest.raises(InvalidParameter, match=r"^/aggregates/n/count: weight.*2\^256"):
+        session.read_json({**COUNTED, "aggregates": counts})
+
+
 @in_subtests("name", MANY)
 def test_what_would_take_long_to_read_is_refused(session: unacorda.Session, name: str) -> None:
     with pytest.raises(InvalidParameter, match=r"^/steps.*at most"):

@@ -47,6 +47,7 @@ TABLE_ROWS = (100, 1_000, 10_000, 100_000, 1_000_000)
 """For which numbers of rows a forecast lists the error."""
 
 _MOST_ROWS = 10**9  # of one person
+_WEIGHT_BITS = 256  # of either number of the fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -428,9 +429,11 @@ class OfColumn(Aggregate):
 
 
 def weight_of(weight: Number, *, argument: str = "weight") -> Fraction:
-    """A weight as an exact number above zero."""
+    """A weight as an exact number above zero, of which many still add up fast."""
     value = checks.exact(argument, weight)
     checks.demand(value > 0, argument, weight, expected="a number above 0")
+    short = max(value.numerator.bit_length(), value.denominator.bit_length()) <= _WEIGHT_BITS
+    checks.demand(short, argument, weight, expected="a fraction of whole numbers below 2^256")
     return value
 
 
