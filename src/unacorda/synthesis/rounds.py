@@ -3,9 +3,9 @@
 First every single column is measured; with what share of the budget follows from how many rows
 there seem to be (`singles_share`). Then each round scores the tables that may still be added,
 chooses a few of them by scores with noise, and measures these. A score counts each cell where the
-model errs by more than the noise, by how much more. Where a round moves the model by less than its
-noise, the amounts of later rounds are twice as large; the last round takes all that is left.
-Every decision depends on noisy answers and public facts alone.
+model errs by more than 1.5 deviations of the noise, by how much more. Where a round moves the model
+by less than its noise, the amounts of later rounds are twice as large; the last round takes all
+that is left. Every decision depends on noisy answers and public facts alone.
 
 Source: McKenna, Mullins, Sheldon, Miklau 2022, arXiv:2201.12677 (AIM), whose rounds these follow;
 thresholds, batches and shares are this package's: docs/proofs/synthesis.md, section 3.
@@ -36,6 +36,7 @@ __all__ = ["RoundSummary", "Rounds", "Watch", "batch_size", "planned_picks", "si
 _GROWTH: Final = 2
 _PICKS: Final = 4  # for each column
 _TENTHS: Final = 7  # of the budget, for single columns at most
+_THRESHOLD: Final = 1.5  # deviations of the noise
 _SINGLE_ERROR: Final = 0.05
 _MOST_SCORED: Final = 500
 _ITERATIONS: Final = 30
@@ -217,7 +218,7 @@ class Rounds:
                     columns=columns,
                     weight=self.weights[columns],
                     expected=self.model.marginal(columns) * rows,
-                    threshold=deviation,
+                    threshold=_THRESHOLD * deviation,
                 )
             )
         return found
