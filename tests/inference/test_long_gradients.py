@@ -94,7 +94,7 @@ def test_a_curve_that_many_rows_show_bends_where_the_tail_is_too_small_to() -> N
     still = Released(values=np.zeros(2), deviation=14 / rows.number)
     for share, seen in ((0.0, False), (0.005, False), (0.1, True)):
         longer = Released(values=np.array([0.0, share]), deviation=14 / rows.number)
-        pull = pull_of(still, longer, rows, lengths, place=24)
+        pull = pull_of(still, longer, rows, lengths, place=24, thrift=0.1)
         assert (pull.strength > 0) == seen
         if seen:
             assert pull.strength == 0.7

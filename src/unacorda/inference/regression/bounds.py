@@ -60,12 +60,12 @@ _APART: Final = 4.0
 _CHANCE: Final = 1.5
 """Deviations of the squared length under independent signs from which on a pull is seen."""
 
-_OUTER: Final = 0.25
+_OUTER: Final = 0.13
 """The largest share of rows that is a tail."""
 
-_UNSETTLED: Final = 1.5
-"""The variance of the sum of many directions over that of coins: coefficients are not at the end
-of the steps yet."""
+_UNSETTLED: Final = (1.5, 4.0)
+"""The variance of the sum of directions of the longer half over that of coins, as coefficients are
+not at the end of the steps yet: where people are many, and where they are few for the features."""
 
 _FAR_ONE_WAY, _HALF_ONE_WAY = 0.3, 0.04
 """Parts of the far gradients and of the longer half that point one way, from which on a line is
@@ -267,16 +267,23 @@ class DirectionSum:
 
 
 def pull_of(
-    farthest: Released, longer: Released, rows: Rows, lengths: Lengths, *, place: int
+    farthest: Released,
+    longer: Released,
+    rows: Rows,
+    lengths: Lengths,
+    *,
+    place: int,
+    thrift: float,
 ) -> Pull:
     """The pull of long gradients, from the means of directions.
 
     farthest: of the rows beyond an edge of counts; longer: of the longer half of all rows, which
-    shows that the mean is no line where the tail is too small to.
+    shows that the mean is no line where the tail is too small to; thrift: 1 where people are few.
     """
     beyond = float(_beyond(lengths, 2 * _NEXT)[place])
     tail = DirectionSum(mean=farthest, rows=rows, beyond=beyond)
-    half = DirectionSum(mean=longer, rows=rows, beyond=rows.number / 2, excess=_UNSETTLED)
+    excess = _UNSETTLED[thrift >= 1]
+    half = DirectionSum(mean=longer, rows=rows, beyond=rows.number / 2, excess=excess)
     strength, bent = tail.strength, half.strength
     shown = tail if strength > 0 or bent == 0 else half
     if strength >= _FAR_ONE_WAY or bent >= _HALF_ONE_WAY:

@@ -168,8 +168,9 @@ class PoissonRegression(PublicRegression, Regression):
     r"""Fits a Poisson regression, with valid intervals, private under replacement of one row.
 
     The logarithm of the mean is linear in the features. Errors are those of the sandwich, so that
-    the variance of counts need not be their mean. Rows with a number that is not finite have weight
-    0.
+    the variance of counts need not be their mean. Where the mean is no exponential of a line, rows
+    that weigh less or are clipped move it, and intervals are too narrow; see docs/regression.md.
+    Rows with a number that is not finite have weight 0.
 
     Parameters
     ----------

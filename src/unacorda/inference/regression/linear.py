@@ -332,7 +332,7 @@ class LeastSquares:
         rows, d = self.rows, self.rows.size
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
-        pulls = self.tuning is None and can_show_pull(rows, share=_HALF * f)
+        pulls = self.tuning is None and can_show_pull(rows, share=_PULL)
         counted = 4 * _COUNTED + (self._pull_share if pulls else 0)
         left = (rows.left - grammed - counted - curved - _SCORES - _LEVEL) * (1 - 1e-6)
         found = self.descend(
@@ -464,7 +464,8 @@ class LeastSquares:
             theta=theta,
         )
         lengths = lengths_of(free)
-        pull = pull_of(farthest, longer, self.rows, lengths, place=place)
+        few = thrift(self.rows)
+        pull = pull_of(farthest, longer, self.rows, lengths, place=place, thrift=few)
         if not pull.bent:
             return lengths_of(weighted), pull
         (again,) = self.rows.ask(lengths_below(top, of=length, share=_RECOUNTED), theta=theta)
