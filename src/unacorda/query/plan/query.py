@@ -64,8 +64,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
 _ANY_CELLS = 1 << 62  # as many as there may be
-_SYNTHESIS_ARGUMENTS = ("columns", "bins", "workload", "weights", "never", "report", "finding")
-_SYNTHESIS_ARGUMENTS += ("watch", "max_cells", "rows")
+_SYNTHESIS_ARGUMENTS = (
+    *("columns", "bins", "workload", "weights", "never", "report", "finding", "watch"),
+    *("max_cells", "rows"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
