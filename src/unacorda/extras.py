@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from unacorda.errors import MissingExtra
@@ -35,13 +36,14 @@ class _Later:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # who looks at every value of a module imports nothing
             raise AttributeError(name)
-        value = getattr(importlib.import_module(self._name), name)
-        setattr(self, name, value)  # found at once the next time
-        return value
+        if self._module is None:
+            self._module = importlib.import_module(self._name)
+        return getattr(self._module, name)  # what stands there now: a test may have changed it
 
 
 def later(package: str) -> Any:
