@@ -182,7 +182,7 @@ def test_thirty_six_different_mechanisms() -> None:
     assert above.upper <= found.upper + 0.036
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_too_many_sums_keep_a_valid_bound() -> None:
     draw = random.Random(2)
     losses = [draw.uniform(0.01, 0.2) for _ in range(60)]

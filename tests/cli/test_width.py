@@ -137,7 +137,7 @@ def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
         ("query", "SELECT NIX(age) AS n FROM visits"),  # all functions are listed
         pytest.param(
             ("query", f"SELECT {', '.join(f'AVG(a{n}) AS a{n}' for n in range(400))} FROM visits"),
-            marks=pytest.mark.long,
+            marks=pytest.mark.slow,
         ),
         ("query", f"SELECT AVG({'x' * 3000}) AS n FROM visits"),
         ("query", WIDE),

@@ -169,7 +169,7 @@ def test_missing_numbers_make_a_row_count_nowhere() -> None:
     there = np.isfinite(age) & np.isfinite(wage)
     known = np.c_[age, X[:, 1]][there], wage[there]
     theirs = made(budget=QUIET, bits=SeededBits(1)).fit(*known)
-    assert parameters(ours) == pytest.approx(list(parameters(theirs)), rel=1e-6)
+    assert parameters(ours) == pytest.approx(list(parameters(theirs)), rel=1e-5)
     assert ours.diagnostics_["rows"] == pytest.approx(there.sum(), abs=1)
 
 

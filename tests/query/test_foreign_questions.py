@@ -211,6 +211,7 @@ BY_NAME: Mapping[str, Callable[[Session, str], object]] = {
     "sql, joined": lambda s, name: s.sql(
         f"SELECT count(*) AS n FROM t JOIN {name} ON t.id = {name}.id", budget=TENTH
     ),
+    "read_json": lambda s, name: s.read_json({"table": name, "aggregates": {"n": {"count": {}}}}),
     "read_sql": lambda s, name: s.read_sql(f"SELECT count(*) AS n FROM {name}"),
 }
 """The same for those that take a table's name, or SQL."""
@@ -279,7 +280,6 @@ def test_its_own_questions_pass(world: World, target: str) -> None:
         world.analyst.explain(own(world.root), budget=TENTH)
 
 
-@pytest.mark.long
 def test_no_door_is_left_out() -> None:
     """Whatever a session offers is asked from elsewhere above, or takes no question."""
     public = {

@@ -101,7 +101,7 @@ def test_tables_of_few_columns_beat_independent_columns() -> None:
         assert ours < theirs / 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_tables_of_two_and_three_columns_beat_independent_columns() -> None:
     codes, domain = flights()
@@ -113,7 +113,7 @@ def test_tables_of_two_and_three_columns_beat_independent_columns() -> None:
     assert len(found.codes) == pytest.approx(len(codes), abs=500)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_few_rows_are_no_worse_for_tables_that_noise_drowns() -> None:
     generator = np.random.default_rng(3)
