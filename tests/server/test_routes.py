@@ -16,10 +16,11 @@ from tests.server.served import CONFIGURATION, COUNT, Served, served, written
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_long
 
+import unacorda
 from unacorda import ZCDP
-from unacorda.errors import InvalidParameter
+from unacorda.errors import InvalidParameter, LedgerFailed
 from unacorda.server.config import read_config
-from unacorda.server.fields import OPERATIONS, document
+from unacorda.server.fields import ENDPOINTS, openapi_document
 from unacorda.server.problems import TITLES
 from unacorda.server.tokens import make_token
 
@@ -135,9 +136,9 @@ def test_nobody_sees_what_is_not_theirs(ask: Served) -> None:
     assert len(texts) == 1
 
 
-@in_subtests("name", OPERATIONS)
+@in_subtests("name", ENDPOINTS)
 def test_every_operation_asks_for_a_token(ask: Served, name: str) -> None:
-    one = OPERATIONS[name]
+    one = ENDPOINTS[name]
     path = one.path.replace("{dataset}", "visits").replace("{id}", "a")
     assert (ask(one.method, path, of=None).status_code == 401) != one.open
 
@@ -282,6 +283,45 @@ def test_a_table_that_changes_is_told_without_its_path(ask: Served, tmp_path: Pa
 
 
 @pytest.mark.long
+def test_a_release_of_the_file_before_is_not_given_again(tmp_path: Path) -> None:
+    with served(tmp_path) as ask:
+        assert ask("POST", ASK, COUNT).status_code == 201
+        assert ask("POST", ASK, COUNT).status_code == 200
+    with served(tmp_path) as ask:  # which writes the table anew, at another time
+        assert ask("POST", ASK, COUNT).status_code == 201
+        assert ask.spent() == ZCDP("0.02")
+
+
+@pytest.mark.long
+def test_what_was_stored_stays_answered_though_the_ledger_fails(
+    ask: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise LedgerFailed("sqlite:////secret/budget.db", reason="disk full")
+
+    monkeypatch.setattr(type(ask.service.ledger), "commit", fail)
+    said = problem(ask("POST", ASK, COUNT), "ledger-failed")
+    assert "secret" not in json.dumps(said)
+    assert ask("POST", ASK, COUNT).status_code == 200
+    assert ask.spent() == ZCDP("0.01")
+
+
+@pytest.mark.long
+def test_a_fault_of_the_server_tells_nothing(
+    ask: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("patient 17")
+
+    monkeypatch.setattr(unacorda.Session, "evaluate", fail)
+    said = problem(ask("POST", ASK, COUNT), "failed")
+    assert "17" not in json.dumps(said)
+    assert "17" not in caplog.text
+    (asked,) = ask("GET", "/v1/datasets/visits/questions").json()["questions"]
+    assert asked["state"] == "failed"
+
+
+@pytest.mark.long
 def test_a_data_set_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
     configuration = CONFIGURATION.replace('labs = "visits.csv"', 'labs = "none.csv"')
     with served(tmp_path, configuration) as ask:
@@ -292,13 +332,13 @@ def test_a_data_set_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None
 
 def test_the_document_and_the_routes_are_one(ask: Served) -> None:
     said = ask("GET", "/openapi.json", of=None).json()
-    assert said == document("http://127.0.0.1:8040")
+    assert said == openapi_document("http://127.0.0.1:8040")
     stated = {(path, method) for path, of in said["paths"].items() for method in of}
     routes: Any = ask.app.routes
     assert stated == {
         (route.path, method.lower()) for route in routes for method in route.methods - {"HEAD"}
     }
-    for one in OPERATIONS.values():
+    for one in ENDPOINTS.values():
         codes = said["paths"][one.path][one.method]["responses"]
         assert {str(TITLES[kind][0]) for kind in one.problems} <= set(codes)
 

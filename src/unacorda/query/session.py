@@ -216,6 +216,11 @@ class Session:
         return self._ledger, self._dataset
 
     @property
+    def source_identity(self) -> tuple[str, ...]:
+        """The engine's version, and name, size and time of files: a replaced file changes it."""
+        return tuple(self._engine.identity)
+
+    @property
     def remaining(self) -> Guarantee:
         """What is left."""
         return self._ledger.remaining(self._dataset)

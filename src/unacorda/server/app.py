@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.extras import require
-from unacorda.query.plan.questions import parsed
-from unacorda.server.fields import OPERATIONS, Endpoint, checked, document
+from unacorda.query.plan.questions import parse_json
+from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
 from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
@@ -61,9 +61,9 @@ def make_app(service: Service) -> Starlette:
     app = Starlette(
         routes=[
             Route(one.path, routes.guarded(one, getattr(routes, name)), methods=[one.method])
-            for name, one in OPERATIONS.items()
+            for name, one in ENDPOINTS.items()
         ],
-        exception_handlers={HTTPException: _of_http, Exception: _of_failure},
+        exception_handlers={HTTPException: _http_problem},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -93,12 +93,15 @@ class Routes:
         async def route(request: Request) -> Response:
             try:
                 self._check_host(request)
-                holder = None if operation.open else await self._holder(request)
+                holder = None if operation.open else await self._token_holder(request)
                 response = await answer(request, holder)  # type: ignore[arg-type]  # open ones need none
             except Problem as problem:
-                response = _shown(problem)
+                response = _problem_response(problem)
             except UnacordaError as error:
-                response = _shown(problem_of(error, own="", show_total=False))
+                response = _problem_response(problem_of(error, own="", show_total=False))
+            except Exception as error:  # noqa: BLE001  # a traceback in a log could show a row
+                _LOG.error("failed: %s", type(error).__name__)
+                response = _problem_response(Problem("failed", "The server failed. Ask a curator."))
             response.headers.update(_HEADERS)
             return response
 
@@ -106,27 +109,27 @@ class Routes:
 
     async def me(self, _: Request, holder: Token) -> Response:
         """Who the token is of."""
-        names = await self._soon(self._service.names, holder.analyst)
+        names = await self._in_thread(self._service.names, holder.analyst)
         said = {"analyst": holder.analyst, "role": holder.role, "datasets": names}
         return JSONResponse({**said, "token_ends": holder.ends})
 
     async def datasets(self, _: Request, holder: Token) -> Response:
         """The data sets of an analyst."""
-        names = await self._soon(self._service.names, holder.analyst)
+        names = await self._in_thread(self._service.names, holder.analyst)
         return JSONResponse({"datasets": names})
 
     async def dataset(self, request: Request, holder: Token) -> Response:
         """What is known of one before asking."""
         name = request.path_params["dataset"]
-        return JSONResponse(await self._soon(self._service.described, name, holder.analyst))
+        return JSONResponse(await self._in_thread(self._service.describe, name, holder.analyst))
 
     async def explain(self, request: Request, holder: Token) -> Response:
         """What a question would cost."""
-        return await self._of_body(request, holder, "explain", self._service.explain)
+        return await self._run_on_body(request, holder, "explain", self._service.explain)
 
     async def suggest(self, request: Request, holder: Token) -> Response:
         """The least budget for standard errors."""
-        return await self._of_body(request, holder, "suggest", self._service.suggest)
+        return await self._run_on_body(request, holder, "suggest", self._service.suggest)
 
     async def ask(self, request: Request, holder: Token) -> Response:
         """An answer, stored before it leaves; the client may go, and the question runs on."""
@@ -137,16 +140,16 @@ class Routes:
             self._asking, self._service.ask, name, holder.analyst, dict(body)
         )
         question, new = await asyncio.shield(running)
-        return _release(question, status=201 if new else 200)
+        return _release_response(question, status=201 if new else 200)
 
     async def questions(self, request: Request, holder: Token) -> Response:
         """A page of the analyst's questions."""
         name = request.path_params["dataset"]
-        await self._soon(self._service.dataset, name, holder.analyst)
+        await self._in_thread(self._service.dataset, name, holder.analyst)
         before = request.query_params.get("before")
         if before is not None and not (before.isdecimal() and len(before) < 10):
             raise Problem("refused", "before is the number of a question.")
-        found = await self._soon(
+        found = await self._in_thread(
             functools.partial(
                 self._service.store.questions,
                 holder.analyst,
@@ -155,24 +158,24 @@ class Routes:
                 most=_PAGE,
             )
         )
-        return JSONResponse({"questions": [_told(one) for one in found]})
+        return JSONResponse({"questions": [_question_as_json(one) for one in found]})
 
     async def question(self, request: Request, holder: Token) -> Response:
         """One question."""
-        return JSONResponse(_told(await self._own(request, holder)))
+        return JSONResponse(_question_as_json(await self._own_question(request, holder)))
 
     async def release(self, request: Request, holder: Token) -> Response:
         """The stored release of a question."""
-        question = await self._own(request, holder)
+        question = await self._own_question(request, holder)
         if question.release is None:
             raise Problem("not-found", "There is no such release, or it is not yours.")
-        return _release(question, status=200)
+        return _release_response(question, status=200)
 
     async def openapi(self, _: Request, __: Token) -> Response:
         """The OpenAPI document."""
-        return JSONResponse(document(self._service.config.public_url))
+        return JSONResponse(openapi_document(self._service.config.public_url))
 
-    async def _of_body(
+    async def _run_on_body(
         self, request: Request, holder: Token, name: str, answer: Callable[..., Any]
     ) -> Response:
         body = await self._body(request, name)
@@ -180,13 +183,13 @@ class Routes:
         given = request.path_params["dataset"], holder.analyst, body
         return JSONResponse(await loop.run_in_executor(self._explaining, answer, *given))
 
-    async def _soon(self, answer: Callable[..., Any], *given: Any) -> Any:
+    async def _in_thread(self, answer: Callable[..., Any], *given: Any) -> Any:
         """What is short and reads no table, in a thread."""
         return await asyncio.to_thread(answer, *given)
 
-    async def _own(self, request: Request, holder: Token) -> StoredQuestion:
+    async def _own_question(self, request: Request, holder: Token) -> StoredQuestion:
         """The question of the address; one of others is answered as one that is not there."""
-        found: StoredQuestion | None = await self._soon(
+        found: StoredQuestion | None = await self._in_thread(
             self._service.store.question, request.path_params["id"]
         )
         if found is None or found.analyst != holder.analyst:
@@ -198,22 +201,22 @@ class Routes:
         if host != self._service.config.public_host:
             raise Problem("another-host", "Ask by the address that the curator gave.")
 
-    async def _holder(self, request: Request) -> Token:
+    async def _token_holder(self, request: Request) -> Token:
         store, address = self._service.store, request.client.host if request.client else ""
-        if await self._soon(store.failed, address) >= _MOST_FAILURES:
+        if await self._in_thread(store.failed, address) >= _MOST_FAILURES:
             raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         found: Token | None = None
         if scheme.lower() == "bearer" and len(text) < 200:
-            found = await self._soon(holder_of, store, text.strip())
+            found = await self._in_thread(holder_of, store, text.strip())
         if found is None:
-            await self._soon(functools.partial(store.failed, address, add=1))
+            await self._in_thread(functools.partial(store.failed, address, add=1))
             raise Problem("no-token", "Send Authorization: Bearer with a token that has not ended.")
         return found
 
     async def _body(self, request: Request, name: str) -> Mapping[str, Any]:
         """The body of an operation, checked; its numbers are decimals."""
-        fields = OPERATIONS[name].fields
+        fields = ENDPOINTS[name].fields
         assert fields is not None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
@@ -224,13 +227,13 @@ class Routes:
             if len(whole) > _MOST_BYTES:
                 raise Problem("too-large", f"A request has at most {_MOST_BYTES:,} bytes.")
         try:
-            return checked(parsed(whole.decode()), fields)
+            return check_body(parse_json(whole.decode()), fields)
         except (UnicodeDecodeError, InvalidParameter):
             detail = "The body must be JSON in UTF-8: finite numbers, each name once, 32 levels."
             raise Problem("not-json", detail) from None
 
 
-def _release(question: StoredQuestion, *, status: int) -> Response:
+def _release_response(question: StoredQuestion, *, status: int) -> Response:
     assert question.release is not None
     headers = {"Location": f"/v1/releases/{question.id}"}
     return Response(
@@ -238,7 +241,7 @@ def _release(question: StoredQuestion, *, status: int) -> Response:
     )
 
 
-def _told(question: StoredQuestion) -> dict[str, Any]:
+def _question_as_json(question: StoredQuestion) -> dict[str, Any]:
     """A question as its analyst sees it."""
     return {
         "id": question.id,
@@ -254,7 +257,7 @@ def _told(question: StoredQuestion) -> dict[str, Any]:
     }
 
 
-def _shown(problem: Problem) -> Response:
+def _problem_response(problem: Problem) -> Response:
     found = JSONResponse(problem.to_dict(), status_code=problem.status, media_type=MEDIA_TYPE)
     if problem.kind == "no-token":
         found.headers["WWW-Authenticate"] = "Bearer"
@@ -263,18 +266,10 @@ def _shown(problem: Problem) -> Response:
     return found
 
 
-async def _of_http(_: Request, error: Exception) -> Response:
+async def _http_problem(_: Request, error: Exception) -> Response:
     """What no route takes."""
     status = getattr(error, "status_code", 404)
     kind = "not-a-method" if status == 405 else "not-found"
-    found = _shown(Problem(kind, "There is no such address, or it is not yours."))
-    found.headers.update(_HEADERS)
-    return found
-
-
-async def _of_failure(_: Request, error: Exception) -> Response:
-    """A fault of the server's: its kind is logged, and nothing of it leaves."""
-    _LOG.error("failed: %s", type(error).__name__)
-    found = _shown(Problem("failed", "The server failed. Ask a curator."))
+    found = _problem_response(Problem(kind, "There is no such address, or it is not yours."))
     found.headers.update(_HEADERS)
     return found

@@ -78,7 +78,7 @@ class Endpoint:
 
 _ASKING: Final = ("not-json", "not-found", "too-large", "not-a-type", "refused", "unavailable")
 _PAYING: Final = ("budget-exceeded", "lost", "engine-failed", "busy", "source-changed")
-OPERATIONS: Final[Mapping[str, Endpoint]] = {
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "me": Endpoint(method="get", path="/v1/me", says="Who the token is of.", gives="Name, role."),
     "datasets": Endpoint(
         method="get", path="/v1/datasets", says="The data sets you may ask.", gives="Their names."
@@ -155,7 +155,7 @@ OPERATIONS: Final[Mapping[str, Endpoint]] = {
 """Every operation by name; the routes are made of it."""
 
 
-def checked(body: Any, fields: tuple[Field, ...]) -> Mapping[str, Any]:
+def check_body(body: Any, fields: tuple[Field, ...]) -> Mapping[str, Any]:
     """The body, if it is an object of these fields alone, all required ones among them."""
     if not isinstance(body, dict):
         raise Problem("not-json", "The body must be an object of JSON.")
@@ -178,11 +178,11 @@ def _pointer(name: str) -> str:
     return f"/{shown[:100].replace('~', '~0').replace('/', '~1')}"
 
 
-def document(address: str) -> dict[str, Any]:
+def openapi_document(address: str) -> dict[str, Any]:
     """The OpenAPI 3.1 document of all operations, at this address."""
     paths: dict[str, dict[str, Any]] = {}
-    for name, one in OPERATIONS.items():
-        paths.setdefault(one.path, {})[one.method] = _described(name, one)
+    for name, one in ENDPOINTS.items():
+        paths.setdefault(one.path, {})[one.method] = _endpoint_as_json(name, one)
     problem = {
         "type": "object",
         "required": ["type", "title", "status", "detail"],
@@ -202,7 +202,7 @@ def document(address: str) -> dict[str, Any]:
     }
 
 
-def _described(name: str, one: Endpoint) -> dict[str, Any]:
+def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": name,
         "summary": one.says,

@@ -9,7 +9,6 @@ failure of the engine. Nothing here depends on the data but `engine-failed`, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from unacorda.errors import (
@@ -51,13 +50,12 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
 """By the last part of a problem's type its status and title."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem(Exception):  # the name of the RFC
-    """Why there is no answer. kind: of `TITLES`; detail: for people; more: what it is about."""
+class Problem(Exception):
+    """Why there is no answer. kind: of `TITLES`; detail: for people; more: further members."""
 
-    kind: str
-    detail: str
-    more: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, kind: str, detail: str, more: Mapping[str, Any] | None = None) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.more = kind, detail, more or {}
 
     @property
     def status(self) -> int:

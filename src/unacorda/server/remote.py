@@ -27,7 +27,7 @@ from unacorda.query.expressions.columns import Written, expression_text, written
 from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue
-from unacorda.query.plan.question_json import made_as_json, private_as_json
+from unacorda.query.plan.question_json import function_as_json, private_as_json
 
 if TYPE_CHECKING:
     import pandas
@@ -70,7 +70,7 @@ class RemoteQuery:
 
     def per_person(self, /, **values: PersonValue) -> RemoteQuery:
         """One row for each person, of values over their rows."""
-        return self._with({"per_person": {n: made_as_json(one) for n, one in values.items()}})
+        return self._with({"per_person": {n: function_as_json(one) for n, one in values.items()}})
 
     def group_by(self, *columns: str, keys: GivenKeys = None, **more: Any) -> RemoteQuery:
         """Answer once for each key; more: `margins` and `level_weights`."""
@@ -84,7 +84,7 @@ class RemoteQuery:
         for name, one in aggregates.items():
             expected = "what unacorda.count(), sum(), mean() or another makes"
             demand(isinstance(one, Aggregate), name, one, expected=expected)
-        made = {name: made_as_json(one) for name, one in aggregates.items()}
+        made = {name: function_as_json(one) for name, one in aggregates.items()}
         return RemoteQuery(stated={**self.stated, "aggregates": made})
 
     def _with(self, step: Mapping[str, Any]) -> RemoteQuery:

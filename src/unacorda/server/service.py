@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -28,16 +29,18 @@ from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.server.config import Config
 from unacorda.server.problems import Problem, problem_of
-from unacorda.server.store import AnswerStore, StoredQuestion
+from unacorda.server.store import AnswerStore, State, StoredQuestion
 
 _LOG = logging.getLogger("unacorda.server")
 _PAUSE_SECONDS: Final = 0.05
 _BEAT_SECONDS: Final = 10.0
 _SHARE_OF_QUEUE: Final = 16
+_AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-changed")
+"""Problems after which the charge may stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ParsedQuestion:
     """A question as it was read: what is evaluated, and what tells equal ones."""
 
     query: Query | str
@@ -122,8 +125,8 @@ class Service:
                 _LOG.warning("data set %r is not available", name)
         self._slots = threading.BoundedSemaphore(config.questions_at_once)
         self._ended = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name="heart", daemon=True)
-        self._heart.start()
+        self._heartbeats = threading.Thread(target=self._send_heartbeats, name="heart", daemon=True)
+        self._heartbeats.start()
 
     def names(self, analyst: str) -> list[str]:
         """The data sets that an analyst may ask."""
@@ -138,16 +141,16 @@ class Service:
         found = self.datasets[name]
         return found, found.of(analyst)
 
-    def described(self, name: str, analyst: str) -> dict[str, Any]:
+    def describe(self, name: str, analyst: str) -> dict[str, Any]:
         """What an analyst may know of a data set before asking: names, public facts, own limit."""
         found, session = self.dataset(name, analyst)
         said: dict[str, Any] = {
             "name": name,
             "title": found.settings.title or name,
             "protects": str(session.unit),
-            "limit": _plain(session.budget),
-            "spent": _plain(session.spent),
-            "left": _plain(session.remaining),
+            "limit": _as_json(session.budget),
+            "spent": _as_json(session.spent),
+            "left": _as_json(session.remaining),
             "tables": {
                 table: {
                     column: {
@@ -161,10 +164,10 @@ class Service:
             "public": sorted(found.settings.public),
         }
         if found.settings.show_total:
-            said["total_left"] = _plain(found.session.remaining)
+            said["total_left"] = _as_json(found.session.remaining)
         return said
 
-    def read(self, session: Session, body: Mapping[str, Any]) -> Asked:
+    def read(self, session: Session, body: Mapping[str, Any]) -> ParsedQuestion:
         """A question and its budget; Problem or InvalidParameter for what is none."""
         if ("question" in body) == ("sql" in body):
             raise Problem("refused", "Give either a question or sql.", {"pointer": "/question"})
@@ -173,23 +176,23 @@ class Service:
             text = body["sql"]
             query, _ = session.read_sql(text)
             # ORDER BY and LIMIT, which the plan does not hold, arrange what is released.
-            return Asked(query=text, budget=budget, digest=f"{query.digest()} {text}")
+            return ParsedQuestion(query=text, budget=budget, digest=f"{query.digest()} {text}")
         query = session.read_json(body["question"])
-        return Asked(query=query, budget=budget, digest=query.digest())
+        return ParsedQuestion(query=query, budget=budget, digest=query.digest())
 
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a question would do, cost and err by. Free."""
         found, session = self.dataset(name, analyst)
-        with _problems(found, analyst):
+        with _translating_errors(found, analyst):
             asked = self.read(session, body)
             return session.explain(asked.query, budget=asked.budget).to_dict()
 
     def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The least budget with which a question has these errors. Free."""
         found, session = self.dataset(name, analyst)
-        with _problems(found, analyst):
+        with _translating_errors(found, analyst):
             asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
-            return {"budget": _plain(session.suggest_budget(asked.query, error=body["error"]))}
+            return {"budget": _as_json(session.suggest_budget(asked.query, error=body["error"]))}
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
@@ -198,56 +201,55 @@ class Service:
         """
         found, session = self.dataset(name, analyst)
         purpose = body.get("purpose")
-        with _problems(found, analyst):
+        with _translating_errors(found, analyst):
             asked = self.read(session, body)
             if purpose is not None:
                 session = session.for_purpose(purpose)
         key = self._key(found, analyst, asked, fresh=bool(body.get("fresh", False)))
         if not self.store.has(key):
-            self._admit(analyst)
+            self._check_queue(analyst)
         shown = json.dumps(body, default=str)
         question, new = self.store.begin(
             key=key, analyst=analyst, dataset=name, purpose=purpose, asked=shown
         )
         if not new:
-            return self._waited(question), False
-        return self._answered(question, found, session, asked), True
+            return self._wait_for(question), False
+        return self._evaluate(question, found, session, asked), True
 
     def close(self) -> None:
         """End: the engines, the ledger and the store are released, and nothing is refunded."""
         self._ended.set()
-        self._heart.join()
+        self._heartbeats.join()
         for one in self.datasets.values():
             one.close()
         self.ledger.close()
         self.store.close()
 
-    def _answered(
-        self, question: StoredQuestion, found: OpenDataset, session: Session, asked: Asked
+    def _evaluate(
+        self, question: StoredQuestion, found: OpenDataset, session: Session, asked: ParsedQuestion
     ) -> StoredQuestion:
         def keep(release: Any) -> None:
             self.store.keep(question.id, release.to_json(), str(release.charge))
 
         try:
-            with self._slots, _problems(found, question.analyst):
+            with self._slots, _translating_errors(found, question.analyst):
                 session.evaluate(asked.query, budget=asked.budget, keep=keep)
         except Problem as problem:
-            spent = problem.kind in ("engine-failed", "failed")
-            state: Any = "failed" if spent else "refused"
+            state: State = "failed" if problem.kind in _AFTER_RESERVING else "refused"
             self.store.end(question.id, state, json.dumps(problem.to_dict()))
             raise
         except BaseException:
             said = Problem("failed", "The server failed at this question.").to_dict()
             self.store.end(question.id, "failed", json.dumps(said))
             raise
-        return _there(self.store.question(question.id))
+        return _existing(self.store.question(question.id))
 
-    def _waited(self, question: StoredQuestion) -> StoredQuestion:
+    def _wait_for(self, question: StoredQuestion) -> StoredQuestion:
         """The question once it does not run any more."""
         deadline = time.monotonic() + 2 * self.config.timeout
         while question.state == "running" and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
-            question = _there(self.store.question(question.id))
+            question = _existing(self.store.question(question.id))
         if question.state == "answered":
             return question
         if question.state == "running":
@@ -257,7 +259,7 @@ class Service:
             raise Problem(said["type"].rpartition(":")[2], said["detail"])
         raise Problem("lost", "The same question was paid and has no answer. Ask a curator.")
 
-    def _admit(self, analyst: str) -> None:
+    def _check_queue(self, analyst: str) -> None:
         """Refuse where too many questions wait, of all or of one analyst."""
         own = max(self.config.queue // _SHARE_OF_QUEUE, 1)
         if self.store.running() >= self.config.queue:
@@ -266,15 +268,16 @@ class Service:
             detail = f"At most {own} questions of one analyst run at once. Ask again in a while."
             raise Problem("too-many", detail)
 
-    def _key(self, found: OpenDataset, analyst: str, asked: Asked, *, fresh: bool) -> str:
+    def _key(self, found: OpenDataset, analyst: str, asked: ParsedQuestion, *, fresh: bool) -> str:
         """SHA-256 of all that makes a question another one."""
         stated = [
             *(__version__, found.settings.name, analyst, asked.digest, asked.budget.to_json()),
-            *(repr(found.session.unit), str(time.time_ns()) if fresh else ""),
+            *(repr(found.session.unit), *found.session.source_identity),
+            secrets.token_hex(16) if fresh else "",
         ]
         return hashlib.sha256(json.dumps(stated).encode()).hexdigest()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not self._ended.wait(_BEAT_SECONDS):
             try:
                 self.store.beat()
@@ -282,7 +285,7 @@ class Service:
                 _LOG.warning("the store cannot be written")
 
 
-class _problems:  # noqa: N801  # a context, as functions are named
+class _translating_errors:  # noqa: N801  # a context, as functions are named
     """Errors of the library as problems."""
 
     def __init__(self, found: OpenDataset, analyst: str) -> None:
@@ -312,12 +315,12 @@ def budget_of(stated: Any, pointer: str) -> Guarantee:
 _BUDGET: Final = {"epsilon", "delta", "rho", "mu"}
 
 
-def _plain(budget: Guarantee) -> dict[str, Any]:
+def _as_json(budget: Guarantee) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(budget.to_json())
     return found
 
 
-def _there(question: StoredQuestion | None) -> StoredQuestion:
+def _existing(question: StoredQuestion | None) -> StoredQuestion:
     assert question is not None  # none is ever removed
     return question
 

@@ -211,8 +211,14 @@ class AnswerStore:
         self._change(name, state="answered", release=release, cost=cost)
 
     def end(self, name: str, state: State, problem: str) -> None:
-        """Note that a running question has no release; problem: JSON text."""
-        self._change(name, state=state, problem=problem)
+        """Note that a running question has no release; problem: JSON text.
+
+        One whose release was stored stays answered, whatever failed after that.
+        """
+        running = (_questions.c.id == name, _questions.c.state == "running")
+        with self._engine.begin() as connection:
+            change = _questions.update().where(*running)
+            connection.execute(change.values(state=state, problem=problem))
 
     def beat(self) -> None:
         """Say that this process still runs its questions."""

@@ -50,7 +50,7 @@ from unacorda.query.plan.idioms import QUERY, unknown_attribute
 from unacorda.query.plan.joins import Columns, On, looked_up, matched, united
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.pushdown import bounds_rows
-from unacorda.query.plan.question_json import keys_as_json, made_as_json, rows_as_json
+from unacorda.query.plan.question_json import function_as_json, keys_as_json, rows_as_json
 from unacorda.query.plan.relation import Group, How, Relation, RowFilter
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import TableSchema
@@ -748,7 +748,7 @@ class Query:
             found |= {} if self.margins is None else {"margins": self.margins}
             weights = encode(self.level_weights)
             found |= {} if weights is None else {"level_weights": weights}
-        found["aggregates"] = {name: made_as_json(one) for name, one in self.asked.items()}
+        found["aggregates"] = {name: function_as_json(one) for name, one in self.asked.items()}
         return json.dumps(found)
 
     def _open(self, step: str) -> None:

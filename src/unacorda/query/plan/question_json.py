@@ -108,7 +108,9 @@ def rows_as_json(rows: Relation) -> dict[str, Any]:
 def _stated_source(rows: Relation) -> dict[str, Any]:
     source = rows.source
     if isinstance(source, PersonRows):
-        return {"per_person": {label: made_as_json(value) for label, value in source.asked.items()}}
+        return {
+            "per_person": {label: function_as_json(value) for label, value in source.asked.items()}
+        }
     beside = rows_as_json(rows.sides[1])
     if not isinstance(source, Matched):
         return {"union": beside}
@@ -122,7 +124,7 @@ def _stated_source(rows: Relation) -> dict[str, Any]:
     }
 
 
-def made_as_json(value: Any) -> dict[str, Any]:
+def function_as_json(value: Any) -> dict[str, Any]:
     """The function that makes an aggregate, or a value of a person, with its arguments."""
     name, arguments = _made_by(value)
     if isinstance(value, Aggregate) and value.weight != 1:

@@ -14,7 +14,7 @@
     }
 
 A step is an object with one of `where`, `derive`, `explode`, `join`, `union` and `per_person`, and
-beside it the other arguments of that method; an aggregate is the name of its function with the
+the other arguments of that method; an aggregate is the name of its function with the
 arguments. Names come from closed lists, and nothing is looked up by a text. Numbers are decimals or
 texts such as "1/3": no float becomes a bound or a weight. The schema is the session's.
 """
@@ -90,7 +90,7 @@ def read_question(given: object, start: Start, *, most_keys: int | None = None) 
     Raises InvalidParameter and UnsafeExpression, whose `pointer` says where in the object (RFC
     6901).
     """
-    stated = parsed(given) if isinstance(given, str) else given
+    stated = parse_json(given) if isinstance(given, str) else given
     names = ("table", "steps", "group_by", "keys", "margins", "level_weights", "aggregates")
     fields = _fields(stated, names, least=("table", "aggregates"))
     query = _rows(fields, start)
@@ -116,7 +116,7 @@ def read_question(given: object, start: Start, *, most_keys: int | None = None) 
         return query.agg(**_called_by_name(fields["aggregates"], _AGGREGATES))
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """What JSON text holds, its numbers as decimals; InvalidParameter for what is none.
 
     Refused are NaN and infinities, a name twice in one object, more than 65,536 characters, and
