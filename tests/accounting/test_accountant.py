@@ -24,7 +24,6 @@ from unacorda.accounting.accountant import (
 from unacorda.accounting.explanation import explain
 from unacorda.accounting.prices import renyi
 from unacorda.privacy import conversions
-from unacorda.privacy.event_codec import from_json
 from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
@@ -37,6 +36,7 @@ from unacorda.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
     compose,
+    from_json,
 )
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 

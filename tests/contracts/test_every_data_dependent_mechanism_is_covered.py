@@ -21,7 +21,7 @@ from tests.support.cases import in_subtests
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.data_dependent import Median, Quantile, Sum
-from unacorda.privacy.event_codec import from_json, to_json
+from unacorda.privacy.events import from_json
 
 MEDIAN = Median(lower=0, upper=10)
 GRID = mechanisms.geometric_grid(1, 10**6, ratio=2)
@@ -68,7 +68,7 @@ def test_every_one_is_a_frozen_value_whose_event_is_kept(name: str) -> None:
     kind, mechanism = getattr(mechanisms, name), make(name)
     with pytest.raises(dataclasses.FrozenInstanceError):
         mechanism.epsilon = 2
-    assert from_json(to_json(mechanism.event)) == mechanism.event
+    assert from_json(mechanism.event.to_json()) == mechanism.event
     assert "Source: " in (inspect.getdoc(kind) or "")
 
 

@@ -24,7 +24,7 @@ from tests.tiers import mostly_slow
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.event_codec import from_json, to_json
+from unacorda.privacy.events import from_json
 
 # Those of unacorda.mechanisms.data_dependent have a contract of their own beside this one.
 CLASSES = {
@@ -139,7 +139,7 @@ def test_every_mechanism_is_a_frozen_value_whose_event_is_kept(name: str) -> Non
     field = dataclasses.fields(kind(name))[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(mechanism, field, 1)
-    assert from_json(to_json(mechanism.event)) == mechanism.event
+    assert from_json(mechanism.event.to_json()) == mechanism.event
     assert "Source: " in (inspect.getdoc(kind(name)) or "")
 
 

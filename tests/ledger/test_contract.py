@@ -26,7 +26,7 @@ from tests.support.seams import (
 )
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.events import from_json
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
 
 

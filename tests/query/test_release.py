@@ -17,7 +17,7 @@ from tests.support.seams import NOTHING, Release
 
 import unacorda
 from unacorda.errors import InvalidParameter, MissingExtra
-from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.events import from_json
 from unacorda.privacy.guarantees import PureDP
 
 FRAME = pl.DataFrame(

@@ -28,7 +28,7 @@ from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import AccountSplits
 from unacorda.ledger.sqlite import SqliteStore
 from unacorda.ledger.tables import TableTransaction
-from unacorda.privacy.event_codec import from_json as event_from_json
+from unacorda.privacy.events import from_json as event_from_json
 from unacorda.query import (
     aggregates,
     execution,

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events import Event, Pure, compose
+from unacorda.privacy.events import EVENT_KINDS, Event, Pure, compose
 from unacorda.privacy.neighbors import AddRemove, Neighbors, check_neighbors
 
 _LEAST_DELTA = Fraction(1, 10**300)
@@ -21,7 +21,6 @@ _LARGEST_WHOLE = 10**18
 _LEAST_FLOAT = Fraction("5e-324")
 _DIVISORS = frozenset({"noise_multiplier", "rate", "scale", "sigma", "stop"})
 """Fields whose inverse is computed."""
-_KINDS = get_args(Event)
 _DEEPEST = 64
 """Within these, what engines compute with stays a float."""
 
@@ -39,7 +38,7 @@ def joined(events: Events) -> Event | None:
     Bound       none: it only composes.
     Source      the event.
     """
-    if isinstance(events, _KINDS):
+    if isinstance(events, EVENT_KINDS):
         event: Event = events
         _check_numbers([event])
         return event
@@ -83,7 +82,7 @@ def _check_numbers(events: Sequence[object]) -> None:
     for _ in range(_DEEPEST):
         inner: list[object] = []
         for one in level:
-            if not isinstance(one, _KINDS):
+            if not isinstance(one, EVENT_KINDS):
                 raise InvalidParameter("events", one, expected="events, such as Gaussian(...)")
             for name, field in one.__dataclass_fields__.items():
                 value = getattr(one, name)

@@ -183,7 +183,7 @@ def check_neighbors(event: Event, relation: Neighbors) -> None:
 def _event(text: str | None, source: str | None) -> Event:
     """The event of EVENTS, or of the JSON that --event-json names."""
     from unacorda.cli.events import ARGUMENT, depth, read_event
-    from unacorda.privacy.event_codec import from_json
+    from unacorda.privacy.events import from_json
 
     expected = "either EVENTS, such as 'laplace(noise_multiplier=20) * 3', or --event-json"
     demand((text is None) is not (source is None), ARGUMENT, text, expected=expected)

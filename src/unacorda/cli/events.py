@@ -17,11 +17,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events import Composed, Event, Repeated, compose
+from unacorda.privacy.events import EVENT_KINDS, Composed, Event, Repeated, compose
 
 ARGUMENT = "EVENTS"
 """What the command line calls the text."""
@@ -46,7 +46,7 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-CLASSES: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
+CLASSES: dict[str, type] = {kind.__name__: kind for kind in EVENT_KINDS}
 """The events of the closed union, by their own names."""
 
 KINDS: dict[str, type] = {_snake(name): kind for name, kind in CLASSES.items()}
@@ -445,7 +445,7 @@ class _Reader:
 
 
 def _is_event(value: Value) -> bool:
-    return isinstance(value, get_args(Event))
+    return isinstance(value, EVENT_KINDS)
 
 
 def _without_fraction(value: Value) -> Value:

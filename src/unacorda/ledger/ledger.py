@@ -34,7 +34,6 @@ from unacorda.ledger.memory import MemoryStore
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import AccountSplits, definition_of, neighbors_of, split_of
 from unacorda.ledger.stores import Store, Transaction
-from unacorda.privacy.event_codec import to_json
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 _ALL = (1 << 63) - 1
@@ -329,7 +328,7 @@ class Ledger:
         chain.check_limits(charge.limits)
         if self.durable:
             chain.check_reproducible(reproducible=charge.reproducible)
-        event = to_json(charge.event)  # not its method, which imports: a fork could cut that off
+        event = charge.event.to_json()
         search, due = charge.search, charge.cost
         if charge.series is not None:
             chain.check_name("name", charge.series.name)

@@ -28,7 +28,7 @@ from unacorda.ledger.entries import Entry, PeopleSplit, SplitPart
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.splits import neighbors_of, split_of
 from unacorda.privacy.enclosure import float_up, mpf
-from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.events import from_json
 from unacorda.privacy.guarantees import (
     ZCDP,
     ApproxDP,

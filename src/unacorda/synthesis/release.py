@@ -26,8 +26,7 @@ from unacorda.bits import RandomBits, SeededBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.mechanisms.parameters import whole
-from unacorda.privacy import event_codec
-from unacorda.privacy.events import Event
+from unacorda.privacy.events import Event, from_json
 from unacorda.privacy.events.promises import Pure
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
@@ -244,8 +243,8 @@ class SyntheticTable:
                 row_count=finite_from(stated["row_count"]),
                 errors=errors_from(stated["errors"]),
                 rounds=rounds_from(stated["rounds"]),
-                event=event_codec.from_json(stated["event"]),
-                steps=event_codec.from_json(stated["steps"]),
+                event=from_json(stated["event"]),
+                steps=from_json(stated["steps"]),
                 provenance=tuple(map(str, stated["provenance"])),
                 reproducible=bool(stated["reproducible"]),
             )

@@ -29,7 +29,7 @@ from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.mechanisms.local.categories import RandomizedResponse, SubsetSelection, UnaryEncoding
 from unacorda.mechanisms.local.frequencies import FrequencyOracle
 from unacorda.mechanisms.local.hashing import HadamardResponse, LocalHashing
-from unacorda.privacy import event_codec
+from unacorda.privacy.events import from_json
 
 SIZE = 60_000
 
@@ -232,7 +232,7 @@ def test_mechanisms_are_values_whose_events_can_be_kept(kind: str) -> None:
     assert mechanism == MAKERS[kind](epsilon=0.7, categories=30)
     assert hash(mechanism) == hash(MAKERS[kind](epsilon=0.7, categories=30))
     assert mechanism != MAKERS[kind](epsilon=0.7, categories=31)
-    assert event_codec.from_json(event_codec.to_json(mechanism.event)) == mechanism.event
+    assert from_json(mechanism.event.to_json()) == mechanism.event
 
 
 def test_many_unary_reports_are_made_without_unpacking_them() -> None:

@@ -1,4 +1,4 @@
-"""The algebra of events: composition, sampling, shuffling, and what every event can do."""
+"""Events, what every one can do, and their algebra: composition, sampling, shuffling."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -7,17 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.codec import write
 from unacorda.privacy.events.fields import Real, keep, share, whole
-
-if TYPE_CHECKING:
-    from unacorda.privacy.events import Event
 
 __all__ = [
     "Composed",
+    "Event",
     "FixedSizeSampled",
     "PoissonSampled",
     "RandomAllocation",
@@ -28,8 +27,8 @@ __all__ = [
 ]
 
 
-class Operators:
-    """Equality, composition, sampling and the codec: what holds for every event."""
+class Event:
+    """What a mechanism did; all kinds share equality, composition, sampling and JSON."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -42,7 +41,7 @@ class Operators:
         """
         if self is other:
             return True
-        if not isinstance(other, Operators) or type(self) is not type(other):
+        if not isinstance(other, Event) or type(self) is not type(other):
             return NotImplemented
         names = self.__dataclass_fields__
         return all(_same(getattr(self, name), getattr(other, name)) for name in names)
@@ -54,48 +53,46 @@ class Operators:
 
     def __add__(self, other: Event) -> Event:
         """Both events, on the same data, the later perhaps chosen after seeing the earlier."""
-        return compose([cast("Event", self), other])
+        return compose([self, other])
 
     def __radd__(self, other: object) -> Event:
         """The event itself after the 0 that sum() starts from."""
-        return cast("Event", self) if other == 0 else NotImplemented
+        return self if other == 0 else NotImplemented
 
     def __mul__(self, count: int) -> Event:
         """The event, `count` times."""
         times = whole("count", count, least=1)
-        return cast("Event", self) if times == 1 else compose([cast("Event", self)], count=times)
+        return self if times == 1 else compose([self], count=times)
 
     __rmul__ = __mul__
 
     def poisson_sampled(self, *, rate: Real) -> PoissonSampled:
         """The event on a sample that holds each unit independently with probability `rate`."""
-        return PoissonSampled(event=cast("Event", self), rate=rate)
+        return PoissonSampled(event=self, rate=rate)
 
     def fixed_size_sampled(self, *, size: int, population: int) -> FixedSizeSampled:
         """The event on `size` of `population` units, drawn without replacement."""
-        return FixedSizeSampled(event=cast("Event", self), size=size, population=population)
+        return FixedSizeSampled(event=self, size=size, population=population)
 
     def sampled_with_replacement(self, *, size: int, population: int) -> ReplacementSampled:
         """The event on `size` draws from `population` units, each draw of any unit."""
-        return ReplacementSampled(event=cast("Event", self), size=size, population=population)
+        return ReplacementSampled(event=self, size=size, population=population)
 
     def randomly_allocated(self, *, steps: int, uses: int = 1) -> RandomAllocation:
         """The event at each of `steps` steps, each unit in `uses` of them, drawn at random."""
-        return RandomAllocation(event=cast("Event", self), steps=steps, uses=uses)
+        return RandomAllocation(event=self, steps=steps, uses=uses)
 
     def shuffled(self, *, count: int) -> Shuffled:
         """The event as the report of each of `count` people, of one randomizer, in random order."""
-        return Shuffled(event=cast("Event", self), count=count)
+        return Shuffled(event=self, count=count)
 
     def to_json(self) -> str:
         """The event as JSON text: floats as numbers, Fractions as text, exact both ways."""
-        from unacorda.privacy import event_codec
-
-        return event_codec.to_json(cast("Event", self))
+        return write(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Repeated(Operators):
+class Repeated(Event):
     """One event, several times; written ``event * count``.
 
     Parameters
@@ -118,7 +115,7 @@ class Repeated(Operators):
         keep(self, count=whole("count", self.count, least=2))
 
 
-class _Growing(Operators):
+class _Growing(Event):
     """What a composition knows of its parts, so that one more is added in no time."""
 
     __slots__ = ("_alone",)
@@ -171,7 +168,7 @@ class Composed(_Growing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PoissonSampled(Operators):
+class PoissonSampled(Event):
     """The event on a sample that holds each unit independently.
 
     Parameters
@@ -194,7 +191,7 @@ class PoissonSampled(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FixedSizeSampled(Operators):
+class FixedSizeSampled(Event):
     """The event on some of all units, drawn uniformly without replacement.
 
     Parameters
@@ -221,7 +218,7 @@ class FixedSizeSampled(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReplacementSampled(Operators):
+class ReplacementSampled(Event):
     """The event on draws with replacement: a unit may be drawn several times.
 
     Parameters
@@ -248,7 +245,7 @@ class ReplacementSampled(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RandomAllocation(Operators):
+class RandomAllocation(Event):
     """The event at each of several steps, where each unit takes part in some of them.
 
     The steps of a unit are drawn uniformly, apart from those of others; balls and bins.
@@ -277,7 +274,7 @@ class RandomAllocation(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shuffled(Operators):
+class Shuffled(Event):
     """The event as the local report of each person, released in random order.
 
     All reports are of one randomizer, which is not chosen after seeing some of them.
@@ -296,18 +293,6 @@ class Shuffled(Operators):
     def __post_init__(self) -> None:
         check_event("event", self.event)
         keep(self, count=whole("count", self.count, least=1))
-
-
-Combined: TypeAlias = (
-    Repeated
-    | Composed
-    | PoissonSampled
-    | FixedSizeSampled
-    | ReplacementSampled
-    | RandomAllocation
-    | Shuffled
-)
-"""Events made of others: compositions, samples and shuffled reports."""
 
 
 def compose(events: Iterable[Event], *, count: int = 1) -> Event:
@@ -363,13 +348,13 @@ def _same(one: Any, two: Any) -> bool:
         if _of_events(one):
             return one == two or frozenset(one) == frozenset(two)
         return len(one) == len(two) and all(map(_same, one, two))
-    if isinstance(one, tuple | Operators | None) or isinstance(two, tuple | Operators | None):
+    if isinstance(one, tuple | Event | None) or isinstance(two, tuple | Event | None):
         return False
     return checks.exact("number", one) == checks.exact("number", two)
 
 
 def _hashed(value: Any) -> Hashable:
-    if type(value) is float or isinstance(value, Operators | None):
+    if type(value) is float or isinstance(value, Event | None):
         return value
     if isinstance(value, tuple):
         return frozenset(value) if _of_events(value) else tuple(map(_hashed, value))
@@ -380,10 +365,10 @@ def _hashed(value: Any) -> Hashable:
 
 
 def _of_events(values: tuple[object, ...]) -> bool:
-    return isinstance(values[0], Operators) if values else False
+    return isinstance(values[0], Event) if values else False
 
 
 def check_event(name: str, value: object) -> None:
     """Refuse what is no event."""
-    if not isinstance(value, Operators):
+    if not isinstance(value, Event):
         raise InvalidParameter(name, value, expected="an event, such as Gaussian(...)")

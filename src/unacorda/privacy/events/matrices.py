@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import cast
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
 
 __all__ = ["CyclicPoissonSampled", "MatrixMechanism", "TreeAggregation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MatrixMechanism(Operators):
+class MatrixMechanism(Event):
     r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
 
     Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
@@ -67,7 +67,7 @@ class MatrixMechanism(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CyclicPoissonSampled(Operators):
+class CyclicPoissonSampled(Event):
     """A banded matrix mechanism whose step t samples from group t mod `separation` alone.
 
     Units are split into `separation` groups before and apart from the data; each step holds every
@@ -97,7 +97,7 @@ class CyclicPoissonSampled(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TreeAggregation(Operators):
+class TreeAggregation(Event):
     r"""Release all node sums of a binary tree over the steps, each with N(0, sigma^2) noise.
 
     Parameters
@@ -150,7 +150,3 @@ def _encoder(
         raise InvalidParameter("encoder", value, expected=expected)
     numbers = cast("list[Real]", given)
     return tuple(finite("encoder", number, expected=expected) for number in numbers)
-
-
-Correlated: TypeAlias = MatrixMechanism | CyclicPoissonSampled | TreeAggregation
-"""Events of noise that is correlated over steps."""

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import (
     Real,
     keep,
@@ -30,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gaussian(Operators):
+class Gaussian(Event):
     r"""Release f(x) + N(0, sigma^2 I), where f moves by at most Delta_2 in the l2 norm.
 
     Parameters
@@ -49,7 +48,7 @@ class Gaussian(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Laplace(Operators):
+class Laplace(Event):
     r"""Release f(x) + independent Laplace noise of scale b, where f moves by Delta_1 in l1.
 
     Parameters
@@ -65,7 +64,7 @@ class Laplace(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DiscreteGaussian(Operators):
+class DiscreteGaussian(Event):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
 
     Parameters
@@ -88,7 +87,7 @@ class DiscreteGaussian(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DiscreteLaplace(Operators):
+class DiscreteLaplace(Event):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-|k| / scale).
 
     Parameters
@@ -111,7 +110,7 @@ class DiscreteLaplace(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Staircase(Operators):
+class Staircase(Event):
     r"""Release one number f(x) + X, X of the staircase law, where f moves by at most Delta.
 
     The density falls by e^-epsilon once in each stretch [k Delta, (k + 1) Delta), at its share
@@ -136,7 +135,7 @@ class Staircase(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TruncatedLaplace(Operators):
+class TruncatedLaplace(Event):
     r"""Release one number f(x) + X, X Laplace noise of scale b cut to [-A, A], f moving by Delta.
 
     Where the supports of neighboring tables part, anything is learned: that is a delta.
@@ -166,7 +165,7 @@ class TruncatedLaplace(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GaussianMixture(Operators):
+class GaussianMixture(Event):
     r"""Gaussian noise where the unit moves f by a random amount that is not released.
 
     The unit in the table gives N(shift, sigma^2) with shift drawn from `shifts` by `weights`;
@@ -203,15 +202,3 @@ class GaussianMixture(Operators):
             shifts=shifts,
             weights=weights,
         )
-
-
-Noise: TypeAlias = (
-    Gaussian
-    | Laplace
-    | DiscreteGaussian
-    | DiscreteLaplace
-    | Staircase
-    | TruncatedLaplace
-    | GaussianMixture
-)
-"""Events of mechanisms that add noise."""

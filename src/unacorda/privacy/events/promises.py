@@ -5,16 +5,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import Real, keep, non_negative, share, whole
 
 __all__ = ["Approximate", "Exponential", "Pure", "RandomizedResponse", "ZeroConcentrated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RandomizedResponse(Operators):
+class RandomizedResponse(Event):
     r"""Release one of k categories: the true one with odds e^epsilon against each other one.
 
     With k of 3 or more it also stands for other local reports that are no worse in composition
@@ -40,7 +39,7 @@ class RandomizedResponse(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exponential(Operators):
+class Exponential(Event):
     r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
 
     Parameters
@@ -58,7 +57,7 @@ class Exponential(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pure(Operators):
+class Pure(Event):
     """Any mechanism of which only epsilon-DP is known.
 
     Parameters
@@ -74,7 +73,7 @@ class Pure(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Approximate(Operators):
+class Approximate(Event):
     """Any mechanism of which only (epsilon, delta)-DP is known.
 
     Parameters
@@ -97,7 +96,7 @@ class Approximate(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ZeroConcentrated(Operators):
+class ZeroConcentrated(Event):
     """Any mechanism of which only (delta-approximate) rho-zCDP is known.
 
     Parameters
@@ -113,7 +112,3 @@ class ZeroConcentrated(Operators):
 
     def __post_init__(self) -> None:
         keep(self, rho=non_negative("rho", self.rho), delta=share("delta", self.delta))
-
-
-Promise: TypeAlias = RandomizedResponse | Exponential | Pure | Approximate | ZeroConcentrated
-"""Events of which a bound on the loss is known."""

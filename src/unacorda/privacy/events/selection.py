@@ -5,20 +5,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events.algebra import Operators, check_event
+from unacorda.privacy.events.algebra import Event, check_event
 from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
-
-if TYPE_CHECKING:
-    from unacorda.privacy.events import Event
 
 __all__ = ["NegativeBinomialTries", "PoissonTries"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NegativeBinomialTries(Operators):
+class NegativeBinomialTries(Event):
     r"""The best output of K runs of the event, K of the truncated negative binomial law, K >= 1.
 
     Each run gives a candidate and its score; only the best is released, and not K.
@@ -54,7 +51,7 @@ class NegativeBinomialTries(Operators):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PoissonTries(Operators):
+class PoissonTries(Event):
     """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
 
     Parameters

@@ -5,44 +5,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from fractions import Fraction
-from typing import Any, get_args
+from typing import Any
 
 from unacorda.checks import exact
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.events import Event
 
 
-def to_json(event: Event) -> str:
-    """The event as JSON text, the same as ``event.to_json()``."""
+def write(event: Any) -> str:
+    """Write an event, and those that it holds, as JSON text."""
     return json.dumps(_encode(event))
 
 
-def from_json(text: str) -> Event:
-    """Reads the event that `to_json` wrote.
-
-    Parameters
-    ----------
-    text
-        The JSON text of an event.
-
-    Returns
-    -------
-    Event
-        Equal to the event that was written.
-
-    Raises
-    ------
-    InvalidParameter
-        For any other text.
-
-    >>> from unacorda.privacy.events import Gaussian
-    >>> from_json(Gaussian(noise_multiplier=Fraction(1, 3)).to_json())
-    Gaussian(noise_multiplier=Fraction(1, 3))
-    """
+def read(text: str, kinds: Iterable[type]) -> Any:
+    """Read what `write` wrote of events of these kinds; InvalidParameter for any other text."""
     try:
-        return _decode(json.loads(text))
+        return _decode(json.loads(text), {kind.__name__: kind for kind in kinds})
     except InvalidParameter:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -50,10 +30,7 @@ def from_json(text: str) -> Event:
         raise InvalidParameter("text", text, expected=expected) from None
 
 
-_KINDS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in get_args(Event)}
-
-
-def _encode(event: Event) -> dict[str, Any]:
+def _encode(event: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"event": type(event).__name__}
     for name in event.__dataclass_fields__:
         value = getattr(event, name)
@@ -62,7 +39,7 @@ def _encode(event: Event) -> dict[str, Any]:
                 fields[name] = [_encode(part) for part in value]
             case tuple():
                 fields[name] = _list(value)
-            case _ if type(value).__name__ in _KINDS:
+            case _ if is_dataclass(value):
                 fields["of"] = _encode(value)
             case Fraction():
                 fields[name] = str(value)
@@ -86,11 +63,11 @@ def _number(value: Any) -> Any:
     return exact("text", value) if isinstance(value, str) else value
 
 
-def _decode(fields: dict[str, Any]) -> Event:
+def _decode(fields: dict[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
     values = dict(fields)
-    kind = _KINDS[values.pop("event")]
+    kind = kinds[values.pop("event")]
     if "of" in values:
-        values["event"] = _decode(values.pop("of"))
+        values["event"] = _decode(values.pop("of"), kinds)
     if "parts" in values:
-        values["parts"] = tuple(_decode(part) for part in values["parts"])
+        values["parts"] = tuple(_decode(part, kinds) for part in values["parts"])
     return kind(**{name: _number(value) for name, value in values.items()})
