@@ -63,6 +63,7 @@ class Served:
         self.tokens = {
             name: make_token(service.store, name, role="analyst") for name in ("ana", "ben", "eve")
         }
+        self.tokens["office"] = make_token(service.store, "office", role="curator")
 
     def __call__(
         self,

@@ -140,7 +140,7 @@ def test_nobody_sees_what_is_not_theirs(ask: Served) -> None:
 def test_every_operation_asks_for_a_token(ask: Served, name: str) -> None:
     one = ENDPOINTS[name]
     path = one.path.replace("{dataset}", "visits").replace("{id}", "a")
-    assert (ask(one.method, path, of=None).status_code == 401) != one.open
+    assert (ask(one.method, path, of=None, address=name).status_code == 401) != one.open
 
 
 @pytest.mark.long

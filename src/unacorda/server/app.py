@@ -20,6 +20,7 @@ from typing import Any, Final
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.extras import require
 from unacorda.query.plan.questions import parse_json
+from unacorda.server.curation import Curation, Curator
 from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
 from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
 from unacorda.server.service import Service
@@ -60,7 +61,7 @@ def make_app(service: Service) -> Starlette:
 
     app = Starlette(
         routes=[
-            Route(one.path, routes.guarded(one, getattr(routes, name)), methods=[one.method])
+            Route(one.path, routes.guarded(one, routes.answer(name)), methods=[one.method])
             for name, one in ENDPOINTS.items()
         ],
         exception_handlers={HTTPException: _http_problem},
@@ -75,6 +76,7 @@ class Routes:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._curation = Curation(service)
         self._asking = ThreadPoolExecutor(service.config.queue, thread_name_prefix="ask")
         self._explaining = ThreadPoolExecutor(1, thread_name_prefix="explain")
 
@@ -84,16 +86,21 @@ class Routes:
         self._explaining.shutdown()
         self._service.close()
 
+    def answer(self, name: str) -> Answer:
+        """What answers an operation."""
+        found: Answer = getattr(self, name, None) or functools.partial(self._curate, name)
+        return found
+
     def guarded(
         self, operation: Endpoint, answer: Answer
     ) -> Callable[[Request], Awaitable[Response]]:
         """A route that asks for the host and a token first, and answers problems as such."""
 
-        @functools.wraps(answer)
         async def route(request: Request) -> Response:
             try:
                 self._check_host(request)
                 holder = None if operation.open else await self._token_holder(request)
+                _check_role(operation, holder)
                 response = await answer(request, holder)  # type: ignore[arg-type]  # open ones need none
             except Problem as problem:
                 response = _problem_response(problem)
@@ -175,6 +182,20 @@ class Routes:
         """The OpenAPI document."""
         return JSONResponse(openapi_document(self._service.config.public_url))
 
+    async def _curate(self, name: str, request: Request, holder: Token) -> Response:
+        """An operation of curators."""
+        one = ENDPOINTS[name]
+        given = {} if not one.fields else dict(await self._body(request, name))
+        asked = {field.name for field in one.query}
+        given |= {key: text for key, text in request.query_params.items() if key in asked}
+        curator = Curator(name=holder.analyst, token=holder.id, address=_address(request))
+        said = await self._in_thread(
+            functools.partial(
+                getattr(self._curation, name), curator, **request.path_params, **given
+            )
+        )
+        return JSONResponse(said, status_code=201 if one.makes else 200)
+
     async def _run_on_body(
         self, request: Request, holder: Token, name: str, answer: Callable[..., Any]
     ) -> Response:
@@ -202,7 +223,7 @@ class Routes:
             raise Problem("another-host", "Ask by the address that the curator gave.")
 
     async def _token_holder(self, request: Request) -> Token:
-        store, address = self._service.store, request.client.host if request.client else ""
+        store, address = self._service.store, _address(request)
         if await self._in_thread(store.failed, address) >= _MOST_FAILURES:
             raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
@@ -231,6 +252,15 @@ class Routes:
         except (UnicodeDecodeError, InvalidParameter):
             detail = "The body must be JSON in UTF-8: finite numbers, each name once, 32 levels."
             raise Problem("not-json", detail) from None
+
+
+def _check_role(operation: Endpoint, holder: Token | None) -> None:
+    if operation.curator and (holder is None or holder.role != "curator"):
+        raise Problem("not-allowed", "This is for curators.")
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _release_response(question: StoredQuestion, *, status: int) -> Response:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from unacorda._version import __version__
 from unacorda.server.problems import MEDIA_TYPE, TITLES, Problem
 
-Kind: TypeAlias = Literal["object", "text", "flag", "number or object"]
+Kind: TypeAlias = Literal["object", "text", "flag", "whole number", "number or object"]
 
 
 def _is_plain(sign: str) -> bool:
@@ -23,6 +23,7 @@ _FITS: Final[Mapping[Kind, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "text": lambda value: isinstance(value, str) and all(map(_is_plain, value)),
     "flag": lambda value: isinstance(value, bool),
+    "whole number": lambda value: type(value) is int,
     "number or object": lambda value: (
         isinstance(value, int | Decimal | str | dict) and not isinstance(value, bool)
     ),
@@ -31,12 +32,14 @@ _SAID: Final[Mapping[Kind, str]] = {
     "object": "an object",
     "text": "text without control characters",
     "flag": "true or false",
+    "whole number": "a whole number",
     "number or object": "a number, a text of one, or an object",
 }
 _SCHEMAS: Final[Mapping[Kind, Mapping[str, Any]]] = {
     "object": {"type": "object"},
     "text": {"type": "string"},
     "flag": {"type": "boolean"},
+    "whole number": {"type": "integer"},
     "number or object": {"oneOf": [{"type": "number"}, {"type": "string"}, {"type": "object"}]},
 }
 
@@ -65,19 +68,142 @@ _BUDGET: Final = Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A method of an address. gives: what 200 or 201 holds, for people; fields: of its body."""
+    """A method of an address.
+
+    gives: what 200 or 201 holds, for people; fields: of its body; query: of its query string, all
+    texts; open: to anyone; curator: to curators alone; makes: answers 201.
+    """
 
     method: Literal["get", "post"]
     path: str
     says: str
     gives: str
     fields: tuple[Field, ...] | None = None
+    query: tuple[Field, ...] = ()
     problems: tuple[str, ...] = ()
     open: bool = False
+    curator: bool = False
+    makes: bool = False
 
 
 _ASKING: Final = ("not-json", "not-found", "too-large", "not-a-type", "refused", "unavailable")
-_PAYING: Final = ("budget-exceeded", "lost", "engine-failed", "busy", "source-changed")
+_PAYING: Final = (
+    *("budget-exceeded", "lost", "engine-failed", "busy", "source-changed", "stopped"),
+    *("suspended", "ledger-failed"),
+)
+_DATASET: Final = Field(name="dataset", kind="text", says="The data set.", required=True)
+_ANALYST: Final = Field(name="analyst", kind="text", says="The analyst.", required=True)
+_LIMIT: Final = Field(
+    name="budget", kind="object", says='The limit: {"rho": "1/10"}.', required=True
+)
+_AFTER: Final = Field(name="after", kind="text", says="The number of the last one seen.")
+
+
+def _curating(
+    method: Literal["get", "post"], path: str, says: str, gives: str, **more: Any
+) -> Endpoint:
+    """An operation of curators."""
+    problems = ["not-allowed", "not-found", "refused", "ledger-failed"]
+    if more.get("fields") is not None:
+        problems += ["not-json", "too-large", "not-a-type"]
+    path = f"/v1/admin{path}"
+    return Endpoint(
+        method=method,
+        path=path,
+        says=says,
+        gives=gives,
+        problems=tuple(problems),
+        curator=True,
+        **more,
+    )
+
+
+CURATING: Final[Mapping[str, Endpoint]] = {
+    "accounts": _curating("get", "/datasets", "All data sets.", "Budget, spent, left, state."),
+    "analysts": _curating("get", "/analysts", "All limits of analysts.", "Limit, spent, left."),
+    "add_analyst": _curating(
+        "post",
+        "/analysts",
+        "Open a limit for an analyst.",
+        "The limit.",
+        fields=(_DATASET, _ANALYST, _LIMIT),
+        makes=True,
+    ),
+    "change_limit": _curating(
+        "post",
+        "/analysts/limit",
+        "Give an analyst another limit, not below what is spent.",
+        "The limit.",
+        fields=(_DATASET, _ANALYST, _LIMIT),
+    ),
+    "close_analyst": _curating(
+        "post",
+        "/analysts/close",
+        "Let an analyst spend nothing more.",
+        "The limit.",
+        fields=(_DATASET, _ANALYST),
+    ),
+    "resume_analyst": _curating(
+        "post",
+        "/analysts/resume",
+        "Lift the suspension after a failure of the engine.",
+        "The limit.",
+        fields=(_DATASET, _ANALYST),
+    ),
+    "tokens": _curating("get", "/tokens", "All tokens.", "Whose, until when, last used."),
+    "add_token": _curating(
+        "post",
+        "/tokens",
+        "Make a token; it is shown this once.",
+        "The token.",
+        fields=(
+            _ANALYST,
+            Field(name="role", kind="text", says="analyst or curator."),
+            Field(name="days", kind="whole number", says="Until it ends, at most 366."),
+            Field(name="note", kind="text", says="For the list of tokens."),
+        ),
+        makes=True,
+    ),
+    "revoke_token": _curating("post", "/tokens/{id}/revoke", "End a token.", "Its id."),
+    "ledger_entries": _curating(
+        "get",
+        "/datasets/{dataset}/ledger",
+        "A page of entries, oldest first.",
+        "Entries.",
+        query=(_AFTER,),
+    ),
+    "verify_ledger": _curating(
+        "get",
+        "/datasets/{dataset}/verify",
+        "Check hashes and sums.",
+        "The number of entries and the last digest, to be kept elsewhere.",
+    ),
+    "reprice_ledger": _curating(
+        "get",
+        "/datasets/{dataset}/reprice",
+        "Price the history again at ?delta=1e-6.",
+        "Epsilons.",
+        query=(Field(name="delta", kind="text", says="Such as 1e-6."),),
+    ),
+    "stop_dataset": _curating(
+        "post",
+        "/datasets/{dataset}/stop",
+        "Take no further questions.",
+        "The data set.",
+    ),
+    "start_dataset": _curating(
+        "post", "/datasets/{dataset}/start", "Take questions again.", "The data set."
+    ),
+    "acts": _curating(
+        "get",
+        "/acts",
+        "A page of what curators did.",
+        "Acts, their chain checked.",
+        query=(_AFTER,),
+    ),
+}
+"""The operations of curators; each is a method of `Curation`."""
+
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "me": Endpoint(method="get", path="/v1/me", says="Who the token is of.", gives="Name, role."),
     "datasets": Endpoint(
@@ -132,6 +258,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         path="/v1/datasets/{dataset}/questions",
         says="Your questions, the newest first; ?before=NUMBER for the next page.",
         gives="What was asked, its state and cost.",
+        query=(Field(name="before", kind="text", says="The number of the last one seen."),),
         problems=("not-found",),
     ),
     "question": Endpoint(
@@ -151,6 +278,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "openapi": Endpoint(
         method="get", path="/openapi.json", says="This document.", gives="OpenAPI 3.1.", open=True
     ),
+    **CURATING,
 }
 """Every operation by name; the routes are made of it."""
 
@@ -203,10 +331,11 @@ def openapi_document(address: str) -> dict[str, Any]:
 
 
 def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
+    given = {"description": one.gives, "content": {"application/json": {}}}
     found: dict[str, Any] = {
         "operationId": name,
         "summary": one.says,
-        "responses": {"200": {"description": one.gives, "content": {"application/json": {}}}},
+        "responses": {"201" if one.makes else "200": given},
     }
     if name == "ask":
         found["responses"]["201"] = {"description": "The release, made and paid for now."}
@@ -219,11 +348,15 @@ def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
     if one.open:
         found["security"] = []
     inside = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
-    if inside:
-        found["parameters"] = [
-            {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
-            for part in inside
-        ]
+    parameters: list[dict[str, Any]] = [
+        {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in inside
+    ]
+    for field in one.query:
+        stated = {"name": field.name, "in": "query", "schema": _SCHEMAS[field.kind]}
+        parameters.append({**stated, "description": field.says})
+    if parameters:
+        found["parameters"] = parameters
     if one.fields is not None:
         schema = {
             "type": "object",

@@ -134,7 +134,7 @@ class Service:
 
     def dataset(self, name: str, analyst: str) -> tuple[OpenDataset, Session]:
         """A data set, and the analyst's session; Problem, in the same words, for all others."""
-        if name in self.unavailable and analyst in self.config.datasets[name].analysts:
+        if name in self.unavailable and self._expects(name, analyst):
             raise Problem("unavailable", "The data set is not available. Ask a curator.")
         if name not in self.datasets:
             raise Problem("not-found", "There is no such data set, or it is not yours.")
@@ -148,9 +148,9 @@ class Service:
             "name": name,
             "title": found.settings.title or name,
             "protects": str(session.unit),
-            "limit": _as_json(session.budget),
-            "spent": _as_json(session.spent),
-            "left": _as_json(session.remaining),
+            "limit": guarantee_as_json(session.budget),
+            "spent": guarantee_as_json(session.spent),
+            "left": guarantee_as_json(session.remaining),
             "tables": {
                 table: {
                     column: {
@@ -164,7 +164,7 @@ class Service:
             "public": sorted(found.settings.public),
         }
         if found.settings.show_total:
-            said["total_left"] = _as_json(found.session.remaining)
+            said["total_left"] = guarantee_as_json(found.session.remaining)
         return said
 
     def read(self, session: Session, body: Mapping[str, Any]) -> ParsedQuestion:
@@ -192,7 +192,11 @@ class Service:
         found, session = self.dataset(name, analyst)
         with _translating_errors(found, analyst):
             asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
-            return {"budget": _as_json(session.suggest_budget(asked.query, error=body["error"]))}
+            return {
+                "budget": guarantee_as_json(
+                    session.suggest_budget(asked.query, error=body["error"])
+                )
+            }
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
@@ -200,6 +204,7 @@ class Service:
         A second equal question waits for the first. Problem where there is no answer.
         """
         found, session = self.dataset(name, analyst)
+        self.check_taken(name, analyst)
         purpose = body.get("purpose")
         with _translating_errors(found, analyst):
             asked = self.read(session, body)
@@ -216,6 +221,15 @@ class Service:
             return self._wait_for(question), False
         return self._evaluate(question, found, session, asked), True
 
+    def check_taken(self, dataset: str, analyst: str) -> None:
+        """Problem where no questions of the analyst about the data set are taken."""
+        stopped = self.store.stopped(dataset, analyst)
+        if "" in stopped:
+            raise Problem("stopped", "A curator has stopped questions about this data set.")
+        if analyst in stopped:
+            detail = "A question of yours failed in the engine. Ask a curator to resume."
+            raise Problem("suspended", detail)
+
     def close(self) -> None:
         """End: the engines, the ledger and the store are released, and nothing is refunded."""
         self._ended.set()
@@ -225,6 +239,16 @@ class Service:
         self.ledger.close()
         self.store.close()
 
+    def _expects(self, name: str, analyst: str) -> bool:
+        """Whether an analyst may ask a data set that cannot be opened."""
+        if analyst in self.config.datasets[name].analysts:
+            return True
+        try:
+            self.ledger.limit(name, analyst)
+        except LedgerMismatch:
+            return False
+        return True
+
     def _evaluate(
         self, question: StoredQuestion, found: OpenDataset, session: Session, asked: ParsedQuestion
     ) -> StoredQuestion:
@@ -233,9 +257,12 @@ class Service:
 
         try:
             with self._slots, _translating_errors(found, question.analyst):
+                self.check_taken(question.dataset, question.analyst)  # it may have waited
                 session.evaluate(asked.query, budget=asked.budget, keep=keep)
         except Problem as problem:
             state: State = "failed" if problem.kind in _AFTER_RESERVING else "refused"
+            if problem.kind == "engine-failed":  # it tells a bit of the data: few, and seen
+                self.store.stop(question.dataset, question.analyst)
             self.store.end(question.id, state, json.dumps(problem.to_dict()))
             raise
         except BaseException:
@@ -315,7 +342,8 @@ def budget_of(stated: Any, pointer: str) -> Guarantee:
 _BUDGET: Final = {"epsilon", "delta", "rho", "mu"}
 
 
-def _as_json(budget: Guarantee) -> dict[str, Any]:
+def guarantee_as_json(budget: Guarantee) -> dict[str, Any]:
+    """A guarantee as JSON: its kind, and its numbers as exact texts."""
     found: dict[str, Any] = json.loads(budget.to_json())
     return found
 

@@ -9,18 +9,20 @@ it runs and once it is answered, which a unique index holds: two equal questions
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import secrets
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy
 from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, Text, select
 
-from unacorda.errors import InvalidParameter
+from unacorda.errors import InvalidParameter, LedgerMismatch
 
 State: TypeAlias = Literal["running", "answered", "refused", "failed", "lost"]
 
@@ -68,6 +70,27 @@ Index(
     postgresql_where=_found,
 )
 Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number)
+_acts = Table(
+    "unacorda_acts",
+    _metadata,
+    Column("sequence", Integer, primary_key=True, autoincrement=False),
+    Column("time", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("token", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("what", String, nullable=False),
+    Column("dataset", String, nullable=False),
+    Column("about", String, nullable=False),
+    Column("previous", String, nullable=False),
+    Column("digest", String, nullable=False),
+)
+_stops = Table(
+    "unacorda_stops",
+    _metadata,
+    Column("dataset", String, primary_key=True),
+    Column("analyst", String, primary_key=True),
+    Column("since", Float, nullable=False),
+)
 _failures = Table(
     "unacorda_failures",
     _metadata,
@@ -112,6 +135,33 @@ class StoredQuestion:
     problem: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What a curator did, one link of a chain that only grows.
+
+    by: the curator. token, address: of the request; empty on the command line. what: such as
+    "limit". about: whom or what, with the new value. previous, digest: hashes of the act before and
+    of this one.
+    """
+
+    sequence: int
+    time: float
+    by: str
+    token: str
+    address: str
+    what: str
+    dataset: str
+    about: str
+    previous: str
+    digest: str
+
+    @property
+    def expected_digest(self) -> str:
+        """The digest that its other fields have."""
+        stated = [getattr(self, name) for name in self.__dataclass_fields__ if name != "digest"]
+        return hashlib.sha256(json.dumps(stated).encode()).hexdigest()
+
+
 class AnswerStore:
     """Tokens and questions. Safe to use from several threads and processes."""
 
@@ -153,6 +203,70 @@ class AnswerStore:
         with self._engine.begin() as connection:
             there = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
             return connection.execute(there.values(revoked=time.time())).rowcount == 1
+
+    def add_act(self, **stated: str) -> Act:
+        """Append an act. stated: its by, token, address, what, dataset and about."""
+        for _ in range(10):
+            with (
+                contextlib.suppress(sqlalchemy.exc.IntegrityError),  # another process was faster
+                self._engine.begin() as connection,
+            ):
+                newest = select(_acts).order_by(_acts.c.sequence.desc()).limit(1)
+                last = connection.execute(newest).one_or_none()
+                begun = Act(
+                    sequence=1 if last is None else last.sequence + 1,
+                    time=time.time(),
+                    previous="" if last is None else last.digest,
+                    digest="",
+                    **stated,
+                )
+                act = replace(begun, digest=begun.expected_digest)
+                fields = {name: getattr(act, name) for name in Act.__dataclass_fields__}
+                connection.execute(_acts.insert().values(**fields))
+                return act
+        raise InvalidParameter("act", "...", expected="it again: others act just now")
+
+    def acts(self, *, after: int = 0, most: int = 50) -> list[Act]:
+        """A page of acts, oldest first."""
+        with self._reading.begin() as connection:
+            page = select(_acts).where(_acts.c.sequence > after).order_by(_acts.c.sequence)
+            rows = connection.execute(page.limit(most))
+            return [Act(**row._mapping) for row in rows]  # noqa: SLF001
+
+    def verify_acts(self) -> int:
+        """The number of acts, all of which chain; LedgerMismatch else."""
+        count, previous = 0, ""
+        while page := self.acts(after=count, most=1_000):
+            for act in page:
+                chains = act.sequence == count + 1 and act.previous == previous
+                if not chains or act.digest != act.expected_digest:
+                    raise LedgerMismatch(f"Act {count + 1} of the store was changed or is gone.")
+                count, previous = act.sequence, act.digest
+        return count
+
+    def stop(self, dataset: str, analyst: str = "") -> bool:
+        """Take no further questions, of all or of an analyst; whether they were taken before."""
+        fields = {"dataset": dataset, "analyst": analyst, "since": time.time()}
+        with (
+            contextlib.suppress(sqlalchemy.exc.IntegrityError),
+            self._engine.begin() as connection,
+        ):
+            connection.execute(_stops.insert().values(**fields))
+            return True
+        return False
+
+    def start(self, dataset: str, analyst: str = "") -> bool:
+        """Take questions again; whether they were not taken before."""
+        here = (_stops.c.dataset == dataset, _stops.c.analyst == analyst)
+        with self._engine.begin() as connection:
+            return connection.execute(_stops.delete().where(*here)).rowcount == 1
+
+    def stopped(self, dataset: str, analyst: str | None = None) -> set[str]:
+        """Whose questions are not taken, "" for all; analyst: of this one and of all alone."""
+        which = [_stops.c.dataset == dataset]
+        which += [] if analyst is None else [_stops.c.analyst.in_(["", analyst])]
+        with self._reading.begin() as connection:
+            return set(connection.execute(select(_stops.c.analyst).where(*which)).scalars())
 
     def failed(self, address: str, *, add: int = 0) -> int:
         """How many wrong tokens an address has tried this minute, with those to be added."""

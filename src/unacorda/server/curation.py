@@ -1,0 +1,280 @@
+"""What curators do: accounts, limits of analysts, tokens, stops, and what was done before.
+
+Every change is an act in a chain of the store before it takes place, so that none is without an
+entry; one that is then refused stands there too.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
+from unacorda.ledger.entries import Entry
+from unacorda.ledger.pricing import odometer, reprice
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.server.problems import Problem, problem_of
+from unacorda.server.service import Service, budget_of, guarantee_as_json
+from unacorda.server.tokens import make_token
+
+PAGE: Final = 100
+"""Entries or acts a page."""
+
+_SHOWN: Final = (
+    *("sequence", "state", "reservation", "time", "analyst", "purpose", "sub_account"),
+    *("digest", "plan_digest"),
+)
+_GUARANTEES: Final = ("request", "charge", "spent", "sub_spent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curator:
+    """Who acts. token, address: of the request; empty on the command line."""
+
+    name: str
+    token: str = ""
+    address: str = ""
+
+
+class Curation:
+    """All that a curator may do with a service; one method an operation, of the same name.
+
+    Each takes the curator and what the request says, and returns plain values. Problem for what
+    cannot be done.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._ledger, self._store = service.ledger, service.store
+
+    def accounts(self, _: Curator) -> dict[str, Any]:
+        """Data sets: budget, spent, left, and what keeps them from being asked."""
+        return {"datasets": [self._account(name) for name in self._service.config.datasets]}
+
+    def analysts(self, _: Curator) -> dict[str, Any]:
+        """By data set the analysts: limit, spent, left, and who is suspended."""
+        known = [name for name in self._service.config.datasets if name in self._ledger.datasets()]
+        return {"datasets": {name: self._analysts(name) for name in known}}
+
+    def add_analyst(
+        self, curator: Curator, *, dataset: str, analyst: str, budget: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Open a limit for an analyst."""
+        given = self._given(dataset, budget)
+        if analyst in self._ledger.sub_accounts(dataset):
+            raise Problem("refused", "There is a limit for this analyst: change it.")
+
+        def add() -> None:
+            self._ledger.open_sub_account(dataset, analyst, given)
+
+        self._act(curator, "add analyst", dataset, f"{analyst}: {given}", add)
+        return self._analyst(dataset, analyst)
+
+    def change_limit(
+        self, curator: Curator, *, dataset: str, analyst: str, budget: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Raise or lower a limit, not below what is spent."""
+        given = self._given(dataset, budget)
+        self._check_analyst(dataset, analyst)
+
+        def change() -> None:
+            self._ledger.change_limit(dataset, analyst, given, by=curator.name)
+
+        self._act(curator, "limit", dataset, f"{analyst}: {given}", change)
+        return self._analyst(dataset, analyst)
+
+    def close_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
+        """Close a limit: what is spent is then all of it."""
+        self._check_analyst(dataset, analyst)
+
+        def close() -> None:
+            self._ledger.change_limit(dataset, analyst, None, by=curator.name)
+
+        self._act(curator, "close", dataset, analyst, close)
+        return self._analyst(dataset, analyst)
+
+    def resume_analyst(self, curator: Curator, *, dataset: str, analyst: str) -> dict[str, Any]:
+        """Lift the suspension that follows a failure of the engine."""
+        self._check_analyst(dataset, analyst)
+
+        def resume() -> None:
+            self._store.start(dataset, analyst)
+
+        self._act(curator, "resume", dataset, analyst, resume)
+        return self._analyst(dataset, analyst)
+
+    def tokens(self, _: Curator) -> dict[str, Any]:
+        """All tokens, without what would let one use them."""
+        found = [asdict(one) for one in self._store.tokens()]
+        return {"tokens": [{n: v for n, v in one.items() if n != "hash"} for one in found]}
+
+    def add_token(
+        self,
+        curator: Curator,
+        *,
+        analyst: str,
+        role: str = "analyst",
+        days: int = 90,
+        note: str = "",
+    ) -> dict[str, Any]:
+        """A new token, which is shown this once."""
+        made: list[str] = []
+
+        def add() -> None:
+            kind: Any = role
+            made.append(make_token(self._store, analyst, role=kind, days=days, note=note))
+
+        self._act(curator, "add token", "", f"{analyst}: {role}, {days} days", add)
+        return {"token": made[0], "id": made[0].split("_")[1]}
+
+    def revoke_token(self, curator: Curator, *, id: str) -> dict[str, Any]:
+        """End a token from the next request on."""
+        if self._store.token(id) is None:
+            raise Problem("not-found", "There is no such token.")
+
+        def revoke() -> None:
+            self._store.revoke_token(id)
+
+        self._act(curator, "revoke token", "", id, revoke)
+        return {"id": id, "revoked": True}
+
+    def ledger_entries(self, _: Curator, *, dataset: str, after: str = "0") -> dict[str, Any]:
+        """A page of a data set's entries, oldest first."""
+        self._check_account(dataset)
+        found = self._ledger.entries(dataset, after=_sequence(after), most=PAGE)
+        return {"entries": [_entry_as_json(one) for one in found]}
+
+    def verify_ledger(self, _: Curator, *, dataset: str) -> dict[str, Any]:
+        """Check hashes and sums of a data set's entries."""
+        self._check_account(dataset)
+        try:
+            count = self._ledger.verify(dataset)
+        except LedgerMismatch as error:
+            raise Problem("ledger-failed", error.public) from None
+        last = self._ledger.entries(dataset, after=max(count - 1, 0), most=1)
+        return {"entries": count, "digest": last[-1].digest if last else None}
+
+    def reprice_ledger(self, _: Curator, *, dataset: str, delta: str = "1e-6") -> dict[str, Any]:
+        """The history priced again at one delta: fixed noise, and by an odometer."""
+        self._check_account(dataset)
+        found = reprice(self._ledger, dataset, delta=delta)
+        said: dict[str, Any] = {"questions": found.questions, "delta": delta, "fixed": found.fixed}
+        try:
+            said["odometer"] = odometer(self._ledger, dataset, delta=delta).epsilon
+        except InvalidParameter:  # an account in Renyi DP, or a delta too small for one
+            said["odometer"] = None
+        return said
+
+    def stop_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
+        """Take no further questions about a data set."""
+        self._check_name(dataset)
+        self._act(curator, "stop", dataset, "", lambda: self._store.stop(dataset))
+        return self._account(dataset)
+
+    def start_dataset(self, curator: Curator, *, dataset: str) -> dict[str, Any]:
+        """Take questions about a data set again."""
+        self._check_name(dataset)
+        self._act(curator, "start", dataset, "", lambda: self._store.start(dataset))
+        return self._account(dataset)
+
+    def acts(self, _: Curator, *, after: str = "0") -> dict[str, Any]:
+        """A page of what curators did, oldest first; their chain is checked."""
+        try:
+            count = self._store.verify_acts()
+        except LedgerMismatch as error:
+            raise Problem("ledger-failed", error.public) from None
+        found = self._store.acts(after=_sequence(after), most=PAGE)
+        return {"acts": [asdict(one) for one in found], "count": count}
+
+    def _act(
+        self, curator: Curator, what: str, dataset: str, about: str, change: Callable[[], object]
+    ) -> None:
+        """Note an act, then do it; what is refused by then is noted too."""
+        stated = {"by": curator.name, "token": curator.token, "address": curator.address}
+        stated |= {"dataset": dataset, "about": about}
+        self._store.add_act(what=what, **stated)
+        try:
+            change()
+        except UnacordaError as error:
+            self._store.add_act(what=f"{what}, refused", **stated)
+            raise problem_of(error, own="", show_total=True) from None
+
+    def _account(self, name: str) -> dict[str, Any]:
+        found = self._service.datasets.get(name)
+        said: dict[str, Any] = {
+            "name": name,
+            "title": self._service.config.datasets[name].title or name,
+            "unavailable": self._service.unavailable.get(name),
+            "stopped": "" in self._store.stopped(name),
+        }
+        if name in self._ledger.datasets():
+            said["budget"] = guarantee_as_json(self._ledger.account(name).budget)
+            said["spent"] = guarantee_as_json(self._ledger.spent(name))
+            said["left"] = guarantee_as_json(self._ledger.remaining(name))
+        if found is not None:
+            said["protects"] = str(found.session.unit)
+            said["other_limits"] = {
+                analyst: {"ledger": str(kept), "file": str(wanted)}
+                for analyst, (kept, wanted) in found.other_limits.items()
+            }
+        return said
+
+    def _analysts(self, dataset: str) -> list[dict[str, Any]]:
+        suspended = self._store.stopped(dataset)
+        return [
+            self._shown(dataset, name, limit, suspended=name in suspended)
+            for name, limit in self._ledger.sub_accounts(dataset).items()
+        ]
+
+    def _analyst(self, dataset: str, name: str) -> dict[str, Any]:
+        suspended = name in self._store.stopped(dataset, name)
+        return self._shown(dataset, name, self._ledger.limit(dataset, name), suspended=suspended)
+
+    def _shown(
+        self, dataset: str, name: str, limit: Guarantee, *, suspended: bool
+    ) -> dict[str, Any]:
+        return {
+            "analyst": name,
+            "dataset": dataset,
+            "limit": guarantee_as_json(limit),
+            "spent": guarantee_as_json(self._ledger.spent(dataset, name)),
+            "left": guarantee_as_json(self._ledger.remaining(dataset, name)),
+            "suspended": suspended,
+        }
+
+    def _check_name(self, dataset: str) -> None:
+        if dataset not in self._service.config.datasets:
+            raise Problem("not-found", "There is no data set of this name in the configuration.")
+
+    def _check_account(self, dataset: str) -> None:
+        self._check_name(dataset)
+        if dataset not in self._ledger.datasets():
+            raise Problem("not-found", "The data set has no account yet: it was never opened.")
+
+    def _check_analyst(self, dataset: str, analyst: str) -> None:
+        self._check_account(dataset)
+        try:
+            self._ledger.limit(dataset, analyst)
+        except LedgerMismatch:
+            raise Problem("not-found", "There is no limit for this analyst: add them.") from None
+
+    def _given(self, dataset: str, budget: Mapping[str, Any]) -> Guarantee:
+        self._check_account(dataset)
+        return budget_of(budget, "/budget")
+
+
+def _entry_as_json(entry: Entry) -> dict[str, Any]:
+    """An entry in plain values, without what only a program that verifies it needs."""
+    said = {field.name: getattr(entry, field.name) for field in fields(Entry)}
+    shown = {name: said[name] for name in _SHOWN}
+    return shown | {n: json.loads(said[n]) if said[n] else None for n in _GUARANTEES}
+
+
+def _sequence(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise Problem("refused", "after is the number of the last one seen, or 0.")
+    return int(text)
