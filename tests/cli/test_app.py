@@ -44,10 +44,16 @@ VERBS = [
     ("server", "token", "add"),
     ("server", "token", "list"),
     ("server", "token", "revoke"),
+    ("server", "analyst", "add"),
+    ("server", "analyst", "limit"),
+    ("server", "analyst", "close"),
+    ("server", "openapi"),
+    ("server", "find-max-rows"),
 ]
 
 SILENT = [("ledger", "export"), ("serve",), ("server", "example"), ("server", "token", "add")]
-SILENT += [("server", "token", "revoke")]
+SILENT += [("server", "token", "revoke"), ("server", "openapi"), ("server", "find-max-rows")]
+SILENT += [("server", "analyst", verb) for verb in ("add", "limit", "close")]
 """Verbs that print nothing else than a line, or lines of JSON."""
 
 

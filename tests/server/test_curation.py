@@ -120,8 +120,8 @@ def test_what_cannot_be_is_refused_and_noted(ask: Served) -> None:
     ):
         problem(ask("POST", f"{ADMIN}/analysts/limit", body, of="office"), kind)
     for days in (0, 367, -1, "9"):
-        body = {"analyst": "ana", "days": days}
-        problem(ask("POST", f"{ADMIN}/tokens", body, of="office"), "refused")
+        given = {"analyst": "ana", "days": days}
+        problem(ask("POST", f"{ADMIN}/tokens", given, of="office"), "refused")
     problem(ask("POST", f"{ADMIN}/tokens/nix/revoke", of="office"), "not-found")
     for after in ("-1", "x", "9" * 20):
         problem(ask("GET", f"{ADMIN}/acts?after={after}", of="office"), "refused")

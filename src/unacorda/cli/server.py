@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import random
 from contextlib import closing
 from dataclasses import asdict
@@ -16,11 +18,13 @@ import click
 from unacorda.checks import demand
 from unacorda.cli import params, render
 from unacorda.cli.errors import EXIT_CODES
-from unacorda.privacy.guarantees import left_of
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import guarantee_from_json, left_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
     from unacorda.server.service import OpenDataset
+    from unacorda.server.store import AnswerStore
 
 _HELP = """Check a configuration, make tokens, begin with an example.
 
@@ -32,7 +36,7 @@ Example:
 _CHECK = f"""Open every data set of a configuration, and say what analysts would find. Asks nothing.
 
 Limits that differ between the ledger and the file are named: the ledger's count, and
-`unacorda ledger limit` changes them.
+`unacorda server analyst limit` changes them.
 
 \b
 Example:
@@ -64,6 +68,49 @@ Example:
 
 {EXIT_CODES}"""
 
+_ANALYST_ADD = f"""Open a limit for an analyst of a data set.
+
+\b
+Example:
+  unacorda server analyst add demo/server.toml visits eve rho=0.05
+
+{EXIT_CODES}"""
+
+_ANALYST_LIMIT = f"""Give an analyst another limit, not below what is spent.
+
+\b
+Example:
+  unacorda server analyst limit demo/server.toml visits ana rho=0.2
+
+{EXIT_CODES}"""
+
+_ANALYST_CLOSE = f"""Let an analyst spend nothing more, until a later limit opens it again.
+
+\b
+Example:
+  unacorda server analyst close demo/server.toml visits ben
+
+{EXIT_CODES}"""
+
+_OPENAPI = f"""Print the OpenAPI document of a configuration, JSON.
+
+\b
+Example:
+  unacorda server openapi demo/server.toml
+
+{EXIT_CODES}"""
+
+_ROWS = f"""Find privately how many rows of a person to keep, once, and print the line to write.
+
+A server does not search by itself: it would pay at its start. The ledger keeps what was found, and
+a second search of the same tables is free.
+
+\b
+Example:
+  unacorda server find-max-rows demo/server.toml visits --budget rho=0.01
+
+{EXIT_CODES}"""
+
 _EXAMPLE = f"""Write a configuration with made-up data that runs at once.
 
 \b
@@ -90,9 +137,115 @@ analysts = { ana = { rho = 0.1 }, ben = { rho = 0.05 } }
 
 server = params.InOrder("server", help=_HELP, no_args_is_help=True)
 token = params.InOrder("token", help="Tokens of analysts and curators.", no_args_is_help=True)
+analyst = params.InOrder("analyst", help="Limits of analysts.", no_args_is_help=True)
 server.add_command(token)
+server.add_command(analyst)
 
 _file = click.argument("file", metavar="FILE", type=params.FILE)
+_dataset = click.argument("dataset", metavar="DATASET")
+_name = click.argument("name", metavar="ANALYST")
+_limit = click.argument("limit", metavar="KIND=X")
+
+
+def _operator() -> str:
+    """Who acts, for the chain of acts."""
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (OSError, KeyError):  # a user without a name, as in a container
+        return "command line"
+
+
+def _curate(file: Path, operation: str, **given: Any) -> dict[str, Any]:
+    """What an operation of curators gives; InvalidParameter for what it refuses."""
+    from unacorda.server.config import read_config
+    from unacorda.server.curation import Curation, Curator
+    from unacorda.server.problems import Problem
+    from unacorda.server.service import Service
+
+    with closing(Service(read_config(file))) as service:
+        operate = getattr(Curation(service), operation)
+        try:
+            found: dict[str, Any] = operate(Curator(name=_operator()), **given)
+        except Problem as problem:
+            named = "KIND=X" if problem.kind == "refused" else "ANALYST"
+            raise InvalidParameter(named, given["analyst"], expected=problem.detail) from None
+    return found
+
+
+@analyst.command("add", help=_ANALYST_ADD)
+@_file
+@_dataset
+@_name
+@_limit
+def _analyst_add(*, file: Path, dataset: str, name: str, limit: str) -> None:
+    _print_limit(_curate(file, "add_analyst", **_limited(dataset, name, limit)))
+
+
+@analyst.command("limit", help=_ANALYST_LIMIT)
+@_file
+@_dataset
+@_name
+@_limit
+def _analyst_limit(*, file: Path, dataset: str, name: str, limit: str) -> None:
+    _print_limit(_curate(file, "change_limit", **_limited(dataset, name, limit)))
+
+
+@analyst.command("close", help=_ANALYST_CLOSE)
+@_file
+@_dataset
+@_name
+def _analyst_close(*, file: Path, dataset: str, name: str) -> None:
+    _print_limit(_curate(file, "close_analyst", dataset=dataset, analyst=name))
+
+
+def _limited(dataset: str, name: str, limit: str) -> dict[str, Any]:
+    params.budget_of("KIND=X", limit)  # refuses, in the words of the command line
+    numbers = dict(part.split("=", 1) for part in limit.replace(" ", ",").split(",") if part)
+    return {"dataset": dataset, "analyst": name, "budget": numbers}
+
+
+def _print_limit(said: dict[str, Any]) -> None:
+    limit, left = (guarantee_from_json(json.dumps(said[part])) for part in ("limit", "left"))
+    render.line(escape(f"{said['analyst']} in {said['dataset']}: {left_of(left, limit)}"))
+
+
+@server.command("openapi", help=_OPENAPI)
+@_file
+def _openapi(*, file: Path) -> None:
+    from unacorda.server.config import read_config
+    from unacorda.server.fields import openapi_document
+
+    render.as_json(openapi_document(read_config(file).public_url))
+
+
+@server.command("find-max-rows", help=_ROWS)
+@_file
+@_dataset
+@params.option("--budget", "KIND=X", "What the search may cost, such as rho=0.01.", required=True)
+def _find_max_rows(*, file: Path, dataset: str, budget: str) -> None:
+    from unacorda.query.schema.units import auto
+    from unacorda.server.config import read_config
+    from unacorda.server.service import find_max_rows
+
+    config = read_config(file)
+    known = ", ".join(config.datasets)
+    demand(dataset in config.datasets, "DATASET", dataset, expected=f"one of {known}")
+    search = auto(budget=params.budget_of("--budget", budget))
+    settings = config.datasets[dataset]
+    found = find_max_rows(settings, config, search)
+    person = _in_toml(settings.unit["person"])
+    render.line(escape(f"unit = {{ person = {person}, max_rows = {found} }}"))
+
+
+def _in_toml(ids: Any) -> str:
+    """The columns that name a person, as a configuration writes them.
+
+    >>> _in_toml(("pid",)), _in_toml({"visits": ("pid", "site")})
+    ('"pid"', '{ "visits" = ["pid", "site"] }')
+    """
+    if isinstance(ids, dict):
+        return f"{{ {', '.join(f'{json.dumps(n)} = {_in_toml(one)}' for n, one in ids.items())} }}"
+    return json.dumps(ids[0] if len(ids) == 1 else ids, ensure_ascii=False)
 
 
 @server.command("check", help=_CHECK)
@@ -115,7 +268,7 @@ def _check(*, file: Path, as_json: bool) -> None:
             )
             for analyst, (kept, wanted) in said["other_limits"].items():
                 differs = f"{analyst}: ledger {kept}, file {wanted}. The ledger's counts; "
-                render.notice(escape(differs + "unacorda ledger limit changes it."))
+                render.notice(escape(differs + "unacorda server analyst limit changes it."))
         for name, why in service.unavailable.items():
             render.notice(escape(f"{name} is not available: {why}"))
         demand(not service.unavailable, "FILE", str(file), expected="data sets that can be opened")
@@ -144,7 +297,13 @@ def _add(*, file: Path, analyst: str, days: int, note: str, curator: bool) -> No
 
     role: Any = "curator" if curator else "analyst"
     with opened(read_config(file).store) as store:
-        render.line(escape(make_token(store, analyst, role=role, days=days, note=note)))
+        made = make_token(store, analyst, role=role, days=days, note=note)
+        _note(store, "add token", f"{analyst}: {role}, {days} days")
+    render.line(escape(made))
+
+
+def _note(store: AnswerStore, what: str, about: str) -> None:
+    store.add_act(by=_operator(), token="", address="", what=what, dataset="", about=about)
 
 
 @token.command("list", help=_LIST)
@@ -197,6 +356,7 @@ def _revoke(*, file: Path, name: str) -> None:
 
     with opened(read_config(file).store) as store:
         ended = store.revoke_token(name)
+        _note(store, "revoke token" if ended else "revoke token, refused", name)
     demand(ended, "ID", name, expected="the id of a token that has not been revoked")
     render.line(escape(f"{name} is revoked"))
 

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from unacorda._version import __version__
+from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
 from unacorda.ledger.ledger import Ledger, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
-from unacorda.query.schema.units import Person, Row, Unit
+from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.server.config import Config
@@ -54,22 +55,7 @@ class OpenDataset:
     def __init__(self, settings: Dataset, config: Config, ledger: Ledger) -> None:
         self.settings = settings
         self._ledger = ledger
-        options: dict[str, Any] = {} if settings.engine is None else {"engine": settings.engine}
-        if settings.memory_limit is not None:
-            options["memory_limit"] = settings.memory_limit
-        self.session = Session(
-            settings.tables,
-            unit=_unit_of(settings.unit),
-            budget=settings.budget,
-            columns=settings.columns,
-            public=settings.public,
-            dataset=settings.name,
-            ledger=ledger,
-            timeout=config.timeout,
-            most_aggregates=config.most_aggregates,
-            most_cells=config.most_cells,
-            **options,
-        )
+        self.session = _session_of(settings, config, ledger, _unit_of(settings.unit))
         self._sessions: dict[str, Session] = {}
         known = ledger.sub_accounts(settings.name)
         new = {name: one for name, one in settings.analysts.items() if name not in known}
@@ -351,6 +337,41 @@ def guarantee_as_json(budget: Guarantee) -> dict[str, Any]:
 def _existing(question: StoredQuestion | None) -> StoredQuestion:
     assert question is not None  # none is ever removed
     return question
+
+
+def find_max_rows(settings: Dataset, config: Config, search: Auto) -> int:
+    """How many rows of a person to keep, found privately; the ledger keeps it, paid once."""
+    person: Any = settings.unit.get("person")
+    expected = "a data set that protects people, unit = { person = ... }"
+    demand(person, "DATASET", settings.name, expected=expected)
+    ledger = open_ledger(config.ledger)
+    try:
+        unit = Person(person, max_rows=search)
+        with _session_of(settings, config, ledger, unit) as session:
+            assert isinstance(session.unit, Person)
+            assert isinstance(session.unit.max_rows, int)
+            return session.unit.max_rows
+    finally:
+        ledger.close()
+
+
+def _session_of(settings: Dataset, config: Config, ledger: Ledger, unit: Unit) -> Session:
+    options: dict[str, Any] = {} if settings.engine is None else {"engine": settings.engine}
+    if settings.memory_limit is not None:
+        options["memory_limit"] = settings.memory_limit
+    return Session(
+        settings.tables,
+        unit=unit,
+        budget=settings.budget,
+        columns=settings.columns,
+        public=settings.public,
+        dataset=settings.name,
+        ledger=ledger,
+        timeout=config.timeout,
+        most_aggregates=config.most_aggregates,
+        most_cells=config.most_cells,
+        **options,
+    )
 
 
 def _unit_of(stated: Mapping[str, Any]) -> Unit:
