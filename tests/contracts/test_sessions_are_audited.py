@@ -49,6 +49,7 @@ FREE: Mapping[str, str] = {
     "explain_over_time": "reads no data",
     "for_analyst": "a session like any other: what it asks is debited there too",
     "for_purpose": "a session like any other, with a note",
+    "interrupt": "ends what runs, as a timeout does",
     "read_json": "reads no data",
     "read_sql": "reads no data",
     "suggest_budget": "reads no data",

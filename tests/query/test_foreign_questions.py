@@ -222,6 +222,7 @@ NO_DOORS = {
     "close": "ends a session",
     "for_analyst": "takes a name and a budget",
     "for_purpose": "takes a text",
+    "interrupt": "ends what runs, and takes nothing",
     "split": "takes a column and its keys; the tables are the session's own",
 }
 """Methods that take no question, or read no data for it, and why."""
@@ -363,6 +364,7 @@ def test_every_door_of_every_engine_takes_admitted_questions_alone() -> None:
     """What runs SQL over private tables has no parameter for SQL."""
     free = {
         "close": "ends it",
+        "interrupt": "ends what runs",
         "scan": "tells the name of a relation",
         "check": "translates, and runs nothing",
         "check_open": "reads no table",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -115,6 +116,30 @@ def test_the_engine_is_interrupted_and_the_session_goes_on(failure: str) -> None
         engine._scans["t"], engine._timeout = table, 600.0
         release: Any = counted(session)
         assert abs(release.answers["n"].values[0] - 2_000) < 100
+
+
+def test_what_runs_is_interrupted_and_the_session_goes_on(failure: str) -> None:
+    with opened() as session:
+        session.interrupt()  # nothing runs
+        engine: Any = session._engine
+        table = engine._scans["t"]
+        engine._scans["t"] = FOREVER
+        ended = threading.Event()
+
+        def interrupt() -> None:
+            while not ended.wait(0.05):
+                session.interrupt()
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(EngineFailed) as caught:
+            counted(session)
+        ended.set()
+        interrupting.join()
+        assert str(caught.value) == failure
+        assert session.spent != unacorda.ApproxDP(0, 0)
+        engine._scans["t"] = table
+        assert counted(session)
 
 
 def test_a_search_at_opening_is_limited_too() -> None:

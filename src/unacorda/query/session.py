@@ -799,6 +799,13 @@ class Session:
         _check_notes(notes)
         return self._child(self._ledger, self._budget, _notes=notes)
 
+    def interrupt(self) -> None:
+        """End what the engine runs now, for all sessions of these tables, as their timeout would.
+
+        Such questions raise EngineFailed, and what they cost stays spent; later ones are answered.
+        """
+        self._engine.interrupt()
+
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
         self._closed = True

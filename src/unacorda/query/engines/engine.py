@@ -28,6 +28,7 @@ import contextlib
 import functools
 import importlib
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -96,6 +97,11 @@ class EngineQuery(ABC):
     def __init__(self, *, timeout: float | None, interrupt: Callable[[], object]) -> None:
         self._timeout, self._interrupt = timeout, interrupt
 
+    def interrupt(self) -> None:
+        """End what runs now, if anything does."""
+        with contextlib.suppress(Exception):  # it may have ended, or be closed
+            self._interrupt()
+
     def limited(self, work: Callable[[], T]) -> T:
         """What the work gives, unless it takes too long."""
         with interrupted_after(self._timeout, self._interrupt):
@@ -151,6 +157,7 @@ class Engine(ABC):
         self._scans: dict[str, str] = {}
         self._files: list[Fingerprint] = []
         self._lock = threading.Lock()
+        self._asking: weakref.WeakSet[EngineQuery] = weakref.WeakSet()
         self._closed = False
 
     @property
@@ -179,6 +186,13 @@ class Engine(ABC):
     def close(self) -> None:
         """Release everything; a second call does nothing."""
         self._closed = True
+
+    def interrupt(self) -> None:
+        """End what runs now: it fails as after its timeout. What is asked later is not affected."""
+        with self._lock:
+            running = list(self._asking)
+        for one in running:
+            one.interrupt()
 
     @abstractmethod
     def _begin(self) -> EngineQuery:
@@ -228,6 +242,8 @@ class Engine(ABC):
         def asked() -> T:
             with contextlib.ExitStack() as stack:
                 asking = stack.enter_context(contextlib.closing(self._begin()))
+                with self._lock:
+                    self._asking.add(asking)
                 found = asking.limited(lambda: work(asking))
                 if stay:
                     stack.pop_all()
