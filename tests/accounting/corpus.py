@@ -23,7 +23,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     NegativeBinomialTries,
     PoissonTries,
     Pure,
@@ -269,7 +269,7 @@ def _correlated(r: _Drawn) -> Iterator[Question]:
     """Noise of one encoder, of a tree, and of an encoder whose people are drawn by turns."""
     for _ in range(8):
         steps, width = r.count(16, 1000), r.choice([2, 4, 8, 16])
-        matrix = MatrixMechanism(
+        matrix = MatrixFactorization(
             noise_multiplier=r.number(0.8, 10),
             encoder=_band(width),
             steps=steps,
@@ -287,7 +287,7 @@ def _correlated(r: _Drawn) -> Iterator[Question]:
         yield Question(kind="tree", event=tree, at=1e-6)
     for _ in range(6):
         width = r.choice([2, 4, 8])
-        banded = MatrixMechanism(
+        banded = MatrixFactorization(
             noise_multiplier=r.number(0.8, 5),
             encoder=_band(width),
             steps=r.count(100, 2000),

@@ -26,7 +26,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     Pure,
     TreeAggregation,
 )
@@ -153,11 +153,11 @@ def test_the_relation_is_passed_on() -> None:
         calibrate(sample, target=ApproxDP(1, 1e-5))
 
 
-@pytest.mark.parametrize("event", [MatrixMechanism, TreeAggregation, Gaussian, GaussianMixture])
+@pytest.mark.parametrize("event", [MatrixFactorization, TreeAggregation, Gaussian, GaussianMixture])
 def test_targets_by_a_price_count_both_units_of_a_replacement(event: type) -> None:
     """Numbers of these events but Gaussian's compare a unit with none."""
     more: dict[type, dict[str, Any]] = {
-        MatrixMechanism: {"encoder": (1,), "steps": 1},
+        MatrixFactorization: {"encoder": (1,), "steps": 1},
         TreeAggregation: {"steps": 1},
         GaussianMixture: {"shifts": (1,), "weights": (1,)},
     }

@@ -16,7 +16,7 @@ from tests.accounting.by_contours import delta_interval, epsilon_interval
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from unacorda.accounting.contour.jumps import Split, rough_epsilon, split, sum_of_terms
+from unacorda.accounting.contour.jumps import JumpSplit, rough_epsilon, split, sum_of_terms
 from unacorda.accounting.contour.parts import flatten, parts_of
 from unacorda.accounting.contour.sampled_gaussian import (
     SHARE_ERROR,
@@ -238,7 +238,7 @@ def sampled_copy(law: SampledGaussian) -> SampledGaussian:
     return replace(law, count=1)
 
 
-def pieces_of(parts: Split) -> list[SampledGaussian]:
+def pieces_of(parts: JumpSplit) -> list[SampledGaussian]:
     found: dict[tuple[float, float], SampledGaussian] = {}
     for term in parts.terms:
         for factor in term.factors:

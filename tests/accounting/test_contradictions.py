@@ -16,7 +16,7 @@ from tests.support.cases import in_subtests
 from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
-from unacorda.accounting.findings import Finding, Findings, PriceQuestion
+from unacorda.accounting.findings import CertifiedInterval, Findings, PriceQuestion
 from unacorda.errors import InternalError
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import (
@@ -41,7 +41,9 @@ EVENT = Gaussian(noise_multiplier=1.0)
 def _claims(*intervals: tuple[float, float]) -> Callable[..., Findings]:
     def found(*_: object, **__: object) -> Findings:
         for number, (lower, upper) in enumerate(intervals):
-            yield Finding(engine=f"engine {number}", interval=Interval(lower, upper), source="none")
+            yield CertifiedInterval(
+                engine=f"engine {number}", interval=Interval(lower, upper), source="none"
+            )
 
     return found
 

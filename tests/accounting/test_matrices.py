@@ -33,7 +33,7 @@ from unacorda.privacy.events import (
     CyclicPoissonSampled,
     Gaussian,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     PoissonSampled,
     Pure,
     Repeated,
@@ -267,16 +267,16 @@ def test_large_trees(steps: int) -> None:
 
 def test_plain_events() -> None:
     assert plain(Laplace(noise_multiplier=1)) == Laplace(noise_multiplier=1)
-    one = MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=9)
+    one = MatrixFactorization(noise_multiplier=2, encoder=(1,), steps=9)
     assert plain(one) == Gaussian(noise_multiplier=2)
     assert plain(one * 3) == Gaussian(noise_multiplier=2) * 3
-    many = MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=9, participations=4)
+    many = MatrixFactorization(noise_multiplier=2, encoder=(1,), steps=9, participations=4)
     assert plain(many) == Gaussian(noise_multiplier=1)
-    rows = MatrixMechanism(noise_multiplier=2, encoder=((1,), (0, 1), (0, 0, 1)), steps=3)
+    rows = MatrixFactorization(noise_multiplier=2, encoder=((1,), (0, 1), (0, 0, 1)), steps=3)
     assert plain(rows) == Gaussian(noise_multiplier=2)
     tree = TreeAggregation(noise_multiplier=2, steps=8)
     assert plain(tree) == Gaussian(noise_multiplier=1)
-    silent = MatrixMechanism(noise_multiplier=2, encoder=(0,), steps=3)
+    silent = MatrixFactorization(noise_multiplier=2, encoder=(0,), steps=3)
     assert epsilon(silent, delta=1e-6) < 1e-9
 
 
@@ -290,7 +290,7 @@ def test_the_pair_below_is_one_of_the_patterns(
         data.draw(st.lists(ENTRIES, min_size=i + 1, max_size=i + 1), label="row")
         for i in range(steps)
     ]
-    event = MatrixMechanism(
+    event = MatrixFactorization(
         noise_multiplier=1,
         encoder=tuple(map(tuple, rows)),
         steps=steps,
@@ -317,7 +317,7 @@ def test_trees_below_and_above() -> None:
 
 def test_a_curve_claims_no_more_than_a_pattern_reaches() -> None:
     """|C^T C| is more than C^T C with any signs: the best test is known from both sides only."""
-    signed = MatrixMechanism(
+    signed = MatrixFactorization(
         noise_multiplier=2, encoder=((1,), (1, 1), (1, -0.5, 1)), steps=3, participations=3
     )
     curve = tradeoff(signed, points=5)
@@ -331,26 +331,26 @@ def test_a_curve_claims_no_more_than_a_pattern_reaches() -> None:
 
 @pytest.mark.slow
 def test_cyclic_samples() -> None:
-    banded = MatrixMechanism(noise_multiplier=3, encoder=(3, 4), steps=12, separation=2)
+    banded = MatrixFactorization(noise_multiplier=3, encoder=(3, 4), steps=12, separation=2)
     cyclic = banded.cyclic_poisson_sampled(rate=0.1)
     step = PoissonSampled(event=Gaussian(noise_multiplier=Fraction(3, 5)), rate=0.1)
     assert plain(cyclic) == Repeated(event=step, count=6)
     assert epsilon(cyclic, delta=1e-5) == epsilon(step * 6, delta=1e-5)
     assert epsilon(cyclic, delta=1e-5, neighbors=ReplaceOne) > epsilon(cyclic, delta=1e-5)
-    rows = MatrixMechanism(
+    rows = MatrixFactorization(
         noise_multiplier=3, encoder=((3,), (4, 3), (0, 4, 3)), steps=3, separation=2
     )
     half = Fraction(1, 2)
     once = [Gaussian(noise_multiplier=m).poisson_sampled(rate=half) for m in (1, Fraction(3, 5))]
     assert plain(rows.cyclic_poisson_sampled(rate=0.5)) == once[0] + once[1]
     # without noise correlated over steps this is a Poisson sample of each unit's own steps
-    apart = MatrixMechanism(noise_multiplier=1, encoder=(1,), steps=100, separation=1)
+    apart = MatrixFactorization(noise_multiplier=1, encoder=(1,), steps=100, separation=1)
     assert plain(apart.cyclic_poisson_sampled(rate=0.01)) == PoissonSampled(
         event=Gaussian(noise_multiplier=1), rate=0.01
     ) * 100  # fmt: skip
     for wide in (
-        MatrixMechanism(noise_multiplier=1, encoder=(1, 0, 1), steps=5, separation=2),
-        MatrixMechanism(
+        MatrixFactorization(noise_multiplier=1, encoder=(1, 0, 1), steps=5, separation=2),
+        MatrixFactorization(
             noise_multiplier=1, encoder=((1,), (0, 1), (1, 0, 1)), steps=3, separation=2
         ),
     ):
@@ -369,7 +369,7 @@ def random_rows(generator: np.random.Generator, steps: int, bands: int) -> tuple
 def test_the_columns_of_every_group_are_dominated(steps: int) -> None:
     generator = np.random.default_rng(steps)
     rows = random_rows(generator, steps, 3)
-    event = MatrixMechanism(noise_multiplier=1, encoder=rows, steps=steps, separation=3)
+    event = MatrixFactorization(noise_multiplier=1, encoder=rows, steps=steps, separation=3)
     above, below = (
         sorted([square for square, count in norms for _ in range(count)], reverse=True)
         for norms in group_columns(event)
@@ -390,7 +390,7 @@ def test_the_columns_of_every_group_are_dominated(steps: int) -> None:
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=4), st.integers(0, 9), st.integers(0, 2))
 def test_the_group_of_the_first_step_is_the_worst(column: list[int], more: int, wider: int) -> None:
     steps, width = len(column) + more, len(column) + wider
-    event = MatrixMechanism(
+    event = MatrixFactorization(
         noise_multiplier=1, encoder=tuple(column), steps=steps, separation=width
     )
     above, below = group_columns(event)
@@ -412,7 +412,7 @@ def test_cyclic_samples_against_the_scheme_itself() -> None:
     matrix = np.zeros((steps, steps))
     for i, row in enumerate(rows := random_rows(generator, steps, 2)):
         matrix[i, : i + 1] = row
-    event = MatrixMechanism(noise_multiplier=1, encoder=rows, steps=steps, separation=2)
+    event = MatrixFactorization(noise_multiplier=1, encoder=rows, steps=steps, separation=2)
     slack, at = math.sqrt(math.log(2e9) / (2 * runs)), 0.4
     deltas = []
     for group in (0, 1):
@@ -436,7 +436,7 @@ def test_cyclic_samples_against_the_scheme_itself() -> None:
 
 
 def test_every_engine_takes_them() -> None:
-    event = MatrixMechanism(noise_multiplier=5, encoder=(1, 0.75), steps=5)
+    event = MatrixFactorization(noise_multiplier=5, encoder=(1, 0.75), steps=5)
     same = Gaussian(noise_multiplier=4)
     assert epsilon_interval(event, delta=1e-6) == epsilon_interval(same, delta=1e-6)
     assert delta_interval(event * 2, epsilon=1) == delta_interval(same * 2, epsilon=1)

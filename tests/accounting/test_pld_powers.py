@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from unacorda.accounting.pld.convolution import (
+    LossSum,
     Side,
-    Sum,
     Tilted,
     Window,
     cumulant_of,
@@ -25,7 +25,7 @@ mp = mpmath.mp.clone()
 mp.dps = 30
 
 
-def coins(chance: float, count: int, side: Side) -> Sum:
+def coins(chance: float, count: int, side: Side) -> LossSum:
     """The number of heads, each a loss of 1, under the tilt 1."""
     own = np.array([1 - chance, chance * math.e])
     law = Tilted(

@@ -26,7 +26,7 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.stages import Part, Question, Sums, settled_atoms
-from unacorda.accounting.profiles.atoms import Atoms, lattice_of
+from unacorda.accounting.profiles.atoms import DiscreteLoss, lattice_of
 from unacorda.privacy.events import (
     DiscreteGaussian,
     Event,
@@ -140,7 +140,7 @@ def test_masses_moved_to_nodes_raise_or_lower_the_profile(
         losses = generator.normal(0.3, generator.choice([0.02, 1.0]), count)
         losses[0] = 0.0
         masses = generator.dirichlet(np.ones(count))
-        atoms = Atoms(losses=losses, masses=masses)
+        atoms = DiscreteLoss(losses=losses, masses=masses)
         law = settled_atoms(atoms, step=step, tilt=tilt, side=side, spread=side > 0)
         places = np.arange(law.first, law.first + len(law.values)) * float(step)
         weights = law.values * np.exp(law.height - tilt * places)
@@ -164,7 +164,7 @@ def test_masses_are_spread_with_an_error_of_second_order() -> None:
     truth = math.fsum(masses * np.maximum(-np.expm1(epsilon - losses), 0.0))
     errors = []
     for step in (Fraction(1, 25), Fraction(1, 100)):
-        atoms = Atoms(losses=losses, masses=masses)
+        atoms = DiscreteLoss(losses=losses, masses=masses)
         law = settled_atoms(atoms, step=step, tilt=3.0, side=1)
         places = np.arange(law.first, law.first + len(law.values)) * float(step)
         weights = law.values * np.exp(law.height - 3.0 * places)

@@ -27,7 +27,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     Pure,
     RandomAllocation,
     Staircase,
@@ -130,7 +130,7 @@ def test_a_sample_of_everybody_has_a_tradeoff() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=5),
+        MatrixFactorization(noise_multiplier=2, encoder=(1,), steps=5),
         TreeAggregation(noise_multiplier=2, steps=1),
     ],
     ids=["matrix", "tree"],

@@ -35,7 +35,7 @@ from unacorda.privacy.events import (
     Exponential,
     Gaussian,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     NegativeBinomialTries,
     Pure,
     RandomizedResponse,
@@ -468,7 +468,7 @@ def _as_one_gaussian(event: Event, moved: float) -> None:
 def _a_matrix() -> None:
     encoder, steps = (1.0, 0.5, 0.25), 7
     matrix = sum(weight * np.eye(steps, k=-place) for place, weight in enumerate(encoder))
-    event = MatrixMechanism(
+    event = MatrixFactorization(
         noise_multiplier=2, encoder=encoder, steps=steps, participations=3, separation=3
     )
     _as_one_gaussian(event, _largest_move(matrix, 3, 3))
@@ -477,7 +477,7 @@ def _a_matrix() -> None:
 @_truth
 def _a_banded_matrix_on_cyclic_samples() -> None:
     """Columns of norms 5 and, cut by the last row, 3: the group of the first of three steps."""
-    banded = MatrixMechanism(noise_multiplier=5, encoder=(3, 4), steps=3, separation=2)
+    banded = MatrixFactorization(noise_multiplier=5, encoder=(3, 4), steps=3, separation=2)
     found = delta_interval(banded.cyclic_poisson_sampled(rate=0.1), epsilon="0.5")
     _holds(found, _delta_of_two_sampled("0.6"), wide=1e-8, error=1e-20)
 

@@ -34,7 +34,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     PoissonTries,
     Pure,
     ZeroConcentrated,
@@ -75,7 +75,9 @@ def test_every_method_that_gives_an_event_is_known_and_no_other() -> None:
         "sampled_with_replacement",
         "shuffled",
     }
-    assert set(METHODS["MatrixMechanism"]) - set(METHODS["Gaussian"]) == {"cyclic_poisson_sampled"}
+    assert set(METHODS["MatrixFactorization"]) - set(METHODS["Gaussian"]) == {
+        "cyclic_poisson_sampled"
+    }
     by_name = METHODS["Gaussian"]["randomly_allocated"].parameters
     assert is_whole(by_name["steps"])
     assert not is_optional(by_name["steps"])
@@ -105,8 +107,8 @@ def test_every_method_that_gives_an_event_is_known_and_no_other() -> None:
             GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.9, Fraction(1, 10))),
         ),
         (
-            "matrix_mechanism(noise_multiplier=1, encoder=[[1], [-1, 2]], steps=2)",
-            MatrixMechanism(noise_multiplier=1, encoder=((1,), (-1, 2)), steps=2),
+            "matrix_factorization(noise_multiplier=1, encoder=[[1], [-1, 2]], steps=2)",
+            MatrixFactorization(noise_multiplier=1, encoder=((1,), (-1, 2)), steps=2),
         ),
         (
             "poisson_tries(event=(pure(epsilon=1) * 2).shuffled(count=1e2), mean=3)",

@@ -24,6 +24,12 @@ from tests.support.cases import in_subtests
 from tests.support.seams import (
     EVERY,
     Aggregate,
+    AutomaticSum,
+    BinCounts,
+    BoundedMean,
+    BoundedQuantile,
+    BoundedSum,
+    BoundedVariance,
     Clamp,
     Consistent,
     Correlation,
@@ -35,11 +41,8 @@ from tests.support.seams import (
     EqualBins,
     Extreme,
     FoundBounds,
-    Histogram,
-    Mean,
     Person,
     Proportion,
-    Quantile,
     Quantiles,
     QuartileRange,
     Ratio,
@@ -47,11 +50,8 @@ from tests.support.seams import (
     RowsKept,
     RowsPerPerson,
     Sensitivity,
-    Sum,
     Top,
-    Total,
     Unit,
-    Variance,
     VectorSum,
     WeightedMean,
     aggregates,
@@ -96,22 +96,22 @@ AUDITED: Mapping[type[Aggregate], Audited] = {
     CountPeople: Audited(ask=unacorda.count_people),
     Consistent: Audited(ask=unacorda.count, pairs=PAIRS[:1], replaced=REPLACED[3:4], margins=True),
     CountIf: Audited(ask=lambda: unacorda.count_if("x > 2")),
-    Sum: Audited(ask=lambda: unacorda.sum("x", -3, 10)),
-    Total: Audited(ask=lambda: unacorda.sum("x"), **CROWDED, louder=8),
-    Mean: Audited(ask=lambda: unacorda.mean("x", -3, 10)),
+    BoundedSum: Audited(ask=lambda: unacorda.sum("x", -3, 10)),
+    AutomaticSum: Audited(ask=lambda: unacorda.sum("x"), **CROWDED, louder=8),
+    BoundedMean: Audited(ask=lambda: unacorda.mean("x", -3, 10)),
     Proportion: Audited(ask=lambda: unacorda.proportion("x > 2")),
-    Variance: Audited(ask=lambda: unacorda.variance("x", 0, 10)),
+    BoundedVariance: Audited(ask=lambda: unacorda.variance("x", 0, 10)),
     Covariance: Audited(ask=lambda: unacorda.covariance("x", "whole", (0, 10), (-4, 9))),
     Correlation: Audited(ask=lambda: unacorda.correlation("x", "whole", (0, 10), (-4, 9))),
     WeightedMean: Audited(ask=lambda: unacorda.weighted_mean("x", "whole", (-3, 10), (0, 9))),
     VectorSum: Audited(ask=lambda: unacorda.vector_sum(["x", "whole"], norm=3)),
     Ratio: Audited(ask=lambda: unacorda.ratio("x", "whole", (0, 10), (0, 9))),
-    Quantile: Audited(ask=lambda: unacorda.median("x", 0, 10, resolution=5)),
+    BoundedQuantile: Audited(ask=lambda: unacorda.median("x", 0, 10, resolution=5)),
     Quantiles: Audited(
         ask=lambda: unacorda.quantiles("x", [0.25, 0.75], 0, 10, resolution=5), louder=8
     ),
     QuartileRange: Audited(ask=lambda: unacorda.iqr("x", 0, 10, resolution=5), louder=8),
-    Histogram: Audited(ask=lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10])),
+    BinCounts: Audited(ask=lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10])),
     EqualBins: Audited(
         ask=lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, resolution=2.5)
     ),
@@ -174,7 +174,9 @@ def test_one_without_an_audit_would_be_named() -> None:
         """An aggregate that nobody attacks."""
 
     assert unaudited([*AUDITED, Unknown], AUDITED) == {"Unknown"}
-    assert unaudited(AUDITED, [kind for kind in AUDITED if kind is not Sum]) == {"Sum"}
+    assert unaudited(AUDITED, [kind for kind in AUDITED if kind is not BoundedSum]) == {
+        "BoundedSum"
+    }
 
 
 @in_subtests("kind", AUDITED)
@@ -278,12 +280,12 @@ def _one_value_of_a_person(patch: pytest.MonkeyPatch) -> None:
 ONE_GROUP = unacorda.Person("who", max_groups=1, max_rows_per_group=1)
 FAULTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], type[Aggregate], Unit]] = {
     "half the noise": (_half_the_noise, Count, PERSON),
-    "people not bound": (_people_not_bound, Sum, PERSON),
+    "people not bound": (_people_not_bound, BoundedSum, PERSON),
     "groups not bound": (groups_not_bound, CountPeople, ONE_GROUP),
-    "clamped too far out": (_clamped_too_far_out, Sum, PERSON),
+    "clamped too far out": (_clamped_too_far_out, BoundedSum, PERSON),
     "a replaced person counts once": (_a_replaced_person_counts_once, Count, REPLACEABLE),
-    "the count of a mean for nothing": (_a_count_of_a_mean_for_nothing, Mean, PERSON),
-    "a quarter of a rank": (_a_quarter_of_a_rank, Quantile, PERSON),
+    "the count of a mean for nothing": (_a_count_of_a_mean_for_nothing, BoundedMean, PERSON),
+    "a quarter of a rank": (_a_quarter_of_a_rank, BoundedQuantile, PERSON),
     "one value of a person": (_one_value_of_a_person, CountDistinct, PERSON),
 }
 

@@ -12,7 +12,7 @@ import pytest
 from tests.ledger.ledgers import TERMS, reserve
 from tests.support.cases import in_subtests
 from tests.support.seams import (
-    Account,
+    AccountTerms,
     Entry,
     account_digest,
     entry_digest,
@@ -27,7 +27,7 @@ NAMES = [field.name for field in dataclasses.fields(Entry)]
 ZERO, MUCH = PureDP(0).to_json(), PureDP(100).to_json()
 
 
-def kept() -> tuple[Account, list[Entry]]:
+def kept() -> tuple[AccountTerms, list[Entry]]:
     """An account with a sub-account: one entry of each state, and one that still runs."""
     ledger = open_ledger(None)
     ledger.open_account("visits", PureDP(1), TERMS)
@@ -43,7 +43,7 @@ ACCOUNT, ENTRIES = kept()
 OPENED, FIRST, COMMIT, CALLED_OFF, VOID, RUNS, LIMIT = range(7)
 
 
-def sealed(entries: list[Entry], account: Account = ACCOUNT) -> list[Entry]:
+def sealed(entries: list[Entry], account: AccountTerms = ACCOUNT) -> list[Entry]:
     """The entries with sequences and hashes as whoever may write could make them."""
     previous, made = account_digest(account), []
     for number, entry in enumerate(entries, start=1):

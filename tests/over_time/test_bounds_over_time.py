@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.over_time.bounds import OverTime, SlidingWindow, check_wanted, window
 from unacorda.over_time.encoders import Encoder, choose_encoder
 from unacorda.over_time.sensitivity import squared_norm, squared_sensitivity
-from unacorda.privacy.events import MatrixMechanism
+from unacorda.privacy.events import MatrixFactorization
 
 T = 12
 POWERS = [Fraction(n, 20) for n in (0, 1, 4, 7, 10)]
@@ -165,7 +165,7 @@ def test_a_person_is_replaced_by_another_in_all_ways(encoder: Encoder, k: int) -
 def test_the_price_is_that_of_the_event() -> None:
     square_root = Encoder.of_power(Fraction(1, 2), 365)
     for k, stated in ((1, 1.716), (10, 14.363), (30, 39.131)):
-        event = MatrixMechanism(
+        event = MatrixFactorization(
             noise_multiplier=1, encoder=square_root.column, steps=365, participations=k
         )
         found = sensitivity(square_root, OverTime(max_steps=k), steps=365)

@@ -29,7 +29,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     Pure,
     RandomizedResponse,
     Repeated,
@@ -60,7 +60,7 @@ ALONE: st.SearchStrategy[Event] = st.one_of(
         weights=st.sampled_from([(0.5, 0.5), (Fraction(1, 2), 0.5), (0, 1)]),
     ),
     st.builds(
-        MatrixMechanism,
+        MatrixFactorization,
         noise_multiplier=st.just(1),
         encoder=st.one_of(
             st.tuples(SHARES),
@@ -138,7 +138,7 @@ def test_other_kinds_and_other_things_are_not_equal() -> None:
     for other in others:
         assert one != other
     row, first = ((1,), (1, 1)), (1, 1)
-    assert MatrixMechanism(noise_multiplier=1, encoder=row, steps=2) != MatrixMechanism(
+    assert MatrixFactorization(noise_multiplier=1, encoder=row, steps=2) != MatrixFactorization(
         noise_multiplier=1, encoder=first, steps=2
     )
 

@@ -30,7 +30,7 @@ from unacorda.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
-    MatrixMechanism,
+    MatrixFactorization,
     NegativeBinomialTries,
     PoissonSampled,
     PoissonTries,
@@ -63,7 +63,7 @@ SIMPLE: st.SearchStrategy[Event] = st.one_of(
         weights=st.sampled_from([(0.7, 0.2, 0.1), (Fraction(1, 2), 0, Fraction(1, 2))]),
     ),
     st.builds(
-        MatrixMechanism,
+        MatrixFactorization,
         noise_multiplier=REALS,
         encoder=st.sampled_from([(1, 0.5), ((1,), (0.5, 1), (Fraction(1, 3), 0, -1))]),
         steps=st.just(3),
@@ -71,7 +71,7 @@ SIMPLE: st.SearchStrategy[Event] = st.one_of(
     ),
     st.builds(TreeAggregation, noise_multiplier=REALS, steps=st.integers(1, 9)),
     st.just(
-        MatrixMechanism(
+        MatrixFactorization(
             noise_multiplier=2, encoder=(1,), steps=9, separation=3
         ).cyclic_poisson_sampled(rate=0.5)
     ),
@@ -176,13 +176,13 @@ def test_parts_are_flat_and_counted() -> None:
         lambda: PoissonTries(event=Pure(epsilon=1), mean=3, most=2),
         lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0.5, most=0),
         lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0.5, most=2.0),  # type: ignore[arg-type]
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=(), steps=2),
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=(1, 2, 3), steps=2),
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=((1,), (1,)), steps=2),
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=((1,), 1), steps=2),  # type: ignore[arg-type]
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=3, steps=2),  # type: ignore[arg-type]
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=(float("nan"),), steps=2),
-        lambda: MatrixMechanism(noise_multiplier=1, encoder=(1,), steps=2, separation=0),
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=(), steps=2),
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=(1, 2, 3), steps=2),
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=((1,), (1,)), steps=2),
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=((1,), 1), steps=2),  # type: ignore[arg-type]
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=3, steps=2),  # type: ignore[arg-type]
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=(float("nan"),), steps=2),
+        lambda: MatrixFactorization(noise_multiplier=1, encoder=(1,), steps=2, separation=0),
         lambda: TreeAggregation(noise_multiplier=1, steps=0),
     ],
 )

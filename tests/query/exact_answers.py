@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tests.support.seams import Extreme, Mean, Quantile, Query, Session, Sum, Unit, exact_of
+from tests.support.seams import (
+    BoundedMean,
+    BoundedQuantile,
+    BoundedSum,
+    Extreme,
+    Query,
+    Session,
+    Unit,
+    exact_of,
+)
 
 import unacorda
 
@@ -43,16 +52,18 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     answers: dict[str, list[Any]] = {}
     for name, aggregate in query.aggregates.items():
         found = exact_of(query, name, tallies)
-        if isinstance(aggregate, Quantile | Extreme):
+        if isinstance(aggregate, BoundedQuantile | Extreme):
             (counted,) = found.rankings
             answers[name] = [
                 {int(at): int(cell[at]) for at in cell.nonzero()[0]} for cell in counted.counts
             ]
-        elif isinstance(aggregate, Sum | Mean):
+        elif isinstance(aggregate, BoundedSum | BoundedMean):
             unit = Fraction(2) ** aggregate.clamp.unit_log2
             sums = [total * unit for total in found.sums[0]]
             answers[name] = (
-                sums if isinstance(aggregate, Sum) else list(zip(sums, found.sums[1], strict=True))
+                sums
+                if isinstance(aggregate, BoundedSum)
+                else list(zip(sums, found.sums[1], strict=True))
             )
         else:
             answers[name] = list(found.sums[0])

@@ -24,6 +24,12 @@ from tests.query.neighbor_cuts import counts_of, cut_losses
 from tests.support.seams import (
     AdditiveNoise,
     Aggregate,
+    AutomaticSum,
+    BinCounts,
+    BoundedMean,
+    BoundedQuantile,
+    BoundedSum,
+    BoundedVariance,
     ClampingSearch,
     Correlation,
     Count,
@@ -36,11 +42,8 @@ from tests.support.seams import (
     Extreme,
     FoundBins,
     FoundBounds,
-    Histogram,
-    Mean,
     Person,
     Proportion,
-    Quantile,
     QuantileDraws,
     Quantiles,
     QuartileRange,
@@ -53,13 +56,10 @@ from tests.support.seams import (
     Session,
     SqlContext,
     Statement,
-    Sum,
     TableSchema,
     Tallies,
     ThresholdSearch,
     Top,
-    Total,
-    Variance,
     VectorSum,
     WeightedMean,
     compile_query,
@@ -109,7 +109,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "share_large": lambda: unacorda.proportion("x > 2"),
         "share_text": lambda: unacorda.proportion("note <> 'z'"),
     },
-    Variance: {
+    BoundedVariance: {
         "variance_from_zero": lambda: unacorda.variance("x", 0, 10),
         "variance_no_dyadic": lambda: unacorda.variance("x", "-1/3", 0.7, ddof=0),
         "variance_far_off": lambda: unacorda.variance("x", 2**40, 2**40 + 1),
@@ -140,7 +140,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "ratio_signed": lambda: ratio("x", "note", (-(10**99), 10**100), (1, 3)),
         "ratio_below_zero": lambda: ratio("whole", "x", (-4, -1), (0, "1e-100")),
     },
-    Sum: {
+    BoundedSum: {
         "sum_from_zero": lambda: unacorda.sum("x", 0, 10),
         "sum_across_zero": lambda: unacorda.sum("x", -3, 10),
         "sum_below_zero": lambda: unacorda.sum("x", -10, -2),
@@ -152,7 +152,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "sum_text": lambda: unacorda.sum("note", -2, 3),
         "sum_expression": lambda: unacorda.sum("x * whole - 1", -5, 1),
     },
-    Total: {
+    AutomaticSum: {
         "total": lambda: unacorda.sum("x"),
         "total_whole": lambda: unacorda.sum("whole"),
         "total_text": lambda: unacorda.sum("note"),
@@ -166,7 +166,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     },
     RowsKept: {"kept": unacorda.rows_kept},
     RowsPerPerson: {"rows_each": lambda: RowsPerPerson(most=5)},
-    Mean: {
+    BoundedMean: {
         "mean_from_zero": lambda: unacorda.mean("x", 0, 10),
         "mean_across_zero": lambda: unacorda.mean("x", -3, 10),
         "mean_no_dyadic": lambda: unacorda.mean("x", "0.1", "0.7"),
@@ -174,7 +174,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "mean_whole": lambda: unacorda.mean("whole", -4, 9),
         "mean_text": lambda: unacorda.mean("note", -2, 3),
     },
-    Quantile: {
+    BoundedQuantile: {
         "median": lambda: unacorda.median("x", -10, 10, resolution=2.5),
         "low": lambda: unacorda.quantile("x", 0.1, 0, 10, resolution=2, interval=0.5),
         "third": lambda: unacorda.quantile("whole", "1/3", -4, 9, resolution=1, interval=0.9),
@@ -190,7 +190,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "ends": lambda: unacorda.quantiles("x", [0, 0.4, 1], -10, 10, resolution=5),
     },
     QuartileRange: {"iqr": lambda: unacorda.iqr("x", -10, 10, resolution=2.5)},
-    Histogram: {
+    BinCounts: {
         "bins": lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10]),
         "bins_whole": lambda: unacorda.histogram("whole", [1, 2]),
     },
@@ -449,7 +449,7 @@ def vectors(
 def _climbs(exact: Exact, aggregate: Aggregate) -> list[NDArray[Any]]:
     """For each ladder who passes each rung, then the cut sums at some rungs, in units of these."""
     found: list[NDArray[Any]] = [people.above() for people in exact.people]
-    if isinstance(aggregate, Total):
+    if isinstance(aggregate, AutomaticSum):
         rungs = aggregate.rungs
         for people in exact.people:
             cells = len(people.people)
@@ -468,7 +468,7 @@ def _drawn_from(exact: Exact, aggregate: Aggregate, noise: Selection) -> list[ND
         greatest, beyond = aggregate.side == "max", aggregate.beyond(noise.point)
         shift = -beyond if greatest else beyond
         return [ranks.rank_losses(counted.counts, Fraction(int(greatest)), shift=shift)]
-    assert isinstance(aggregate, Quantile)
+    assert isinstance(aggregate, BoundedQuantile)
     shifts = [0]
     if noise.end is not None:
         reach = math.floor(rank_error(aggregate, aggregate.q, noise.end, miss=0.025)) + 1

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
-from tests.support.seams import KeyRule, Sum, ledger_of, select_keys, verify_record
+from tests.support.seams import BoundedSum, KeyRule, ledger_of, select_keys, verify_record
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -134,7 +134,7 @@ def test_finished_counts_are_those_of_public_keys() -> None:
         rule = KeyRule(mechanism=every, delta=Fraction(1, 2))
         query, tallies = select_keys(asked, keyed, rule=rule, bits=SeededBits(1))
         assert query.keys == (("a",), ("b",), ("c",))
-        clamp = cast("Sum", private.aggregates["s"]).clamp
+        clamp = cast("BoundedSum", private.aggregates["s"]).clamp
         expected = [sum(x for _, k, x in lines if k == key and x < 150) for key in "abc"]
         sums = dict(zip(tallies.cells.tolist(), tallies.sums[0], strict=True))
         assert [clamp.absolute(sums[cell]) for cell in range(3)] == expected

@@ -17,7 +17,7 @@ from tests.query.counted_cells import counted_cells
 from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 from tests.support.cases import in_subtests
-from tests.support.seams import Exact, Quantile, Reach, Selection, rank_error, rank_losses
+from tests.support.seams import BoundedQuantile, Exact, Reach, Selection, rank_error, rank_losses
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -37,11 +37,11 @@ QS = (Fraction(1, 2), Fraction(1, 4), Fraction(1))
 POINTS = 3
 
 
-def aggregate(q: Fraction, *, interval: float = 0, points: int = POINTS) -> Quantile:
+def aggregate(q: Fraction, *, interval: float = 0, points: int = POINTS) -> BoundedQuantile:
     return unacorda.quantile("x", q, 0, points - 1, resolution=1, interval=interval)
 
 
-def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
+def laws(selection: Selection, made: BoundedQuantile, counts: Counts) -> list[Floats]:
     """For each draw the logarithms of its law, cells by points, of a stack of histograms."""
     draws = [(0, selection.point)]
     if selection.end is not None:
@@ -63,7 +63,7 @@ def neighboring(reach: Reach, *, most: int = 5) -> Iterator[tuple[Counts, Counts
 
 
 def losses_between(
-    selection: Selection, made: Quantile, left: Counts, right: Counts
+    selection: Selection, made: BoundedQuantile, left: Counts, right: Counts
 ) -> Iterator[Floats]:
     """By draw the log-likelihood ratios: neighbor, neighbor, cell, point; both directions."""
     pairs = zip(laws(selection, made, left), laws(selection, made, right), strict=True)
@@ -134,7 +134,7 @@ def test_the_joint_law_keeps_zcdp_and_gdp(reach: Reach) -> None:
 
 
 def _renyi(
-    selection: Selection, made: Quantile, left: Counts, right: Counts, alpha: float
+    selection: Selection, made: BoundedQuantile, left: Counts, right: Counts, alpha: float
 ) -> float:
     """The largest, of the joint law: a sum over the cells, which are independent."""
     ((x,), (y,)) = (laws(selection, made, counts) for counts in (left, right))
@@ -147,7 +147,7 @@ def _renyi(
 
 
 def _hockey_stick(
-    selection: Selection, made: Quantile, left: Counts, right: Counts, epsilon: float
+    selection: Selection, made: BoundedQuantile, left: Counts, right: Counts, epsilon: float
 ) -> float:
     x, y = (_joint(laws(selection, made, counts)[0]) for counts in (left, right))
     a, b = x[:, None], y[None, :]

@@ -18,12 +18,12 @@ from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, tallies_of
 from tests.support.cases import in_subtests
 from tests.support.seams import (
+    AutomaticSum,
     ClampingSearch,
     Climbers,
     DuckDB,
     Exact,
     Reach,
-    Total,
     exact_of,
     search_for,
 )
@@ -55,7 +55,9 @@ def climbers(table: pa.Table, aggregate: Any, *, unit: Any) -> tuple[Any, tuple[
         return query.aggregates["a"], exact_of(query, "a", tallies).people
 
 
-def totals_by_hand(table: pa.Table, column: str, made: Total, *, person: bool) -> dict[Any, int]:
+def totals_by_hand(
+    table: pa.Table, column: str, made: AutomaticSum, *, person: bool
+) -> dict[Any, int]:
     """By cell and person the whole units, by exact arithmetic."""
     end = made.rungs[-1]
     found: dict[Any, int] = defaultdict(int)
@@ -112,13 +114,13 @@ def test_signs_are_those_that_the_range_allows() -> None:
         ("-ABS(x)", (-1,)),
     ):
         made = unacorda.sum(text).bound_to(scope)
-        assert isinstance(made, Total)
+        assert isinstance(made, AutomaticSum)
         assert made.signs == signs
     # Negative rows of someone whose total is positive lower it, and are no part of the other sign.
     table = pa.table({"id": [1, 1, 2], "cell": [0, 0, 0], "x": [5.0, -3.0, -4.0]})
     _, (up, down) = climbers(table, unacorda.sum("x"), unit=unacorda.Person("id", max_rows=9))
     made = unacorda.sum("x").bound_to(scope)
-    assert isinstance(made, Total)
+    assert isinstance(made, AutomaticSum)
     last = [len(made.rungs) - 1] * 4
     assert up.clipped(made.rungs, last)[0] == 2 * 2**32
     assert down.clipped(made.rungs, last)[0] == 4 * 2**32
@@ -203,7 +205,7 @@ def test_levels_have_the_law_of_the_search(share: Any) -> None:
 def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() -> None:
     """Given the level: 20,000 cells of one law. False alarm below 1e-7."""
     made = unacorda.sum("x").bound_to(empty_scope())
-    assert isinstance(made, Total)
+    assert isinstance(made, AutomaticSum)
     noise = made.noise(unacorda.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     cells, unit = 20_000, 2**32
     people = np.zeros((cells, len(made.rungs) + 1), dtype=np.int64)
@@ -312,7 +314,7 @@ def test_declared_bounds_are_used_where_there_are_some() -> None:
         pa.table(repeated([1.0], cells=1)), columns={"x": unacorda.Bounds(0, 9)}
     ) as session:
         query = session.table("t").agg(s=unacorda.sum("x"), t=unacorda.sum("x * x"))
-        assert {type(a).__name__ for a in query.aggregates.values()} == {"Sum"}
+        assert {type(a).__name__ for a in query.aggregates.values()} == {"BoundedSum"}
 
 
 def test_a_crash_leaves_the_charge_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +337,7 @@ def test_numbers_of_people_have_no_text() -> None:
 
 def test_noise_is_the_one_that_is_told() -> None:
     made = unacorda.sum("x").bound_to(empty_scope())
-    assert isinstance(made, Total)
+    assert isinstance(made, AutomaticSum)
     reach = Reach.within(max_rows=4, cells=3, replaced=False)
     noise = made.noise(unacorda.PureDP(1), reach)
     assert isinstance(noise, ClampingSearch)

@@ -9,7 +9,7 @@ from unacorda.accounting.charges import charge
 from unacorda.ledger import chain
 from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
 from unacorda.ledger.entries import (
-    Account,
+    AccountTerms,
     Charge,
     Entry,
     Reservation,
@@ -44,7 +44,12 @@ from unacorda.query.aggregates import quantile_tree as cuts
 from unacorda.query.aggregates import quantile_tree as splits
 from unacorda.query.aggregates import quantiles
 from unacorda.query.aggregates import quantiles as cutting
-from unacorda.query.aggregates.automatic import ClampingSearch, FoundBounds, RowsPerPerson, Total
+from unacorda.query.aggregates.automatic import (
+    AutomaticSum,
+    ClampingSearch,
+    FoundBounds,
+    RowsPerPerson,
+)
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact
 from unacorda.query.aggregates.extremes import Extreme
 from unacorda.query.aggregates.grid import (
@@ -57,24 +62,24 @@ from unacorda.query.aggregates.grid import (
 )
 from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise, Margins, level_shares
 from unacorda.query.aggregates.histograms import (
+    BinCounts,
     EqualBins,
     FoundBins,
-    Histogram,
     Top,
     place_among,
     place_between,
 )
 from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.linear import (
+    BoundedSum,
     Count,
     CountDistinct,
     CountIf,
     CountPeople,
-    Sum,
     VectorSum,
     vector_sum,
 )
-from unacorda.query.aggregates.means import Mean, Proportion, WeightedMean, weighted_mean
+from unacorda.query.aggregates.means import BoundedMean, Proportion, WeightedMean, weighted_mean
 from unacorda.query.aggregates.measures import (
     Clamp,
     Clamped,
@@ -101,7 +106,7 @@ from unacorda.query.aggregates.quantile_tree import (
     plan_for,
 )
 from unacorda.query.aggregates.quantiles import (
-    Quantile,
+    BoundedQuantile,
     Quantiles,
     QuartileRange,
     Selection,
@@ -111,9 +116,9 @@ from unacorda.query.aggregates.quantiles import (
 from unacorda.query.aggregates.ratios import Ratio, ratio
 from unacorda.query.aggregates.row_counts import RowHistogram, RowsKept, RowsNoise, row_rungs
 from unacorda.query.aggregates.variances import (
+    BoundedVariance,
     Correlation,
     Covariance,
-    Variance,
     correlation,
     covariance,
 )
@@ -235,15 +240,21 @@ __all__ = [
     "SQUARED",
     "UNITS",
     "WHY",
-    "Account",
     "AccountSplits",
+    "AccountTerms",
     "AdditiveNoise",
     "Admission",
     "Admitted",
     "Aggregate",
     "Answer",
     "Assumption",
+    "AutomaticSum",
+    "BinCounts",
     "Bins",
+    "BoundedMean",
+    "BoundedQuantile",
+    "BoundedSum",
+    "BoundedVariance",
     "Chain",
     "Charge",
     "Clamp",
@@ -277,7 +288,6 @@ __all__ = [
     "FoundBounds",
     "Given",
     "GridCounts",
-    "Histogram",
     "How",
     "Item",
     "KeyRule",
@@ -288,7 +298,6 @@ __all__ = [
     "LevelNoise",
     "Literal",
     "Margins",
-    "Mean",
     "Measure",
     "MemoryStore",
     "Name",
@@ -303,7 +312,6 @@ __all__ = [
     "Proportion",
     "PublicGrid",
     "PublicSelect",
-    "Quantile",
     "QuantileDraws",
     "QuantileTree",
     "Quantiles",
@@ -342,7 +350,6 @@ __all__ = [
     "Strategy",
     "SubAccount",
     "SuggestedBounds",
-    "Sum",
     "SumOf",
     "TableSchema",
     "TableTransaction",
@@ -350,14 +357,12 @@ __all__ = [
     "ThresholdSearch",
     "Times",
     "Top",
-    "Total",
     "Translated",
     "TranslatedTable",
     "TreeCut",
     "Unit",
     "Untranslatable",
     "Values",
-    "Variance",
     "VectorSum",
     "Verification",
     "WeightedMean",

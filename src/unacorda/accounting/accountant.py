@@ -26,7 +26,7 @@ from unacorda.accounting.arguments import (
 )
 from unacorda.accounting.findings import (
     TOLERANCE,
-    Finding,
+    CertifiedInterval,
     Measure,
     Meeting,
     PriceQuestion,
@@ -229,7 +229,7 @@ def priced(
     epsilon: Number | None = None,
     neighbors: Neighbors = AddRemove,
     tolerance: float = TOLERANCE,
-) -> tuple[Interval, tuple[Finding, ...]]:
+) -> tuple[Interval, tuple[CertifiedInterval, ...]]:
     """`epsilon_interval` at a delta or `delta_interval` at an epsilon, and the findings it is from.
 
     Exactly one of delta and epsilon is given. The findings are those that were needed, in the
@@ -243,7 +243,7 @@ def priced(
     >>> [one.engine for one in found]
     ['closed form']
     """
-    seen: list[Finding] = []
+    seen: list[CertifiedInterval] = []
     measure: Measure
     if epsilon is None and delta is not None:
         measure, at = "epsilon", delta_argument(delta)
@@ -334,7 +334,7 @@ def findings(
     *,
     delta: Number,
     neighbors: Neighbors = AddRemove,
-) -> tuple[Finding, ...]:
+) -> tuple[CertifiedInterval, ...]:
     """What each engine that was asked proved of epsilon, in the order in which it was asked.
 
     Bound       both, each.
@@ -364,7 +364,7 @@ def _met(
     neighbors: Neighbors,
     *,
     tolerance: float,
-    seen: list[Finding] | None = None,
+    seen: list[CertifiedInterval] | None = None,
     quick: bool = False,
     only_upper: bool = False,
 ) -> Interval:

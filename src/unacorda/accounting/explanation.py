@@ -13,7 +13,7 @@ from typing import Any
 from unacorda.accounting.accountant import epsilon, findings
 from unacorda.accounting.amplification.sampling import sampling_worth
 from unacorda.accounting.arguments import Events, together
-from unacorda.accounting.findings import Finding
+from unacorda.accounting.findings import CertifiedInterval
 from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import rules_of
 from unacorda.checks import Number, exact
@@ -42,7 +42,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class EventExplanation:
     """How an event is priced; printed, it is a text for people.
 
     parts: one line each; pure: the pure epsilon of the whole, None where there is none; found:
@@ -53,7 +53,7 @@ class Explanation:
     neighbors: Neighbors
     pure: float | None
     delta: Number | None
-    found: tuple[Finding, ...]
+    found: tuple[CertifiedInterval, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; an end that is infinite is None.
@@ -104,7 +104,7 @@ class Explanation:
 
 def explain(
     events: Events, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
-) -> Explanation:
+) -> EventExplanation:
     """Lists the theorems that price events; with a delta, what each engine proved of epsilon.
 
     Parameters
@@ -118,7 +118,7 @@ def explain(
 
     Returns
     -------
-    Explanation
+    EventExplanation
         A text when printed; `to_dict()` gives plain values.
 
     Raises
@@ -145,7 +145,7 @@ def explain(
         theorem, source = rules_of(one).cite(one, neighbors)
         lines.append(Line(count=count, event=one, theorem=theorem, source=source))
     found = () if delta is None else findings(event or (), delta=delta, neighbors=neighbors)
-    return Explanation(
+    return EventExplanation(
         parts=tuple(lines),
         neighbors=neighbors,
         pure=0.0 if event is None else pure_epsilon(event, neighbors=neighbors),

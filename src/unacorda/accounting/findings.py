@@ -28,7 +28,7 @@ from unacorda.accounting.pld.distribution import (
 from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
 from unacorda.accounting.prices import renyi
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
     Direction,
     curve_of,
@@ -72,7 +72,7 @@ _NOTHING_PROVED = Interval(0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CertifiedInterval:
     """What one engine proved: its name, the interval, and the source of its theorem."""
 
     engine: str
@@ -83,7 +83,7 @@ class Finding:
 Measure: TypeAlias = Literal["epsilon", "delta"]
 Intervals: TypeAlias = Callable[[Event, Neighbors, Measure, Fraction], Interval]
 """Prices another event: its epsilon at a delta, or its delta at an epsilon."""
-Findings: TypeAlias = Iterator[Finding]
+Findings: TypeAlias = Iterator[CertifiedInterval]
 """In the order in which engines are asked."""
 
 
@@ -312,7 +312,7 @@ class PriceQuestion:
                 yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
 
 
-def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
+def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[CertifiedInterval]:
     """The finding, or none where the engine does not know the event or has no delta left.
 
     An engine whose floats overflow, or leave what a function is defined for, has proved nothing.
@@ -338,8 +338,8 @@ def _basic(loss: FiniteLoss) -> tuple[str, str]:
     return "pure composition", "Dwork et al. 2006"
 
 
-def _finding(name: str, interval: Interval, source: str) -> Finding:
-    return Finding(engine=name, interval=interval, source=source)
+def _finding(name: str, interval: Interval, source: str) -> CertifiedInterval:
+    return CertifiedInterval(engine=name, interval=interval, source=source)
 
 
 def delta_of_pairs(delta_at: Callable[[Fraction], float], *, epsilon: Fraction) -> float:
@@ -542,7 +542,9 @@ def engines_of(
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 
 
-def _by_sides(known: Sequence[Curve], level: tuple[float, float], *, only_upper: bool) -> Interval:
+def _by_sides(
+    known: Sequence[PrivacyProfile], level: tuple[float, float], *, only_upper: bool
+) -> Interval:
     """The epsilon of the worst of curves whose sides take long: each alone, the lower one last."""
 
     def upper(epsilons: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from unacorda import checks
 from unacorda.checks import exact
-from unacorda.privacy.events import MatrixMechanism
+from unacorda.privacy.events import MatrixFactorization
 from unacorda.privacy.rounding import float_above
 
 # Norms of the columns of an encoder: the largest, those of a group, and how far they reach.
@@ -34,7 +34,7 @@ _KINDS = 8
 """Of more norms than this, neighboring ones are read as one."""
 
 
-def count_bands(event: MatrixMechanism) -> int:
+def count_bands(event: MatrixFactorization) -> int:
     """Counts the rows that a column reaches at most, from its own row on.
 
     Bound       exact.
@@ -61,7 +61,7 @@ def squared_columns(rows: Sequence[Sequence[checks.Number]]) -> list[Fraction]:
 
 
 @lru_cache(maxsize=256)
-def largest_squared_column(event: MatrixMechanism) -> Fraction:
+def largest_squared_column(event: MatrixFactorization) -> Fraction:
     """Computes the square of the largest column norm.
 
     Bound       exact.
@@ -74,7 +74,7 @@ def largest_squared_column(event: MatrixMechanism) -> Fraction:
 
 
 @lru_cache(maxsize=64)
-def group_columns(event: MatrixMechanism) -> tuple[SquaredNorms, SquaredNorms]:
+def group_columns(event: MatrixFactorization) -> tuple[SquaredNorms, SquaredNorms]:
     """Computes column norms that dominate those of every group, and the norms of one group.
 
     The columns of a group are those of one residue of the steps modulo the separation, which is at
@@ -330,7 +330,7 @@ def squared_matrix_sensitivity(
 
 
 @lru_cache(maxsize=256)
-def squared_sensitivity(event: MatrixMechanism) -> Fraction:
+def squared_sensitivity(event: MatrixFactorization) -> Fraction:
     """The square of the l2 sensitivity of all steps together, from above.
 
     Bound       upper.
@@ -350,7 +350,7 @@ def squared_sensitivity(event: MatrixMechanism) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def squared_move(event: MatrixMechanism) -> Fraction:
+def squared_move(event: MatrixFactorization) -> Fraction:
     """The square of a distance by which some unit moves what is released.
 
     The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1

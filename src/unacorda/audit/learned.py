@@ -84,7 +84,7 @@ class Score:
     shape: of outputs that are numbers, from which it was learned; None where they are names.
     """
 
-    parts: Sequence[_Part | _Slope | _Line]
+    parts: Sequence[_Feature | _Slope | _Line]
     shape: tuple[int, ...] | None
 
     @classmethod
@@ -105,7 +105,7 @@ class Score:
         for name in one:
             with np.errstate(all="ignore"):
                 seen = one[name](), other[name]()
-            part = _Part.learned(name, *seen)
+            part = _Feature.learned(name, *seen)
             if not (name == _WHOLE and long):  # too many names for a sum over all parts
                 parts.append(part)
             if name in hidden:
@@ -114,7 +114,7 @@ class Score:
             if seen[0].dtype != object:
                 found += [cls([_Line(name, sign)], shape) for sign in (1.0, -1.0)]
             if part.binned:
-                found.append(cls([_Part.learned(name, *seen, apart=True)], shape))
+                found.append(cls([_Feature.learned(name, *seen, apart=True)], shape))
         return [*found, cls(parts, shape), *cls._lines(first, second)] if parts[1:] else found
 
     @classmethod
@@ -156,7 +156,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Part:
+class _Feature:
     """One feature: known values, or the edges of bins, and the logarithms of their ratios.
 
     ratios: one a value or bin, then that of what was not seen or is NaN.
@@ -170,7 +170,7 @@ class _Part:
     @classmethod
     def learned(
         cls, name: str, first: NDArray[Any], second: NDArray[Any], *, apart: bool = False
-    ) -> _Part:
+    ) -> _Feature:
         """apart: value by value, however many there are."""
         both = np.concatenate([first, second])
         places = np.unique(both) if both.dtype == object else np.unique(both[~np.isnan(both)])

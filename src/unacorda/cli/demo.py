@@ -122,7 +122,7 @@ What to try next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _DemoQuery:
     """One question of the demonstration, over one bundled file.
 
     group: the column of the groups; names: what stands for each of its values; heads, forms: of
@@ -159,13 +159,13 @@ def demo(*, as_json: bool) -> None:
         render.line(f"\n{_NEXT}")
 
 
-def _parts() -> Iterator[_Part]:
+def _parts() -> Iterator[_DemoQuery]:
     from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
     from unacorda.privacy.guarantees import ZCDP, PureDP
     from unacorda.query.schema.facts import Bounds
     from unacorda.query.schema.units import Person
 
-    yield _Part(
+    yield _DemoQuery(
         title="1. Income by education: 1,000 Californians (US Census)",
         intro="Each person has one row. This data set may spend epsilon = 2 in all; the question "
         "spends 1.",
@@ -182,7 +182,7 @@ def _parts() -> Iterator[_Part]:
         request=PureDP(1),
     )
     implied = approx_dp_from_zcdp(0.5, delta=1e-6)
-    yield _Part(
+    yield _DemoQuery(
         title="2. Delay by airline: 336,776 flights from New York (US BTS, 2013)",
         intro="Here an aircraft is what is protected, with all its flights, up to 575. The budget "
         f"is rho = 0.5 of zero-concentrated DP, which implies epsilon = {implied:.2f} at delta = "
@@ -202,7 +202,7 @@ def _parts() -> Iterator[_Part]:
     )
 
 
-def _shown(part: _Part, *, quiet: bool) -> dict[str, Any]:
+def _shown(part: _DemoQuery, *, quiet: bool) -> dict[str, Any]:
     """Answer a question privately and exactly; print both, or give them in plain values."""
     from unacorda.query.session import Session
 
@@ -261,7 +261,7 @@ def _exactly(sql: str, table: str, path: Path) -> dict[str, tuple[float, ...]]:
 
 
 def _table(
-    part: _Part,
+    part: _DemoQuery,
     release: Release,
     exact: Mapping[str, tuple[float, ...]],
     kept: Mapping[str, tuple[float, ...]],

@@ -27,7 +27,7 @@ from unacorda.privacy.guarantees import guarantee_from_json, left_of
 from unacorda.query.expressions.quoting import escape
 
 if TYPE_CHECKING:
-    from unacorda.ledger.entries import Account, Entry
+    from unacorda.ledger.entries import AccountTerms, Entry
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.session import Session
@@ -450,7 +450,7 @@ def _verify(
     demand((file is None) != (ledger is None), "--ledger", ledger, expected=expected)
     single = digest is None or file is not None or dataset is not None
     demand(single, "--digest", digest, expected="--dataset with it: each account has its own")
-    found: list[tuple[Account, Sequence[Entry]]]
+    found: list[tuple[AccountTerms, Sequence[Entry]]]
     if file is not None:
         demand(dataset is None, "--dataset", dataset, expected="--ledger with it")
         found = [read_export(params.read_text("FILE", file).splitlines())]

@@ -16,7 +16,7 @@ from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.entries import (
     FIELDS,
     LIMITS,
-    Account,
+    AccountTerms,
     Charge,
     Entry,
     SplitPart,
@@ -34,12 +34,12 @@ Of the sub-account that an entry debits too, where it debits one.
 """
 
 
-def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]) -> Account:
+def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]) -> AccountTerms:
     """The account as it will be stored; InvalidParameter where a part of it is missing."""
     if not isinstance(budget, Guarantee):
         expected = f"a budget, since no account named {dataset!r} has been opened yet"
         raise InvalidParameter("budget", budget, expected=expected)
-    return Account(dataset=dataset, budget=budget, terms=terms_of(terms), opened=_now())
+    return AccountTerms(dataset=dataset, budget=budget, terms=terms_of(terms), opened=_now())
 
 
 def terms_of(terms: Mapping[str, Any]) -> tuple[tuple[str, Term], ...]:
@@ -62,8 +62,8 @@ def _frozen(term: Any) -> Term:
 
 
 def matching_account(
-    account: Account, budget: Guarantee | None, terms: Mapping[str, Term]
-) -> Account:
+    account: AccountTerms, budget: Guarantee | None, terms: Mapping[str, Term]
+) -> AccountTerms:
     """The account, if budget (or its absence) and terms are those it was opened with."""
     if budget is not None and budget != account.budget:
         raise LedgerMismatch(
@@ -148,7 +148,7 @@ def refunded(sums: Filter, charge: Guarantee) -> Filter:
 
 
 def opened_entry(
-    account: Account, last: Entry | None, whole: Filter, name: str, budget: Guarantee
+    account: AccountTerms, last: Entry | None, whole: Filter, name: str, budget: Guarantee
 ) -> Entry:
     """The entry that opens a sub-account; WrongUnit for a budget that the account does not add."""
     _check_addable(account, budget)
@@ -157,7 +157,7 @@ def opened_entry(
 
 
 def limited_entry(
-    account: Account, last: Entry, sums: Sums, name: str, budget: Guarantee, *, by: str | None
+    account: AccountTerms, last: Entry, sums: Sums, name: str, budget: Guarantee, *, by: str | None
 ) -> Entry:
     """The entry that gives a sub-account another budget; BudgetExceeded below what is spent.
 
@@ -172,7 +172,7 @@ def limited_entry(
 
 
 def split_entry(
-    account: Account,
+    account: AccountTerms,
     last: Entry | None,
     sums: Sums,
     *,
@@ -195,14 +195,14 @@ def split_entry(
     )
 
 
-def _check_addable(account: Account, budget: object) -> None:
+def _check_addable(account: AccountTerms, budget: object) -> None:
     if not isinstance(budget, Guarantee):
         raise InvalidParameter("budget", budget, expected=f"a budget as {account.budget}")
     Filter(account.budget).admits(budget)
 
 
 def reserved_entry(
-    account: Account,
+    account: AccountTerms,
     last: Entry | None,
     sums: Sums,
     charge: Charge,
@@ -244,7 +244,13 @@ _OF_BOTH = ("plan_digest", "salt", "analyst", "purpose", "reproducible", "split"
 
 
 def ended_entry(
-    account: Account, last: Entry, sums: Sums, reserved: Entry, *, state: End, found: str | None
+    account: AccountTerms,
+    last: Entry,
+    sums: Sums,
+    reserved: Entry,
+    *,
+    state: End,
+    found: str | None,
 ) -> Entry:
     """The entry that commits or voids a reservation; sums: after it.
 
@@ -256,7 +262,7 @@ def ended_entry(
 
 
 def stepped_entry(
-    account: Account, last: Entry, sums: Sums, reserved: Entry, *, step: int, found: str
+    account: AccountTerms, last: Entry, sums: Sums, reserved: Entry, *, step: int, found: str
 ) -> Entry:
     """The entry with the answer of the next step of a series; sums: as they are."""
     same = {name: getattr(reserved, name) for name in _OF_BOTH}
@@ -293,12 +299,12 @@ def entry_digest(entry: Entry) -> str:
     return _digest({**{name: getattr(entry, name) for name in FIELDS}, "digest": ""})
 
 
-def account_digest(account: Account) -> str:
+def account_digest(account: AccountTerms) -> str:
     """The SHA-256 of an account's text, which the first entry chains to."""
     return _digest(account_fields(account))
 
 
-def account_fields(account: Account) -> dict[str, Any]:
+def account_fields(account: AccountTerms) -> dict[str, Any]:
     """An account in plain values; `read_account` gives it back."""
     return {
         "dataset": account.dataset,
@@ -308,10 +314,10 @@ def account_fields(account: Account) -> dict[str, Any]:
     }
 
 
-def read_account(dataset: str, budget: str, terms: Mapping[str, Any], opened: str) -> Account:
+def read_account(dataset: str, budget: str, terms: Mapping[str, Any], opened: str) -> AccountTerms:
     """The account of plain values; raises what they do where they are none."""
     limit = guarantee_from_json(budget)
-    return Account(dataset=dataset, budget=limit, terms=terms_of(terms), opened=opened)
+    return AccountTerms(dataset=dataset, budget=limit, terms=terms_of(terms), opened=opened)
 
 
 _NONE = {
@@ -324,7 +330,7 @@ _NONE = {
 
 
 def _next(
-    account: Account,
+    account: AccountTerms,
     last: Entry | None,
     sums: Sums,
     *,

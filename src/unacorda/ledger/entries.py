@@ -25,7 +25,7 @@ LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountTerms:
     """A dataset's budget and the terms under which it was opened; neither ever changes.
 
     dataset: the account's name; terms: what the promise is about, such as the unit and the

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.chain import account_fields, read_account
-from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.entries import AccountTerms, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.replay import verify_entries
 
@@ -48,7 +48,7 @@ def verify_export(lines: Iterable[str], *, containing: str | None = None) -> tup
     return account.dataset, verify_entries(account, entries, containing=containing)
 
 
-def read_export(lines: Iterable[str]) -> tuple[Account, list[Entry]]:
+def read_export(lines: Iterable[str]) -> tuple[AccountTerms, list[Entry]]:
     """The account and the entries, as they are written; LedgerMismatch for what is no export."""
     try:
         found = [json.loads(line) for line in lines if line.strip()]

@@ -18,7 +18,7 @@ from unacorda.addresses import shown
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.ledger import chain
 from unacorda.ledger.entries import (
-    Account,
+    AccountTerms,
     Charge,
     Entry,
     PeopleSplit,
@@ -129,7 +129,7 @@ class Ledger:
 
     def open_account(
         self, dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]
-    ) -> Account:
+    ) -> AccountTerms:
         """Open the dataset's account, or find it again.
 
         budget: needed the first time; later left out or equal. terms: equal each time.
@@ -281,7 +281,7 @@ class Ledger:
             with self._told(transaction, account) as splits:
                 return {split: splits.spent(split.sequence) for split in splits}
 
-    def account(self, dataset: str) -> Account:
+    def account(self, dataset: str) -> AccountTerms:
         """The account of a dataset; LedgerMismatch where there is none."""
         with self._store.reading() as transaction:
             return self._known(transaction, dataset)
@@ -539,7 +539,7 @@ class Ledger:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A ledger holds budgets: it cannot be pickled or copied. Open it again.")
 
-    def _known(self, transaction: Transaction, dataset: str) -> Account:
+    def _known(self, transaction: Transaction, dataset: str) -> AccountTerms:
         """The account of a dataset; LedgerMismatch where there is none, or it was changed.
 
         Its first entry chains to it; before there is one it is as this ledger saw it first.
@@ -619,7 +619,7 @@ class Ledger:
             self._newest[entry.dataset] = entry.sequence, entry.digest
 
     @contextmanager
-    def _told(self, transaction: Transaction, account: Account) -> Iterator[AccountSplits]:
+    def _told(self, transaction: Transaction, account: AccountTerms) -> Iterator[AccountSplits]:
         """The splits of an account once all entries stand that this transaction can see.
 
         Entries that are being written are read like all others, later: what fails is not counted.
@@ -638,7 +638,7 @@ class Ledger:
     def _sums(
         self,
         transaction: Transaction,
-        account: Account,
+        account: AccountTerms,
         last: Entry | None,
         sub_account: str | None = None,
     ) -> dict[str | None, Filter]:
@@ -705,7 +705,7 @@ class Ledger:
         self._unread.discard((os.getpid(), dataset, sequence))
 
     def _to_give_back(
-        self, transaction: Transaction, account: Account, reserved: Entry
+        self, transaction: Transaction, account: AccountTerms, reserved: Entry
     ) -> Guarantee:
         """What is owed less without a reservation: of a part what its split then owes less."""
         if reserved.debited is None or reserved.part_charge is None:
@@ -754,7 +754,7 @@ class SubAccount:
             dataset, inside=self._split_part, sub_account=self._name, **asked
         )
 
-    def account(self, dataset: str) -> Account:
+    def account(self, dataset: str) -> AccountTerms:
         """The account of a dataset; as `Ledger.account`."""
         return self._ledger.account(dataset)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Unpack
 
 from unacorda.errors import LedgerMismatch
-from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.entries import AccountTerms, Entry
 from unacorda.ledger.stores import Which
 
 
@@ -28,7 +28,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, AccountTerms] = {}
         # By dataset, what is asked (nothing for all) and its value, the entries, oldest first.
         self._entries: dict[tuple[str, str, object], list[Entry]] = {}
 
@@ -55,13 +55,13 @@ class MemoryStore:
     def close(self) -> None:
         """Do nothing: memory is all there is."""
 
-    def account(self, dataset: str) -> Account | None:
+    def account(self, dataset: str) -> AccountTerms | None:
         return self._accounts.get(dataset)
 
     def datasets(self) -> Sequence[str]:
         return tuple(self._accounts)
 
-    def add_account(self, account: Account) -> None:
+    def add_account(self, account: AccountTerms) -> None:
         self._accounts.setdefault(account.dataset, account)
 
     def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:

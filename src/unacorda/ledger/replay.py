@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, LedgerMismatch, UnacordaError
 from unacorda.ledger.chain import account_digest, changed, entry_digest, refunded
-from unacorda.ledger.entries import Account, Entry, SplitPart
+from unacorda.ledger.entries import AccountTerms, Entry, SplitPart
 from unacorda.ledger.splits import AccountSplits, split_of
 from unacorda.privacy.guarantees import guarantee_from_json
 
 
 def verify_entries(
-    account: Account, entries: Iterable[Entry], *, containing: str | None = None
+    account: AccountTerms, entries: Iterable[Entry], *, containing: str | None = None
 ) -> int:
     """The number of entries, if all is as a ledger writes it; LedgerMismatch otherwise.
 
@@ -46,7 +46,7 @@ def verify_entries(
 class _Replay:
     """An account's history, read again entry by entry."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: AccountTerms) -> None:
         self.count = 0
         self._account = account
         self._previous = account_digest(account)

@@ -12,12 +12,12 @@ from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition, pair_price
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.ledger.chain import changed
-from unacorda.ledger.entries import Account, Entry, PeopleSplit, SplitPart
+from unacorda.ledger.entries import AccountTerms, Entry, PeopleSplit, SplitPart
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 
-def neighbors_of(account: Account) -> Neighbors:
+def neighbors_of(account: AccountTerms) -> Neighbors:
     """What the account's guarantee compares; LedgerMismatch where its terms do not say it."""
     said = dict(account.terms).get("neighbors")
     for relation in (AddRemove, ReplaceOne, ZeroOut):
@@ -67,7 +67,7 @@ class AccountSplits:
     Source      docs/proofs/filters.md, Theorem 4; docs/proofs/adaptive_sessions.md, Theorem 5.
     """
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: AccountTerms) -> None:
         self.last = 0
         self._account = account
         self._pairs = neighbors_of(account) is ReplaceOne

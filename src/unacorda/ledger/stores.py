@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypedDict, Unpack
 
-from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.entries import AccountTerms, Entry
 
 
 class Which(TypedDict, total=False):
@@ -36,13 +36,13 @@ class Which(TypedDict, total=False):
 class Transaction(Protocol):
     """What can be read, and added, while a store is held. Nothing is ever changed."""
 
-    def account(self, dataset: str) -> Account | None:
+    def account(self, dataset: str) -> AccountTerms | None:
         """The account of a dataset."""
 
     def datasets(self) -> Sequence[str]:
         """The names of all accounts, in any order."""
 
-    def add_account(self, account: Account) -> None:
+    def add_account(self, account: AccountTerms) -> None:
         """Add an account, or do nothing where one of its name is there."""
 
     def last(self, dataset: str, **which: Unpack[Which]) -> Entry | None:

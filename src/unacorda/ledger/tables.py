@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.ledger import chain
-from unacorda.ledger.entries import FIELDS, Account, Entry
+from unacorda.ledger.entries import FIELDS, AccountTerms, Entry
 from unacorda.ledger.stores import Which
 
 SCHEMA_VERSION = 6
@@ -229,14 +229,14 @@ class TableTransaction:
         self._account = statements.held if held else statements.account
         self.added: list[Entry] = []
 
-    def account(self, dataset: str) -> Account | None:
+    def account(self, dataset: str) -> AccountTerms | None:
         row = self._run(self._account, {"dataset": dataset}).fetchone()
         return None if row is None else _account(*row)
 
     def datasets(self) -> Sequence[str]:
         return [row[0] for row in self._run(self._statements.datasets, {})]
 
-    def add_account(self, account: Account) -> None:
+    def add_account(self, account: AccountTerms) -> None:
         fields = chain.account_fields(account)
         row = {**fields, "terms": json.dumps(fields["terms"])}
         self._run(self._statements.add_account, row)
@@ -290,7 +290,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 
 
 @functools.lru_cache(maxsize=256)  # it never changes, and is read with every reservation
-def _account(dataset: str, budget: str, terms: str, opened: str) -> Account:
+def _account(dataset: str, budget: str, terms: str, opened: str) -> AccountTerms:
     try:
         return chain.read_account(dataset, budget, json.loads(terms), opened)
     except (InvalidParameter, ValueError, TypeError, AttributeError):

@@ -18,7 +18,7 @@ _Tilt = TypeVar("_Tilt", bound="AtomTilt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Atoms:
+class RatioAtoms:
     """Atoms of the null law Q with the logarithm of the ratio f = dP/dQ at each.
 
     log_mass: ln Q at each atom, and its absolute error; log_ratio: ln f, and its absolute error.
@@ -104,7 +104,7 @@ def logarithm(
 
 
 def tilt(
-    atoms: Atoms,
+    atoms: RatioAtoms,
     *,
     power: float,
     sign: float,
@@ -162,7 +162,7 @@ def tilt(
     )
 
 
-def mean_excess(atoms: Atoms, power: float) -> tuple[float, float]:
+def mean_excess(atoms: RatioAtoms, power: float) -> tuple[float, float]:
     """M - 1 as the sum of Q (f^a - 1 - a (f - 1)), and a bound on its round-off.
 
     Bound       both: the sum lies within the second number of the first.

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, logarithm, tilt
+from unacorda.accounting.contour.atoms import AtomTilt, Quadrature, RatioAtoms, logarithm, tilt
 from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
 
 
@@ -256,7 +256,7 @@ class FiniteLaw(Whole):
     lost: a bound on what the atoms leave out of both laws, and of their relative error.
     """
 
-    atoms: Atoms
+    atoms: RatioAtoms
     remove: bool
     count: int
     lost: float = 0.0

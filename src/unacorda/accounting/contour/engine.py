@@ -26,7 +26,7 @@ from unacorda.accounting.contour.jumps import (
 )
 from unacorda.accounting.contour.parts import parts_of
 from unacorda.accounting.contour.plan import (
-    Curve,
+    CumulantCurve,
     chernoff_epsilon,
     log_kappa,
     plan_at,
@@ -59,7 +59,12 @@ _SETTLED, _PATIENT_ENOUGH = 1e-6, 1e-8
 
 
 def epsilon_by_many_nodes(
-    factors: Sequence[Factor], whole: Curve, known: Interval, *, near: float, log_delta: float
+    factors: Sequence[Factor],
+    whole: CumulantCurve,
+    known: Interval,
+    *,
+    near: float,
+    log_delta: float,
 ) -> Interval:
     """Bounds of epsilon, within those that are known; near: where it is believed to be.
 
@@ -336,7 +341,7 @@ def _delta_by_jumps(
 
 def _at_epsilon(
     factors: Sequence[Factor],
-    whole: Curve,
+    whole: CumulantCurve,
     c: float,
     place: tuple[float, float],
     log_delta: float,

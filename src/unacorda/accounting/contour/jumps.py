@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 
 from unacorda.accounting.contour.closed import Factor
 from unacorda.accounting.contour.plan import (
-    Curve,
+    CumulantCurve,
     abscissas,
     curve,
     log_kappa,
@@ -27,7 +27,7 @@ from unacorda.accounting.contour.plan import (
     refined_saddle,
     saddle_for_epsilon,
 )
-from unacorda.accounting.contour.quadrature import Sides, Sum, invert, within_cap
+from unacorda.accounting.contour.quadrature import QuadratureSum, Sides, invert, within_cap
 from unacorda.accounting.contour.sampled_gaussian import (
     MOST_POINTS,
     SHARE_ERROR,
@@ -59,7 +59,7 @@ class Term:
     """
 
     factors: tuple[Factor, ...]
-    whole: Curve
+    whole: CumulantCurve
     log_mass: float
     mass_error: float
     log_null: float
@@ -74,7 +74,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class JumpSplit:
     """A composition split by its numbers of jumps; log_rest: ln of the mass of the terms left out.
 
     Source      docs/proofs/contour.md, Theorem 9.
@@ -96,7 +96,9 @@ class _Cutting:
     log_top: float
 
 
-def split(factors: Sequence[Factor], *, log_delta: float, aims: Sequence[float]) -> Split | None:
+def split(
+    factors: Sequence[Factor], *, log_delta: float, aims: Sequence[float]
+) -> JumpSplit | None:
     """Split the parts with the leading jumps; None where nothing can be split.
 
     aims: about ln of the expected numbers of jumps above each place, falling.
@@ -154,13 +156,13 @@ def split(factors: Sequence[Factor], *, log_delta: float, aims: Sequence[float])
         terms.append(
             Term(
                 factors=(*others, *(replace(law, count=n) for law, n in chosen if n)),
-                whole=Curve(c=grid, k=k, k1=k1, k2=k2),
+                whole=CumulantCurve(c=grid, k=k, k1=k1, k2=k2),
                 log_mass=log_mass,
                 mass_error=math.expm1(error),
                 log_null=log_null + 1e-12 * abs(log_null),
             )
         )
-    return Split(terms=tuple(terms), log_rest=rest + 1e-9) if terms else None
+    return JumpSplit(terms=tuple(terms), log_rest=rest + 1e-9) if terms else None
 
 
 def _cutting(
@@ -422,7 +424,7 @@ _PLANNING, _PLANNING_POINT = (
 class _Piece:
     """One term at one plan: its quadrature, or only Chernoff's bound at c, in the unit."""
 
-    made: Sum | None
+    made: QuadratureSum | None
     most: float
     mass_error: float
     c: float
@@ -468,7 +470,7 @@ class JumpSum:
 
 
 def sum_of_terms(
-    parts: Split, *, epsilon: float, log_unit: float, work: int
+    parts: JumpSplit, *, epsilon: float, log_unit: float, work: int
 ) -> tuple[JumpSum, int]:
     """Every term by quadrature at its own saddle point for this epsilon, in the unit e^log_unit.
 
@@ -556,7 +558,7 @@ def rough_log_delta(
     cs = abscissas([bulk, *others])
     rest = curve(others, cs)
     k, k1, k2 = bulk.plain_cumulants(cs)
-    whole = Curve(c=cs, k=k + rest.k, k1=k1 + rest.k1, k2=k2 + rest.k2)
+    whole = CumulantCurve(c=cs, k=k + rest.k, k1=k1 + rest.k1, k2=k2 + rest.k2)
     term = Term(factors=(), whole=whole, log_mass=0.0, mass_error=0.0, log_null=0.0)
     jump, weight = law.ell[place:], own[place:] - above[0] + 2 * math.log(law.count)
     few = slice(None, None, max(1, jump.size // 24))

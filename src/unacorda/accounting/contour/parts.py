@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from unacorda.accounting.amplification.sampling import replaced_response
-from unacorda.accounting.contour.atoms import Atoms
+from unacorda.accounting.contour.atoms import RatioAtoms
 from unacorda.accounting.contour.closed import Factor, FiniteLaw, GaussianSum, ThreePoint
 from unacorda.accounting.contour.laplace import LaplaceSum
 from unacorda.accounting.contour.sampled_gaussian import sampled_gaussian
@@ -270,7 +270,7 @@ def _three_sampled(
     slip = np.array([20.0 + 4 * e, 0.0, 20.0 + 4 * e]) * UNIT
     middle = 40 / max(rest, 1e-12)
     return FiniteLaw(
-        atoms=Atoms(
+        atoms=RatioAtoms(
             log_mass=mass,
             log_mass_error=UNIT * np.array([20 + 4 * e, middle, 20 + 4 * e]),
             log_ratio=ratio,
@@ -346,10 +346,10 @@ def _boxes(losses: Sequence[Fraction]) -> Box:
     return Box(np.nextafter(near, -np.inf), np.nextafter(near, np.inf))
 
 
-def _atoms(log_mass: Sequence[Any], ratio: Box) -> Atoms:
+def _atoms(log_mass: Sequence[Any], ratio: Box) -> RatioAtoms:
     mass: Floats = np.array([float(value) for value in log_mass])
     middle = 0.5 * (ratio.lower + ratio.upper)
-    return Atoms(
+    return RatioAtoms(
         log_mass=mass,
         log_mass_error=2 * UNIT * np.abs(mass) + 1e-300,
         log_ratio=middle,

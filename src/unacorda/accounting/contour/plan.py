@@ -33,7 +33,7 @@ _REFINEMENTS, _FINER = 2, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class CumulantCurve:
     """K, K', K'' of a whole composition on a geometric grid of abscissas, and the saddle there.
 
     epsilon: the epsilon whose saddle point is c; log_delta: the saddle formula's ln delta of it.
@@ -68,13 +68,13 @@ class Plan:
     alias: float
 
 
-def curve(factors: Sequence[Factor], cs: Floats) -> Curve:
+def curve(factors: Sequence[Factor], cs: Floats) -> CumulantCurve:
     """The cumulant of the whole, at once for all abscissas."""
     k, k1, k2 = (np.zeros_like(cs) for _ in range(3))
     for factor in factors:
         part = factor.cumulants(cs)
         k, k1, k2 = k + part[0], k1 + part[1], k2 + part[2]
-    return Curve(c=cs, k=k, k1=k1, k2=k2)
+    return CumulantCurve(c=cs, k=k, k1=k1, k2=k2)
 
 
 def abscissas(factors: Sequence[Factor], start: float = _LEAST, *, most: float = _MOST) -> Floats:
@@ -84,7 +84,7 @@ def abscissas(factors: Sequence[Factor], start: float = _LEAST, *, most: float =
     return np.geomspace(start, top * (1 - 1e-9), int(10 + 7 * math.log10(top / start)))
 
 
-def whole_curve(factors: Sequence[Factor]) -> Curve:
+def whole_curve(factors: Sequence[Factor]) -> CumulantCurve:
     """The curve on all abscissas; they start lower, or end higher, where the loss asks for it."""
     whole = curve(factors, abscissas(factors))
     deviation = math.sqrt(max(float(whole.k2[0]), 1e-300))
@@ -94,7 +94,7 @@ def whole_curve(factors: Sequence[Factor]) -> Curve:
     return whole if most <= _MOST else curve(factors, abscissas(factors, most=most))
 
 
-def saddle_for_delta(whole: Curve, log_delta: float) -> tuple[float, float]:
+def saddle_for_delta(whole: CumulantCurve, log_delta: float) -> tuple[float, float]:
     """(c, epsilon) near the saddle point at which the formula reads ln delta."""
     level = whole.log_delta
     below = np.flatnonzero(level < log_delta)
@@ -107,7 +107,7 @@ def saddle_for_delta(whole: Curve, log_delta: float) -> tuple[float, float]:
     return _between(whole, after, float(part))
 
 
-def saddle_for_epsilon(whole: Curve, epsilon: float) -> tuple[float, float]:
+def saddle_for_epsilon(whole: CumulantCurve, epsilon: float) -> tuple[float, float]:
     """(c, ln delta) near the saddle point of this epsilon."""
     place = whole.epsilon
     above = np.flatnonzero(place > epsilon)
@@ -121,7 +121,7 @@ def saddle_for_epsilon(whole: Curve, epsilon: float) -> tuple[float, float]:
     return c, float(level[after - 1] + part * (level[after] - level[after - 1]))
 
 
-def refined_saddle(factors: Sequence[Factor], whole: Curve, epsilon: float) -> float:
+def refined_saddle(factors: Sequence[Factor], whole: CumulantCurve, epsilon: float) -> float:
     """The saddle point of this epsilon, also where K' rises steeply between points of the grid.
 
     Bound       none: it is a place to integrate at.
@@ -137,7 +137,7 @@ def refined_saddle(factors: Sequence[Factor], whole: Curve, epsilon: float) -> f
     return saddle_for_epsilon(near, epsilon)[0]
 
 
-def _between(whole: Curve, after: int, part: float) -> tuple[float, float]:
+def _between(whole: CumulantCurve, after: int, part: float) -> tuple[float, float]:
     c, e = whole.c, whole.epsilon
     log_c = math.log(c[after - 1]) + part * math.log(c[after] / c[after - 1])
     return math.exp(log_c), float(e[after - 1] + part * (e[after] - e[after - 1]))
@@ -149,7 +149,7 @@ def log_kappa(c: Floats) -> Floats:
     return kappa
 
 
-def chernoff_epsilon(whole: Curve, log_delta: float) -> tuple[float, float]:
+def chernoff_epsilon(whole: CumulantCurve, log_delta: float) -> tuple[float, float]:
     """(c', epsilon) of the least Chernoff bound on the grid."""
     bound = (whole.k + log_kappa(whole.c) - log_delta) / whole.c
     best = int(np.argmin(bound))
@@ -158,7 +158,7 @@ def chernoff_epsilon(whole: Curve, log_delta: float) -> tuple[float, float]:
 
 def plan_at(
     factors: Sequence[Factor],
-    whole: Curve,
+    whole: CumulantCurve,
     *,
     c: float,
     epsilon: float,
@@ -173,7 +173,9 @@ def plan_at(
     far = c * _BEYOND
     far = far[far < whole.c[-1]]
     both = curve(factors, np.concatenate([cs, far]))
-    here = Curve(**{name: getattr(both, name)[: cs.size] for name in ("c", "k", "k1", "k2")})
+    here = CumulantCurve(
+        **{name: getattr(both, name)[: cs.size] for name in ("c", "k", "k1", "k2")}
+    )
     height = here.k - cs * epsilon - np.log(cs) - np.log1p(cs)
     outside = np.zeros_like(cs)
     for factor in factors:

@@ -26,7 +26,7 @@ _TAIL_GOAL = 2e-10  # of the nodes' sum: a smaller tail is not worth more work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """delta at one epsilon in the unit of its Sum: a near value and certified bounds.
+    """delta at one epsilon in the unit of its QuadratureSum: a near value and certified bounds.
 
     tail: how much of the width the nodes left out account for.
     """
@@ -38,7 +38,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class QuadratureSum:
     """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
 
     tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
@@ -138,7 +138,7 @@ def within_cap(
     log_unit: float,
     log_null: float = 0.0,
     work: int = MOST_WORK,
-) -> Sum | None:
+) -> QuadratureSum | None:
     """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
     for _ in range(5):
         made = quadrature(factors, plan, log_unit=log_unit, log_null=log_null, work=work)
@@ -155,7 +155,7 @@ def quadrature(
     log_unit: float,
     log_null: float = 0.0,
     work: int = MOST_WORK,
-) -> Sum | None:
+) -> QuadratureSum | None:
     """Evaluate the nodes of a plan; None where a part cannot be certified within the work cap."""
     last = plan.h * (plan.nodes - 1)
     most = max(work // plan.nodes, 16)
@@ -188,7 +188,7 @@ def quadrature(
     goal = _TAIL_GOAL * plan.h * float(modulus.sum())
     means = [part.mean for part in tilts]
     k = math.fsum(part.log_m for part in tilts)
-    return Sum(
+    return QuadratureSum(
         plan=plan,
         log_unit=log_unit,
         k=k,

@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, mean_excess, tilt
+from unacorda.accounting.contour.atoms import AtomTilt, Quadrature, RatioAtoms, mean_excess, tilt
 from unacorda.accounting.contour.closed import Tilt
 from unacorda.accounting.contour.series import UNIT, Floats, log_sum, short
 
@@ -702,7 +702,7 @@ def _tilt_at(
         density = density + log_share - cut.log_norm
         mass_error = mass_error + share_error + cut.norm_error
         mass_error += 4 * UNIT * (np.abs(log_share) + abs(cut.log_norm))
-    atoms = Atoms(
+    atoms = RatioAtoms(
         log_mass=math.log(step) + density,
         log_mass_error=mass_error,
         log_ratio=ell,
@@ -825,7 +825,7 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
     return law.count * (k + 1e-12 * abs(k))
 
 
-def _planned_atoms(law: SampledGaussian) -> Atoms:
+def _planned_atoms(law: SampledGaussian) -> RatioAtoms:
     """The atoms of the planning grid, which are not exact floats, with the errors of their numbers.
 
     Source      docs/proofs/contour.md, sections 5 and 7.
@@ -839,7 +839,7 @@ def _planned_atoms(law: SampledGaussian) -> Atoms:
         mass_error = mass_error + share_error + law.cut.norm_error + 2 * away * law.hazard
         mass_error += 4 * UNIT * (np.abs(log_share) + abs(law.cut.log_norm))
     ratio_wrong = ratio_error(law.q, law.mu, x, law.ell, law.share)
-    return Atoms(
+    return RatioAtoms(
         log_mass=law.log_mass,
         log_mass_error=mass_error,
         log_ratio=law.ell,

@@ -21,7 +21,7 @@ import numpy as np
 from unacorda.accounting.divergences.closed import between_orders
 from unacorda.accounting.profiles.allocated import falling_law, rising_law
 from unacorda.accounting.profiles.boxes import Array, box
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.extras import later
 from unacorda.privacy.conversions.arguments import Real, order
 from unacorda.privacy.enclosure import context, float_up, mpf
@@ -85,7 +85,7 @@ class LaplaceTransform:
     fallen: Array
 
     @classmethod
-    def of(cls, forward: Curve, backward: Curve, steps: int) -> LaplaceTransform:
+    def of(cls, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> LaplaceTransform:
         """From the curves of (P, Q) and (Q, P) of one step.
 
         Bound       upper: e^{-ux} is convex, and `rising_law` and `falling_law` spread X.
@@ -122,7 +122,7 @@ class LaplaceTransform:
         return cls(steps=steps, u=u, grown=grown, fallen=np.minimum(plain, 0.0) * steps)
 
 
-def _places(curve: Curve) -> Array:
+def _places(curve: PrivacyProfile) -> Array:
     """Places of X from 0 on, closer together where it is near 1 for mild noise."""
     low, high = 0.0, 300.0
     limit = 1e-13 + 1.01 * float(curve.infinity)

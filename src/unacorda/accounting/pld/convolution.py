@@ -69,7 +69,7 @@ class Tilted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class LossSum:
     """The law of a sum: e^{exponent - tilt loss} times values, each within +-error, and bounds.
 
     above, below: logarithms of Chernoff bounds of the tilted mass outside the window; infinity:
@@ -247,7 +247,9 @@ def cumulant_of(
     return at
 
 
-def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window, side: Side) -> Sum:
+def total(
+    laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window, side: Side
+) -> LossSum:
     """The law of the sum of `count` independent losses of each law.
 
     Bound       upper or lower, as the side says: values of the tilted sum of the rounded laws,
@@ -286,7 +288,7 @@ def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window,
     top = (window.first + size) * float(step)
     bottom = window.first * float(step)
     rises, drops = cumulant(window.higher), cumulant(window.lower)
-    return Sum(
+    return LossSum(
         step=step,
         window=window,
         values=values,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.accounting.profiles.boxes import Array, Box, box, up
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.extras import later
 
 scipy = later("scipy")
@@ -48,7 +48,7 @@ def places(first: int, count: int, step: Fraction) -> Box:
     return box(numbers) * width
 
 
-def law_above(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
+def law_above(curve: PrivacyProfile, *, step: Fraction, first: int, last: int) -> Law:
     """A law on nodes first..last whose profile is nowhere below the curve.
 
     The profile between two nodes is a chord, above a convex function; below the first node the
@@ -80,7 +80,9 @@ def _kinks(values: Array, kept: NDArray[np.int64], step: Fraction) -> Array:
     return weights
 
 
-def law_below(curve: Curve, *, step: Fraction, first: int, last: int, spread: bool = False) -> Law:
+def law_below(
+    curve: PrivacyProfile, *, step: Fraction, first: int, last: int, spread: bool = False
+) -> Law:
     """A law on nodes first..last whose profile is nowhere above the curve.
 
     spread: nowhere above the curve after its losses were spread to the nodes, as `law_above` does.
@@ -131,13 +133,13 @@ def law_below(curve: Curve, *, step: Fraction, first: int, last: int, spread: bo
     return Law(first=first, weights=weights * factor, infinity=infinity * factor)
 
 
-def lies_on(curve: Curve, step: Fraction) -> bool:
+def lies_on(curve: PrivacyProfile, step: Fraction) -> bool:
     """Whether all atoms of the curve, which has nothing else, lie on nodes."""
     on_nodes = curve.spacing is not None and (curve.spacing / step).denominator == 1
     return curve.atomic and on_nodes
 
 
-def _top(curve: Curve, step: Fraction) -> int | None:
+def _top(curve: PrivacyProfile, step: Fraction) -> int | None:
     """The number of the node at the largest finite loss, where that is known and on a node."""
     if curve.peak is None or curve.spacing is None:
         return None
@@ -146,7 +148,7 @@ def _top(curve: Curve, step: Fraction) -> int | None:
 
 
 def _level_end(
-    points: Array, values: Array, curve: Curve, floor: float, *, first: int, step: Fraction
+    points: Array, values: Array, curve: PrivacyProfile, floor: float, *, first: int, step: Fraction
 ) -> None:
     """Put the last nodes on the floor, from the cell before the first one below it, in place.
 

@@ -27,7 +27,7 @@ from unacorda.accounting.pld.tables import (
 from unacorda.accounting.prices import checked_pure_epsilon, renyi
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
 from unacorda.accounting.rules.base import Direction, curve_of, rules_of, without_mass
 from unacorda.accounting.rules.base import Profile as Asked
 from unacorda.checks import exact
@@ -118,7 +118,7 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
 
 
 @functools.lru_cache(maxsize=64)
-def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) -> Curve:
+def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
     """The profile of one direction of any event, compositions and what is made of them included.
 
     Raises UnsupportedEvent where no theorem here gives one.
@@ -149,17 +149,17 @@ def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) ->
             return curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
 
 
-def _inside(event: Event, direction: Direction, neighbors: Neighbors) -> Curve:
+def _inside(event: Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
     return curve_of_any(event, direction=direction, neighbors=neighbors)
 
 
-def _upper(curve: Curve) -> Profile:
+def _upper(curve: PrivacyProfile) -> Profile:
     return lambda epsilon: curve(epsilon).upper
 
 
 def _selected(
     event: NegativeBinomialTries | PoissonTries, direction: Direction, neighbors: Neighbors
-) -> Curve:
+) -> PrivacyProfile:
     """The best of many runs; raises UnsupportedEvent where one run has no profile."""
     ways: tuple[Direction, Direction] = ("remove", "add")
     one, other = (
@@ -171,7 +171,7 @@ def _selected(
 
 
 @functools.lru_cache(maxsize=16)
-def _curve_of_run(event: Event, direction: Direction, neighbors: Neighbors) -> Curve:
+def _curve_of_run(event: Event, direction: Direction, neighbors: Neighbors) -> PrivacyProfile:
     """The curve of one run, by contour quadrature where grids are too coarse for many steps."""
     curve = curve_of_any(event, direction=direction, neighbors=neighbors)
     if not isinstance(event, Repeated | Composed):
@@ -229,7 +229,7 @@ _MOST = 10**7
 _LARGEST_EPSILON = 30
 
 
-def curve_of_shuffled(event: Shuffled) -> Curve:
+def curve_of_shuffled(event: Shuffled) -> PrivacyProfile:
     """The curve of shuffled reports, under replacement, which is the same in both directions.
 
     Raises UnsupportedEvent where the local report is not pure.
@@ -258,7 +258,7 @@ def curve_of_shuffled(event: Shuffled) -> Curve:
     return laid_down(profile, profile, attained=_attained(event), places=nodes.tolist())
 
 
-def _attained(event: Shuffled) -> Curve:
+def _attained(event: Shuffled) -> PrivacyProfile:
     report, others = event.event, event.count - 1
     if not isinstance(report, Pure | RandomizedResponse) or others >= _MOST:
         return nothing()

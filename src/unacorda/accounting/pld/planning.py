@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unacorda.accounting.pld.convolution import Window
 from unacorda.accounting.pld.grid import law_above
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""
@@ -62,7 +62,7 @@ Term: TypeAlias = Leaf | Stage
 
 
 def plan(
-    parts: Sequence[tuple[Curve, int]],
+    parts: Sequence[tuple[PrivacyProfile, int]],
     drawn: Sketch,
     *,
     grid: int,
@@ -101,7 +101,7 @@ def plan(
 
 
 def views(
-    parts: Sequence[tuple[Curve, int]],
+    parts: Sequence[tuple[PrivacyProfile, int]],
     drawn: Sketch,
     *,
     grid: int,
@@ -148,7 +148,7 @@ def views(
 class _Planner:
     """What all stages of a plan share."""
 
-    parts: Sequence[tuple[Curve, int]]
+    parts: Sequence[tuple[PrivacyProfile, int]]
     drawn: Sketch
     grid: int
     tilt: float
@@ -297,7 +297,7 @@ class _Planner:
         return Window(first=first, size=size, tilt=self.tilt, higher=higher, lower=lower)
 
 
-def _step(curves: Sequence[Curve], wanted: float, width: float) -> Fraction:
+def _step(curves: Sequence[PrivacyProfile], wanted: float, width: float) -> Fraction:
     """A step near the wanted one of which every atom's place is a multiple, if there is one."""
     spacings = [_spacing(curve) for curve in curves]
     known = {one for one in spacings if one is not None}
@@ -315,11 +315,11 @@ def _step(curves: Sequence[Curve], wanted: float, width: float) -> Fraction:
     return near
 
 
-def _spacing(curve: Curve) -> Fraction | None:
+def _spacing(curve: PrivacyProfile) -> Fraction | None:
     return curve.spacing if curve.atoms is None else curve.atoms.spacing
 
 
-def _is_lattice(curve: Curve) -> bool:
+def _is_lattice(curve: PrivacyProfile) -> bool:
     return curve.atomic if curve.atoms is None else curve.atoms.spacing is not None
 
 
@@ -363,7 +363,7 @@ class Rough:
     variance: float
 
 
-def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketch:
+def sketch(parts: Sequence[tuple[PrivacyProfile, int]], known: dict[int, Rough]) -> Sketch:
     """The cumulants of the parts, each on its whole range, from a few hundred nodes.
 
     known: rough laws of curves by their identity, to be kept between sketches.
@@ -399,7 +399,7 @@ def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketc
     )
 
 
-def _rough(curve: Curve, nodes: int) -> Rough:
+def _rough(curve: PrivacyProfile, nodes: int) -> Rough:
     if curve.atoms is not None:
         low, high = curve.atoms.ends
         weights, losses = curve.atoms.masses, curve.atoms.losses
@@ -432,7 +432,7 @@ def tilts_of(drawn: Sketch) -> tuple[Array, Array]:
     return orders[positive], heights(drawn)[positive]
 
 
-def _range(curve: Curve) -> tuple[float, float]:
+def _range(curve: PrivacyProfile) -> tuple[float, float]:
     """Losses between which all of the law lies (below: but for 2e-14 of it)."""
     # where a profile is only bounded from above, its lower side is of another law, or says nothing
     above = curve.attained is not None or float(curve(np.zeros(1)).lower[0]) == 0.0
@@ -440,13 +440,13 @@ def _range(curve: Curve) -> tuple[float, float]:
     return -low, highest(curve, drop=1e-305)
 
 
-def highest(curve: Curve, *, drop: float) -> float:
+def highest(curve: PrivacyProfile, *, drop: float) -> float:
     """The loss above which but about `drop` of the law lies."""
     limit = float(curve.infinity_above or curve.infinity)
     return _first(_SCALE, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
 
 
-def _gap(curve: Curve, losses: Array, *, above: bool) -> Array:
+def _gap(curve: PrivacyProfile, losses: Array, *, above: bool) -> Array:
     found = curve(losses)
     return (found.upper if above else found.lower) + np.expm1(losses)
 

@@ -17,7 +17,7 @@ from unacorda.accounting.pld.sources import atoms_of_pair, curve_of_atoms
 from unacorda.accounting.pld.tables import Profile, end_of_losses, end_of_upper, laid_down
 from unacorda.accounting.profiles.atoms import minorant
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, approximate
+from unacorda.accounting.profiles.curves import PrivacyProfile, approximate
 from unacorda.accounting.selection import log_mean_of_tries, log_rest_of_cap
 from unacorda.checks import exact
 from unacorda.privacy.enclosure import context, mpf
@@ -30,8 +30,12 @@ _FAINT = (1e-40, 1e-9, 1e-3)
 
 
 def selected(
-    event: Tries, run: tuple[Curve, Curve], others: Callable[[], Profile], *, pure: float | None
-) -> Curve:
+    event: Tries,
+    run: tuple[PrivacyProfile, PrivacyProfile],
+    others: Callable[[], Profile],
+    *,
+    pure: float | None,
+) -> PrivacyProfile:
     """One direction of the best of K runs.
 
     run: of one run, in that direction and turned round; others: an upper bound of both directions,
@@ -59,24 +63,24 @@ def selected(
     )
 
 
-def _losses(curve: Curve) -> Array:
+def _losses(curve: PrivacyProfile) -> Array:
     """Epsilons of both signs at which the profile is worth asking."""
     ends = [end_of_upper(curve, above=faint) for faint in _FAINT]
     found = np.unique([np.linspace(0.0, end, _LOSSES) for end in ends])
     return np.concatenate((-found[:0:-1], found))
 
 
-def _upper(curve: Curve) -> Profile:
+def _upper(curve: PrivacyProfile) -> Profile:
     return lambda epsilon: curve(epsilon).upper
 
 
-def _least(profile: Profile, limit: Curve | None) -> Profile:
+def _least(profile: Profile, limit: PrivacyProfile | None) -> Profile:
     if limit is None:
         return profile
     return lambda epsilon: np.minimum(profile(epsilon), limit(epsilon).upper)
 
 
-def _one_run(event: Tries, run: Curve) -> Curve:
+def _one_run(event: Tries, run: PrivacyProfile) -> PrivacyProfile:
     """The release where scores tell nothing: one run, or nothing at all where there is none."""
     if not isinstance(event, PoissonTries):
         return run
@@ -89,7 +93,7 @@ def _one_run(event: Tries, run: Curve) -> Curve:
     def evaluate(epsilon: Box) -> Box:
         return some * run.evaluate(epsilon) + rest * (-epsilon.expm1()).at_least(0.0)
 
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(some.lower)) * run.infinity,
         infinity_above=run.infinity if run.infinity_above is None else run.infinity_above,
@@ -251,7 +255,7 @@ class _Runs:
     condition: float
 
 
-def curve_of_best_order(event: Tries, run: Curve) -> Curve | None:
+def curve_of_best_order(event: Tries, run: PrivacyProfile) -> PrivacyProfile | None:
     """The curve of the best of many runs of a pair, with the best of some orders of scores.
 
     run: of a pair that one run allows, in one direction.
@@ -342,7 +346,7 @@ def _negative_binomial(shape: float, stop: float) -> _Runs:
     return _Runs(masses=masses, none=0.0, condition=(2 + abs(shape)) * (2 - math.log(stop)))
 
 
-def _best_runs(run: Curve, runs: _Runs) -> list[tuple[Array, Array, float] | None]:
+def _best_runs(run: PrivacyProfile, runs: _Runs) -> list[tuple[Array, Array, float] | None]:
     """The pairs of all starts: masses under P and under Q, and their relative error."""
     losses, p, q, infinity = _law(run)
     over = infinity + np.cumsum(p[::-1])[::-1]
@@ -373,7 +377,7 @@ def _best_run(
     return (laws[0], laws[1], trust) if trust < 1e-6 else None
 
 
-def _law(run: Curve) -> tuple[Array, Array, Array, float]:
+def _law(run: PrivacyProfile) -> tuple[Array, Array, Array, float]:
     """Losses, and masses under P and Q, of a law whose curve is nowhere above that of the run."""
     end = end_of_losses(run, above=_SEEN_DELTA)
     step = Fraction(end) / _LOSS_CELLS

@@ -14,9 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda.accounting.profiles.atoms import Atoms, chords_above, falls, lattice_of, minorant
+from unacorda.accounting.profiles.atoms import (
+    DiscreteLoss,
+    chords_above,
+    falls,
+    lattice_of,
+    minorant,
+)
 from unacorda.accounting.profiles.boxes import Array, Box, running_sum
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.errors import InvalidParameter
 
 _U = 2.0**-53
@@ -24,7 +30,7 @@ _TRUSTED = 1e-12
 """Relative error granted to SciPy's cdf, sf and logpdf, which state none."""
 
 
-def finite_pair(p: ArrayLike, q: ArrayLike) -> Curve:
+def finite_pair(p: ArrayLike, q: ArrayLike) -> PrivacyProfile:
     """The profile of two laws on the same finite set: the sum of (p - e^epsilon q)+, exactly.
 
     p, q: non-negative masses of one shape, each of sum 1 up to rounding (1e-9): the numbers that
@@ -37,7 +43,7 @@ def finite_pair(p: ArrayLike, q: ArrayLike) -> Curve:
     return curve_of_atoms(atoms_of_pair(first, second))
 
 
-def atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
+def atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> DiscreteLoss:
     """The loss of two finite laws whose masses are known to a relative error.
 
     Bound       both, by the error.
@@ -48,7 +54,7 @@ def atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
     losses = first - second
     largest = float(np.max(np.abs(first) + np.abs(second), initial=0.0))
     infinite = math.fsum(p[q == 0])
-    return Atoms(
+    return DiscreteLoss(
         losses=losses,
         masses=p[inside],
         infinity=infinite * (1 - trust),
@@ -59,7 +65,7 @@ def atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
     )
 
 
-def curve_of_atoms(atoms: Atoms) -> Curve:
+def curve_of_atoms(atoms: DiscreteLoss) -> PrivacyProfile:
     """The profile of a law from its atoms, as near as these are known.
 
     Statement   the sum of p (1 - e^{epsilon - loss})+ and the mass of infinite loss.
@@ -82,7 +88,7 @@ def curve_of_atoms(atoms: Atoms) -> Curve:
         found = Box(found.lower * (1 - 2 * _U), found.upper * (1 + 2 * _U))
         return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
 
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(min(atoms.infinity, 1.0)),
         infinity_above=Fraction(min(atoms.infinity_above, 1.0)),
@@ -90,7 +96,7 @@ def curve_of_atoms(atoms: Atoms) -> Curve:
     )
 
 
-def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> Curve:
+def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> PrivacyProfile:
     """A curve from a caller's function of epsilon, which is believed.
 
     profile: takes an array of epsilon within +-700 and returns delta, or (lower, upper); it has to
@@ -115,14 +121,14 @@ def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> Cur
         return Box(low, high).at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
 
     low, high = both(np.asarray([700.0]))
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(low[0])),
         infinity_above=Fraction(float(high[0])),
     )
 
 
-def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
+def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[PrivacyProfile, PrivacyProfile]:
     """The curves that pass through known points of a profile, lowest and highest.
 
     Above: chords in e^epsilon, (0, 1) before the first point, constant after the last. Below: the
@@ -163,12 +169,16 @@ def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
     infinity_above = Fraction(float(values[-1]))
     known = places, x[1:], values[1:]
     return (
-        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=chords_above(*known)),
-        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=_below_chords(*known)),
+        PrivacyProfile(
+            evaluate=evaluate, infinity_above=infinity_above, atoms=chords_above(*known)
+        ),
+        PrivacyProfile(
+            evaluate=evaluate, infinity_above=infinity_above, atoms=_below_chords(*known)
+        ),
     )
 
 
-def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
+def _below_chords(places: Array, x: Array, values: Array) -> DiscreteLoss:
     """A law whose profile lies below every convex one through the points.
 
     The points are lowered by as much as the chords beside them can be too high, the first one to
@@ -188,10 +198,10 @@ def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
     kept = minorant(np.append(0.0, x), np.append(1.0, lowered))[1:] - 1
     left, right = falls(x[kept], lowered[kept])
     masses = np.maximum(left - right - 16 * _U * (left + right), 0.0) * x[kept]
-    return Atoms(losses=places[kept], masses=masses * (1 - 16 * _U), trust=16 * _U)
+    return DiscreteLoss(losses=places[kept], masses=masses * (1 - 16 * _U), trust=16 * _U)
 
 
-def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
+def empirical(losses: ArrayLike, *, confidence: float) -> tuple[PrivacyProfile, PrivacyProfile]:
     """Curves above and below the profile, each side at once with the confidence stated.
 
     losses: independent draws of ln(P/Q) under P, plus infinity allowed. With n draws the
@@ -219,14 +229,14 @@ def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
     )
 
 
-def _draws(losses: Array, count: int, infinity: float) -> Atoms:
+def _draws(losses: Array, count: int, infinity: float) -> DiscreteLoss:
     masses = np.full(len(losses), 1.0 / count)
-    return Atoms(
+    return DiscreteLoss(
         losses=losses, masses=masses, infinity=infinity, infinity_above=infinity, trust=4 * _U
     )
 
 
-def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
+def cells(first: Any, second: Any, *, points: Array) -> tuple[PrivacyProfile, PrivacyProfile]:
     """Curves above and below that of two continuous SciPy laws, from masses between the points.
 
     points: ascending; the loss ln(p/q) has to be monotone between neighbors. What SciPy gives for
@@ -244,7 +254,7 @@ def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
     high = np.maximum(loss[:-1] + trust[:-1], loss[1:] + trust[1:])
     outside = float(first.cdf(edges[0]) + first.sf(edges[-1])) * (1 + _TRUSTED)
     losses, masses, infinite = _spread(p, q, low, high)
-    above = Atoms(
+    above = DiscreteLoss(
         losses=losses,
         masses=masses,
         infinity_above=min((infinite + outside) * (1 + _TRUSTED), 1.0),
@@ -272,7 +282,7 @@ def quantiles(first: Any, second: Any, points: ArrayLike | None) -> Array:
     return everything[np.isfinite(everything)]
 
 
-def lattice_laws(first: Any, second: Any) -> tuple[Curve, Curve]:
+def lattice_laws(first: Any, second: Any) -> tuple[PrivacyProfile, PrivacyProfile]:
     """Curves above and below that of two discrete SciPy laws, tabulated but for 1e-17 of each."""
     starts = [int(law.ppf(1e-17)) - 1 for law in (first, second)]
     ends = [int(law.isf(1e-17)) + 1 for law in (first, second)]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from unacorda.accounting.laws import ThreePoints
 from unacorda.accounting.pld.convolution import (
     Cumulant,
+    LossSum,
     Side,
-    Sum,
     Tilted,
     cumulant_of,
     nowhere,
@@ -27,9 +27,9 @@ from unacorda.accounting.pld.convolution import (
 from unacorda.accounting.pld.grid import Law, law_above, law_below, lies_on
 from unacorda.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch, views
 from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
 
 _RARE = 1e-5
 """The part of a delta that may come from losses that were spread farther than is looked at."""
@@ -45,8 +45,8 @@ class Part(NamedTuple):
     None stands for no loss at all.
     """
 
-    above: Curve | None
-    below: Curve | None
+    above: PrivacyProfile | None
+    below: PrivacyProfile | None
     times: int
 
 
@@ -67,8 +67,8 @@ class LowerBound:
     largest: a finite loss and a mass that lies there, or farther up.
     """
 
-    below: Sum
-    above: Sum
+    below: LossSum
+    above: LossSum
     spread: float
     largest: tuple[float, float]
 
@@ -112,18 +112,18 @@ class Sums:
         self._drawn: tuple[Sketch, Sketch] | None = None
 
     @property
-    def single(self) -> tuple[Curve, Curve] | None:
+    def single(self) -> tuple[PrivacyProfile, PrivacyProfile] | None:
         """The curves above and below, where nothing is left to be summed."""
         alone = len(self._above) == len(self._below) == 1
         if not alone or self._above[0][1] > 1 or self._below[0][1] > 1:
             return None
         return self._above[0][0], self._below[0][0]
 
-    def above(self, grid: int) -> Sum:
+    def above(self, grid: int) -> LossSum:
         """The sum rounded up."""
         return _built(self._above, self._plan(self._above, 0, grid), side=1)
 
-    def below(self, grid: int, above: Sum, *, ease: float = 1.0) -> LowerBound:
+    def below(self, grid: int, above: LossSum, *, ease: float = 1.0) -> LowerBound:
         """Lower bounds, from the sum rounded up and down on this grid.
 
         above: what `above` gave for it. ease: a share of the logarithm of delta, to plan for.
@@ -139,7 +139,7 @@ class Sums:
         )
 
     def _plan(
-        self, parts: Sequence[tuple[Curve, int]], side: int, grid: int, ease: float = 1.0
+        self, parts: Sequence[tuple[PrivacyProfile, int]], side: int, grid: int, ease: float = 1.0
     ) -> Stage:
         if self._drawn is None:
             known: dict[int, Rough] = {}
@@ -151,12 +151,12 @@ class Sums:
         return plan(parts, drawn, grid=grid, epsilon=asked.epsilon, log_delta=goal)
 
 
-def _chosen(parts: Sequence[tuple[Curve | None, int]]) -> list[tuple[Curve, int]]:
+def _chosen(parts: Sequence[tuple[PrivacyProfile | None, int]]) -> list[tuple[PrivacyProfile, int]]:
     known = [(curve, count) for curve, count in parts if curve is not None]
     return combined(known) or [(nothing(), 1)]
 
 
-def _built(parts: Sequence[tuple[Curve, int]], stage: Stage, *, side: Side) -> Sum:
+def _built(parts: Sequence[tuple[PrivacyProfile, int]], stage: Stage, *, side: Side) -> LossSum:
     """The sum of a stage, whose terms are laws of parts and sums of other stages."""
     laws = [
         (
@@ -172,7 +172,7 @@ def _built(parts: Sequence[tuple[Curve, int]], stage: Stage, *, side: Side) -> S
         return total(laws, step=stage.step, window=stage.window, side=side)
 
 
-def _spread(parts: Sequence[tuple[Curve, int]], stage: Stage) -> float:
+def _spread(parts: Sequence[tuple[PrivacyProfile, int]], stage: Stage) -> float:
     """The sum, over all moves of a loss to the nodes of a grid, of the squares of its steps."""
     found = 0.0
     for term, count in stage.terms:
@@ -189,7 +189,7 @@ def _spread(parts: Sequence[tuple[Curve, int]], stage: Stage) -> float:
     return found
 
 
-def _largest(parts: Sequence[tuple[Curve, int]]) -> tuple[float, float]:
+def _largest(parts: Sequence[tuple[PrivacyProfile, int]]) -> tuple[float, float]:
     """The sum of the largest finite losses of all parts, and its mass, both rounded down.
 
     The mass is 0 where a part has no atom at its largest loss, or it is not known.
@@ -212,7 +212,7 @@ def _largest(parts: Sequence[tuple[Curve, int]]) -> tuple[float, float]:
     return (top, found) if found > _LEAST else (0.0, 0.0)
 
 
-def _laid(curve: Curve, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:
+def _laid(curve: PrivacyProfile, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:
     """One law on the grid of its stage."""
     step, tilt = stage.step, stage.window.tilt
     if curve.atoms is not None:
@@ -253,7 +253,7 @@ class _Moved:
     charge: float
 
 
-def settled_sum(found: Sum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
+def settled_sum(found: LossSum, *, step: Fraction, side: Side, spread: bool = True) -> Tilted:
     """A sum on one grid as a law on another, under the same tilt.
 
     spread: whether masses are split between two nodes; otherwise they fall to the node below.
@@ -322,7 +322,7 @@ def _cumulant_of_spread(cumulant: Cumulant, *, step: Fraction, slip: float) -> C
 
 
 def settled_atoms(
-    atoms: Atoms,
+    atoms: DiscreteLoss,
     *,
     step: Fraction,
     tilt: float,
@@ -427,7 +427,7 @@ _NOTHING = 1e-14
 _FALLS = (1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3)
 
 
-def curve_of_sum(parts: Sequence[Part]) -> Curve:
+def curve_of_sum(parts: Sequence[Part]) -> PrivacyProfile:
     """The profile of the composition of the parts, from above; from below it is `attained`.
 
     Bound       both: of the composition of the upper curves, and of the lower ones.
@@ -441,7 +441,7 @@ def curve_of_sum(parts: Sequence[Part]) -> Curve:
         return Box(least, np.maximum(above.evaluate(epsilon).upper, least))
 
     most = above.infinity if above.infinity_above is None else above.infinity_above
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=min(below.infinity, most),
         infinity_above=most,
@@ -450,7 +450,7 @@ def curve_of_sum(parts: Sequence[Part]) -> Curve:
     )
 
 
-def _curve(parts: Sequence[tuple[Curve | None, int]], *, side: Side) -> Curve:
+def _curve(parts: Sequence[tuple[PrivacyProfile | None, int]], *, side: Side) -> PrivacyProfile:
     """The sum rounded to one side."""
     known = combined([(curve, count) for curve, count in parts if curve is not None])
     if not known:
@@ -475,7 +475,7 @@ class _Laid:
     drift: float
 
 
-def _laid_untilted(curve: Curve, leaf: Leaf, step: Fraction, *, side: Side) -> _Laid:
+def _laid_untilted(curve: PrivacyProfile, leaf: Leaf, step: Fraction, *, side: Side) -> _Laid:
     if curve.atoms is None:
         build = law_above if side > 0 else law_below
         return _Laid(build(curve, step=step, first=leaf.first, last=leaf.last), 0.0)
@@ -488,7 +488,9 @@ def _laid_untilted(curve: Curve, leaf: Leaf, step: Fraction, *, side: Side) -> _
     return _Laid(Law(first=found.first, weights=weights, infinity=found.infinity), found.drift)
 
 
-def _tilted_sum(laws: Sequence[tuple[_Laid, int]], view: Stage, *, side: Side) -> tuple[Sum, float]:
+def _tilted_sum(
+    laws: Sequence[tuple[_Laid, int]], view: Stage, *, side: Side
+) -> tuple[LossSum, float]:
     """The sum under one tilt, and the drift of its losses."""
     terms = [
         (tilted(laid.law, step=view.step, tilt=view.window.tilt, side=side), count)
@@ -500,7 +502,7 @@ def _tilted_sum(laws: Sequence[tuple[_Laid, int]], view: Stage, *, side: Side) -
         return total(terms, step=view.step, window=view.window, side=side), drift
 
 
-def _atoms(sums: Sequence[tuple[Sum, float]], *, side: Side) -> Atoms:
+def _atoms(sums: Sequence[tuple[LossSum, float]], *, side: Side) -> DiscreteLoss:
     """At every node the least mass that is proved to be enough, or the largest that is there."""
     one, drift = sums[0]
     numbers = np.arange(one.window.first, one.window.first + one.window.size)
@@ -518,7 +520,7 @@ def _atoms(sums: Sequence[tuple[Sum, float]], *, side: Side) -> Atoms:
         masses[start] = risen[start] * (1 + 2 * _U * len(masses))
         masses[:start] = 0.0
     held = masses > 0
-    return Atoms(
+    return DiscreteLoss(
         losses=losses[held],
         masses=masses[held],
         infinity=max(each.infinity for each, _ in sums) * (1 - 8 * _U),
@@ -529,7 +531,7 @@ def _atoms(sums: Sequence[tuple[Sum, float]], *, side: Side) -> Atoms:
     )
 
 
-def _masses(found: Sum, losses: Array, *, side: Side) -> Array:
+def _masses(found: LossSum, losses: Array, *, side: Side) -> Array:
     """The masses without the tilt: at least what they are, or at most.
 
     What the transform wraps round only adds; below, so much may have been added at any node.
@@ -545,7 +547,7 @@ def _masses(found: Sum, losses: Array, *, side: Side) -> Array:
     return np.asarray(np.where((powers < _LARGEST) & np.isfinite(values), values, 0.0))
 
 
-def _below(found: Sum) -> float:
+def _below(found: LossSum) -> float:
     """A bound of the mass below the window."""
     width = max(found.top - found.bottom, 1e-12)
     bounds = []
@@ -565,10 +567,10 @@ _SMALL, _LARGE = 1e-9, 600.0
 """Losses that atoms stand for."""
 
 
-def combined(parts: Sequence[tuple[Curve, int]]) -> list[tuple[Curve, int]]:
+def combined(parts: Sequence[tuple[PrivacyProfile, int]]) -> list[tuple[PrivacyProfile, int]]:
     """The parts, those of few atoms replaced by one part that is their sum."""
-    rest: list[tuple[Curve, int]] = []
-    found: Atoms | None = None
+    rest: list[tuple[PrivacyProfile, int]] = []
+    found: DiscreteLoss | None = None
     for curve, count in sorted(parts, key=lambda part: _size(*part)):
         many = _size(curve, count)
         if curve.atoms is None or many > _MOST_ATOMS:
@@ -586,7 +588,7 @@ def combined(parts: Sequence[tuple[Curve, int]]) -> list[tuple[Curve, int]]:
     return rest
 
 
-def few_points(points: ThreePoints) -> Curve | None:
+def few_points(points: ThreePoints) -> PrivacyProfile | None:
     """The profile of randomised response by its atoms; None for other laws, or beyond floats.
 
     Bound       both.
@@ -603,7 +605,7 @@ def few_points(points: ThreePoints) -> Curve | None:
         masses.append((points.categories - 2) * low * top)
     mass = float(points.infinite)
     return curve_of_atoms(
-        Atoms(
+        DiscreteLoss(
             losses=np.array(losses),
             masses=np.array(masses),
             infinity=mass * (1 - 2 * _U),
@@ -615,7 +617,7 @@ def few_points(points: ThreePoints) -> Curve | None:
     )
 
 
-def _size(curve: Curve, count: int) -> float:
+def _size(curve: PrivacyProfile, count: int) -> float:
     """How many atoms a sum of copies has, unless some fall together."""
     if curve.atoms is None:
         return math.inf
@@ -628,8 +630,8 @@ def _size(curve: Curve, count: int) -> float:
     return round(math.exp(exponent)) if exponent < 40 else math.inf
 
 
-def _power(atoms: Atoms, count: int) -> Atoms:
-    result: Atoms | None = None
+def _power(atoms: DiscreteLoss, count: int) -> DiscreteLoss:
+    result: DiscreteLoss | None = None
     while True:
         if count & 1:
             result = atoms if result is None else _sum(result, atoms)
@@ -640,7 +642,7 @@ def _power(atoms: Atoms, count: int) -> Atoms:
         atoms = _sum(atoms, atoms)
 
 
-def _sum(one: Atoms, two: Atoms) -> Atoms:
+def _sum(one: DiscreteLoss, two: DiscreteLoss) -> DiscreteLoss:
     """The sum of two independent losses, equal atoms joined."""
     losses = np.add.outer(one.losses, two.losses).ravel()
     masses = np.multiply.outer(one.masses, two.masses).ravel()
@@ -667,6 +669,6 @@ def _sum(one: Atoms, two: Atoms) -> Atoms:
     )
 
 
-def _infinite(one: Atoms, first: float, two: Atoms, second: float) -> float:
+def _infinite(one: DiscreteLoss, first: float, two: DiscreteLoss, second: float) -> float:
     """The mass of sums with an infinite term."""
     return first * (math.fsum(two.masses) + second) + math.fsum(one.masses) * second

@@ -14,9 +14,9 @@ import numpy as np
 
 from unacorda.accounting.pld.grid import law_below
 from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import Atoms, chords_above, minorant
+from unacorda.accounting.profiles.atoms import DiscreteLoss, chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 
 Profile: TypeAlias = Callable[[Array], Array]
 """Upper bounds of delta at epsilons from 0 on, at most 1."""
@@ -33,8 +33,8 @@ _NEAR = 1.05
 
 
 def laid_down(
-    forward: Profile, backward: Profile, *, attained: Curve, places: Sequence[float] = ()
-) -> Curve:
+    forward: Profile, backward: Profile, *, attained: PrivacyProfile, places: Sequence[float] = ()
+) -> PrivacyProfile:
     """A curve nowhere below a profile of which only upper bounds are known.
 
     forward, backward: of both directions, this one first; attained: of one pair that occurs;
@@ -66,7 +66,7 @@ def laid_down(
         return Box(least, np.maximum(law.evaluate(epsilon).upper, least))
 
     most = Fraction(float(values[-1]))
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=min(attained.infinity, most),
         infinity_above=most,
@@ -75,7 +75,7 @@ def laid_down(
     )
 
 
-def sampled_above(curve: Curve, delta: Callable[[float], float]) -> Curve:
+def sampled_above(curve: PrivacyProfile, delta: Callable[[float], float]) -> PrivacyProfile:
     """A curve nowhere above another one, by its delta at a few epsilons from 0 on.
 
     curve: both bounds of a profile, returned as it is where they are near; delta: an upper bound
@@ -106,7 +106,7 @@ def sampled_above(curve: Curve, delta: Callable[[float], float]) -> Curve:
     return replace(curve, evaluate=evaluate, atoms=None, attained=lower)
 
 
-def laid_below(curve: Curve) -> Curve:
+def laid_below(curve: PrivacyProfile) -> PrivacyProfile:
     """A curve nowhere above another one that takes long to be asked: its law on one grid.
 
     Bound       lower.
@@ -119,7 +119,7 @@ def laid_below(curve: Curve) -> Curve:
     losses: Array = np.asarray((np.arange(len(law.weights)) + law.first) * float(step))
     held = law.weights > 0
     return curve_of_atoms(
-        Atoms(
+        DiscreteLoss(
             losses=losses[held],
             masses=law.weights[held],
             infinity=law.infinity,
@@ -130,7 +130,7 @@ def laid_below(curve: Curve) -> Curve:
     )
 
 
-def end_of_losses(curve: Curve, *, above: float) -> float:
+def end_of_losses(curve: PrivacyProfile, *, above: float) -> float:
     """About the epsilon from which on delta is the mass of infinite loss, but for `above`.
 
     Bound       none: it is a place to look at.
@@ -139,7 +139,7 @@ def end_of_losses(curve: Curve, *, above: float) -> float:
     return _end(curve(_SCALE).lower, above)
 
 
-def end_of_upper(curve: Curve, *, above: float) -> float:
+def end_of_upper(curve: PrivacyProfile, *, above: float) -> float:
     """As `end_of_losses`, of the upper bound of the profile."""
     return _end(curve(_SCALE).upper, above)
 

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unacorda.accounting.pld.convolution import Side, Sum, Window, tilted, total
+from unacorda.accounting.pld.convolution import LossSum, Side, Window, tilted, total
 from unacorda.accounting.pld.grid import Law
 from unacorda.accounting.pld.sources import curve_of_atoms
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, TwoSides, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, TwoSides, nothing
 from unacorda.accounting.profiles.draws import GRAIN, LocationFamily, cell_masses, on_grain
 
 _U = 2.0**-53
@@ -44,7 +44,7 @@ _FINE = 0.05
 """The width of the grid, in standard deviations of X, is at most this where the size allows."""
 
 
-def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None) -> Curve:
+def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None) -> PrivacyProfile:
     """The pair ((1/t) sum over i of Q..P..Q, Q..Q), P in place i of t, or the pair turned round.
 
     tails: of (P, Q) and t, for both directions; pair: that of noise which attains (P, Q).
@@ -85,14 +85,14 @@ def allocated(tails: Tails, *, remove: bool, pair: AllocationPair | None = None)
         found = plain(epsilon)
         return found if pair is None else np.maximum(found, pair.below(epsilon, remove=remove))
 
-    return Curve.of_sides(
+    return PrivacyProfile.of_sides(
         TwoSides(lower, upper),
         infinity=tails.forward.infinity if remove else Fraction(0),
         attained=nothing() if pair is None else None,
     )
 
 
-def rising_law(forward: Curve, places: Array) -> tuple[Array, float]:
+def rising_law(forward: PrivacyProfile, places: Array) -> tuple[Array, float]:
     """Masses of X at `places`, which rise from 0, and what E (X - x)+ may be beyond the last.
 
     Bound       upper: E (X - x)+ is at most that of the masses, and the remainder, at every x.
@@ -104,7 +104,7 @@ def rising_law(forward: Curve, places: Array) -> tuple[Array, float]:
     return np.maximum(left - right, 0.0) + _CHARGE * (left + right), float(values[-1])
 
 
-def falling_law(backward: Curve, places: Array) -> Array:
+def falling_law(backward: PrivacyProfile, places: Array) -> Array:
     """Masses of X at `places`, which rise from 0; what lies beyond the last is put there.
 
     Bound       upper: E (x - X)+ is at most that of the masses, at every x.
@@ -135,11 +135,11 @@ class Tails:
 
     rising: _Tail
     falling: _Tail
-    forward: Curve
-    backward: Curve
+    forward: PrivacyProfile
+    backward: PrivacyProfile
 
     @classmethod
-    def of(cls, forward: Curve, backward: Curve, steps: int) -> Tails:
+    def of(cls, forward: PrivacyProfile, backward: PrivacyProfile, steps: int) -> Tails:
         """From the curves of (P, Q) and (Q, P) of one step; steps: t, 2 or more."""
         many = min(steps, _MOST_STEPS)  # R falls in convex order as t grows
         return cls(
@@ -154,8 +154,8 @@ class Tails:
 class _Tail:
     """E (R - c)+ for c >= 1, or E (c - R)+ for c <= 1, from above, at logarithms of c."""
 
-    forward: Curve
-    backward: Curve
+    forward: PrivacyProfile
+    backward: PrivacyProfile
     steps: int
     rise: bool
     pieces: dict[float, Callable[[Array], tuple[Array, Array]]] = field(default_factory=dict)
@@ -232,7 +232,7 @@ def _nothing_known(gap: Array) -> tuple[Array, Array]:
 
 
 def _functional(
-    found: Sum, steps: int, spill: float, *, rise: bool
+    found: LossSum, steps: int, spill: float, *, rise: bool
 ) -> Callable[[Array], tuple[Array, Array]]:
     """E (R - 1 - gap)+, or E (1 + gap - R)+, as a function of the gap, and the error in it."""
     window, step = found.window, float(found.step)
@@ -293,7 +293,7 @@ class _Layout:
     window: Window
 
 
-def _planned(curve: Curve, steps: int, goal: float, *, rise: bool) -> _Layout | None:
+def _planned(curve: PrivacyProfile, steps: int, goal: float, *, rise: bool) -> _Layout | None:
     """A layout good near delta = goal; any layout gives a valid bound. None for wild ones."""
     top = _crossing(curve, goal / 1e6)
     places = np.concatenate(([0.0], np.geomspace(min(1e-6, top / 10), top, 3000)))
@@ -350,7 +350,7 @@ def _level(held: Array, weights: Array, steps: int, order: float) -> float:
     return steps * (peak + math.log(float(weights @ np.exp(powers - peak))))
 
 
-def _crossing(curve: Curve, goal: float) -> float:
+def _crossing(curve: PrivacyProfile, goal: float) -> float:
     """About where E (X - x)+ falls to the goal, within bounds."""
     low, high = 0.0, _FARTHEST
     limit = float(curve.infinity) * 1.01
@@ -409,9 +409,9 @@ class AllocationPair:
     steps: int
     uses: int = 1
     opposite: bool = False
-    _known: dict[tuple[_Statistic, bool], Curve] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[_Statistic, bool], PrivacyProfile] = field(default_factory=dict, repr=False)
 
-    def profile(self, *, remove: bool) -> Curve:
+    def profile(self, *, remove: bool) -> PrivacyProfile:
         """The profile of the sum of one statistic; remove: the first pair, else turned round.
 
         Bound       lower: it is a postprocessing.
@@ -442,13 +442,13 @@ class AllocationPair:
             found[at] = known.lower
         return found.reshape(np.shape(epsilon.upper))
 
-    def _profile(self, statistic: _Statistic, *, remove: bool) -> Curve:
+    def _profile(self, statistic: _Statistic, *, remove: bool) -> PrivacyProfile:
         key = statistic, remove
         if key not in self._known:
             self._known[key] = self._made(statistic, remove=remove)
         return self._known[key]
 
-    def _made(self, statistic: _Statistic, *, remove: bool) -> Curve:
+    def _made(self, statistic: _Statistic, *, remove: bool) -> PrivacyProfile:
         """The laws of the sum of all steps, modulo the length of a transform."""
         shift = on_grain(self.noise.move)
         reach = shift + (self.noise.far if self.noise.edge else 0.0)
@@ -494,13 +494,13 @@ class AllocationPair:
         )
 
 
-def _law_of_pair(p: Array, q: Array) -> Curve:
+def _law_of_pair(p: Array, q: Array) -> PrivacyProfile:
     """The profile of two laws of which the first is known from below, the second from above."""
     held = (p > 0) & (q > 0)
     p, q = p[held], q[held]
     logs = np.log(p), np.log(q)
     return curve_of_atoms(
-        Atoms(
+        DiscreteLoss(
             losses=np.asarray(logs[0] - logs[1]),
             masses=p,
             error=8 * _U * float(np.max(np.abs(logs[0]) + np.abs(logs[1]) + 1, initial=0.0)),

@@ -12,15 +12,15 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box, choose
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 
 _FAR = -1e5
 _U = 2.0**-53
 
 
-def poisson_sampled_remove(curve: Curve, rate: Fraction) -> Curve:
+def poisson_sampled_remove(curve: PrivacyProfile, rate: Fraction) -> PrivacyProfile:
     """The pair (q P + (1-q) Q, Q), where `curve` is that of (P, Q).
 
     Statement   q delta(epsilon') with e^epsilon' = (e^epsilon - 1 + q) / q where this is positive,
@@ -37,7 +37,7 @@ def poisson_sampled_remove(curve: Curve, rate: Fraction) -> Curve:
         return _joined(epsilon, edge, found, -epsilon.expm1())
 
     pair, most = curve.attained, curve.infinity_above
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=rate * curve.infinity,
         infinity_above=None if most is None else rate * most,
@@ -47,7 +47,7 @@ def poisson_sampled_remove(curve: Curve, rate: Fraction) -> Curve:
     )
 
 
-def poisson_sampled_add(curve: Curve, rate: Fraction) -> Curve:
+def poisson_sampled_add(curve: PrivacyProfile, rate: Fraction) -> PrivacyProfile:
     """The pair (Q, q P + (1-q) Q), where `curve` is that of (Q, P).
 
     Statement   B delta(epsilon'') with B = 1 - (1-q) e^epsilon and e^epsilon'' = q e^epsilon / B
@@ -68,14 +68,16 @@ def poisson_sampled_add(curve: Curve, rate: Fraction) -> Curve:
 
     # what P cannot produce but Q can is no infinite loss: the mixture holds (1-q) Q
     pair = curve.attained
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         attained=None if pair is None else poisson_sampled_add(pair, rate),
         atoms=None if curve.atoms is None else _added(curve.atoms, rate),
     )
 
 
-def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve:
+def fixed_size_sampled(
+    forward: PrivacyProfile, backward: PrivacyProfile, rate: Fraction
+) -> PrivacyProfile:
     """Sampling a share p without replacement, one unit replaced by another.
 
     Statement   p delta(epsilon') with epsilon' = ln(1 + (e^epsilon - 1)/p) for epsilon >= 0, where
@@ -87,7 +89,7 @@ def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve
     Source      Balle, Barthe, Gaboardi 2018, Theorem 9; Lebeda et al. 2024 on composition.
     """
     if rate == 1:
-        return Curve(
+        return PrivacyProfile(
             evaluate=lambda epsilon: forward.evaluate(epsilon).at_least(backward.evaluate(epsilon)),
             infinity=max(forward.infinity, backward.infinity),
             attained=forward.attained or forward,
@@ -97,7 +99,7 @@ def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve
         inner = _inner(epsilon, rate)
         return box(rate) * _bounded(forward, inner).at_least(_bounded(backward, inner))
 
-    return Curve(
+    return PrivacyProfile(
         evaluate=turned(above, above),
         infinity=rate * max(forward.infinity, backward.infinity),
         attained=poisson_sampled_remove(forward.attained or forward, rate),
@@ -105,8 +107,12 @@ def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve
 
 
 def fixed_size_zeroed(
-    moved: tuple[Curve, Curve], zeroed: tuple[Curve, Curve], rate: Fraction, *, remove: bool
-) -> Curve:
+    moved: tuple[PrivacyProfile, PrivacyProfile],
+    zeroed: tuple[PrivacyProfile, PrivacyProfile],
+    rate: Fraction,
+    *,
+    remove: bool,
+) -> PrivacyProfile:
     """Sampling a share p without replacement, one unit's contribution replaced by an empty one.
 
     moved: both directions of the mechanism where a unit is replaced by another; zeroed: where its
@@ -135,7 +141,7 @@ def fixed_size_zeroed(
     most = max(one.infinity_above or one.infinity for one in (*moved, *zeroed))
     sampled = poisson_sampled_remove if remove else poisson_sampled_add
     pair = forward if remove else backward
-    return Curve(
+    return PrivacyProfile(
         evaluate=turned(*both),
         infinity_above=rate * most,
         attained=sampled(pair.attained or pair, rate),
@@ -156,7 +162,7 @@ def turned(above: Callable[[Box], Box], below: Callable[[Box], Box]) -> Callable
     return evaluate
 
 
-def _removed(atoms: Atoms, rate: Fraction) -> Atoms:
+def _removed(atoms: DiscreteLoss, rate: Fraction) -> DiscreteLoss:
     """A law above that of the loss of (q P + (1-q) Q, Q), from one above that of (P, Q)."""
     q, rest = float(rate), float(1 - rate)
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
@@ -165,7 +171,7 @@ def _removed(atoms: Atoms, rate: Fraction) -> Atoms:
     trust = atoms.trust + atoms.error + 8 * _U * (800 + far)
     # where P has no mass, (1-q) Q is left, and the loss is ln(1-q)
     left = max(1.0 - math.fsum(second) * (1 - trust - 8 * _U), 0.0)
-    return Atoms(
+    return DiscreteLoss(
         losses=np.append(_moved(atoms.losses, q, rest), math.log(rest)),
         masses=np.append(q * atoms.masses + rest * second, rest * left),
         infinity=q * atoms.infinity * (1 - 4 * _U),
@@ -175,11 +181,11 @@ def _removed(atoms: Atoms, rate: Fraction) -> Atoms:
     )
 
 
-def _added(atoms: Atoms, rate: Fraction) -> Atoms:
+def _added(atoms: DiscreteLoss, rate: Fraction) -> DiscreteLoss:
     """A law of the loss of (Q, q P + (1-q) Q), on the same side as one of (Q, P)."""
     q, rest = float(rate), float(1 - rate)
     far = max(abs(end) for end in atoms.ends)
-    return Atoms(
+    return DiscreteLoss(
         losses=np.append(-_moved(-atoms.losses, q, rest), -math.log(rest)),
         masses=np.append(atoms.masses, atoms.infinity if atoms.lower else atoms.infinity_above),
         error=atoms.error + 16 * _U * (1 + far - math.log(rest)),
@@ -208,7 +214,7 @@ def _inner(epsilon: Box, rate: Fraction) -> Box:
     return choose((epsilon.lower <= 1.0) & (epsilon.upper > 1.0), _hull(near, far), inner)
 
 
-def _bounded(curve: Curve, epsilon: Box) -> Box:
+def _bounded(curve: PrivacyProfile, epsilon: Box) -> Box:
     """The curve where epsilon may reach minus infinity: there its upper bound is one."""
     found = curve.evaluate(
         Box(np.clip(epsilon.lower, _FAR, 1e100), np.clip(epsilon.upper, _FAR, 1e100))
@@ -248,7 +254,13 @@ _SLIP = 1 + 1e-12
 """More than rounding makes of the differences."""
 
 
-def two_steps(forward: Curve, backward: Curve, rate: Fraction, *, attained: Curve | None) -> Curve:
+def two_steps(
+    forward: PrivacyProfile,
+    backward: PrivacyProfile,
+    rate: Fraction,
+    *,
+    attained: PrivacyProfile | None,
+) -> PrivacyProfile:
     """The pair (q P + (1-q) R, q P' + (1-q) R), of both directions, from those of P, R and R, P'.
 
     forward: of (P, R); backward: of (R, P'); rate: q, the chance that the unit takes part;
@@ -269,7 +281,7 @@ def two_steps(forward: Curve, backward: Curve, rate: Fraction, *, attained: Curv
 
     infinite = rate * forward.infinity if exact else Fraction(0)
     most = float(evaluate(box(np.asarray(_LARGEST))).upper)
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=infinite,
         infinity_above=max(Fraction(most), infinite) if most or infinite else None,
@@ -281,8 +293,8 @@ def two_steps(forward: Curve, backward: Curve, rate: Fraction, *, attained: Curv
 class _TwoSteps:
     """The least over y, near the best y, for epsilon >= 0."""
 
-    forward: Curve
-    backward: Curve
+    forward: PrivacyProfile
+    backward: PrivacyProfile
     rate: Fraction
 
     def __call__(self, epsilon: Box, *, exact: bool) -> Box:
@@ -378,7 +390,7 @@ class _TwoSteps:
         return found
 
 
-def _spacing(curve: Curve) -> float:
+def _spacing(curve: PrivacyProfile) -> float:
     """The distance of the atoms, 0 where it is not known."""
     spacing = curve.spacing if curve.atoms is None else curve.atoms.spacing
     return float(spacing or 0)

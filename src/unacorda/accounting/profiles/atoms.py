@@ -17,7 +17,7 @@ _LARGEST = 1e-11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Atoms:
+class DiscreteLoss:
     """Finite losses and their masses under P, and the mass of infinite loss.
 
     error: of any loss, absolute; trust: of any mass, relative; infinity_above: where the mass of
@@ -67,12 +67,12 @@ def lattice_of(losses: Array) -> Fraction | None:
 _U = 2.0**-53
 
 
-def chords_above(places: Array, x: Array, values: Array) -> Atoms:
+def chords_above(places: Array, x: Array, values: Array) -> DiscreteLoss:
     """The law whose profile is the broken line through (0, 1) and the points, rounded up."""
     left, right = falls(x, values)
     masses = (np.maximum(left - right, 0.0) + 16 * _U * (left + right)) * x
     last = float(values[-1])
-    return Atoms(losses=places, masses=masses, infinity_above=last, trust=16 * _U)
+    return DiscreteLoss(losses=places, masses=masses, infinity_above=last, trust=16 * _U)
 
 
 def falls(x: Array, values: Array) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ import numpy as np
 from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
 from unacorda.accounting.profiles.atoms import chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.extras import later
 from unacorda.privacy.rounding import float_above, float_below
 
@@ -39,7 +39,7 @@ _COINS = np.linspace(0.5, 0.98, 25)
 
 
 @functools.lru_cache(maxsize=64)
-def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> Curve | None:
+def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> PrivacyProfile | None:
     """The profile of `count` mechanisms of `edge`-bounded range; None where floats do not hold it.
 
     count: from 2 to MOST_AT_ONCE; fine: False for a coarser lattice, where there are many kinds.
@@ -63,7 +63,7 @@ def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> Curve | 
         return Box(np.maximum(known, least), np.maximum(law.evaluate(epsilon).upper, least))
 
     pair = one_coin(edge, count)
-    return Curve(evaluate=evaluate, infinity_above=law.infinity_above, attained=pair)
+    return PrivacyProfile(evaluate=evaluate, infinity_above=law.infinity_above, attained=pair)
 
 
 class _Recursion:
@@ -136,7 +136,7 @@ def _between(epsilons: Array, step: float, lower: Array, upper: Array) -> Array:
     return np.where((epsilons >= 0) & (epsilons <= step * ends), np.maximum(found, 0.0), 0.0)
 
 
-def _law_above(step: float, values: Array) -> Curve:
+def _law_above(step: float, values: Array) -> PrivacyProfile:
     """The law of the broken line through the nodes, those below 0 by symmetry."""
     places: Array = np.asarray(step * np.arange(1 - len(values), len(values)))
     x = np.exp(places)
@@ -148,7 +148,7 @@ def _law_above(step: float, values: Array) -> Curve:
 
 
 @functools.lru_cache(maxsize=64)
-def one_coin(edge: Fraction, count: int) -> Curve:
+def one_coin(edge: Fraction, count: int) -> PrivacyProfile:
     """The profile of one coin, of those that may be tossed every time.
 
     Of several, that whose epsilon is nowhere far from the largest at three deltas.

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box, choose, running_sum
 from unacorda.extras import later
 from unacorda.privacy.rounding import root_down, root_up
@@ -31,7 +31,7 @@ class TwoSides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class PrivacyProfile:
     """One direction's profile, enclosed.
 
     evaluate: delta over boxes of finite epsilon, both ends outward; infinity: the mass of infinite
@@ -49,14 +49,18 @@ class Curve:
     spacing: Fraction | None = None
     atomic: bool = False
     peak: Fraction | None = None
-    attained: Curve | None = None
-    atoms: Atoms | None = None
+    attained: PrivacyProfile | None = None
+    atoms: DiscreteLoss | None = None
     sides: TwoSides | None = field(default=None, repr=False)
 
     @classmethod
     def of_sides(
-        cls, sides: TwoSides, *, infinity: Fraction = Fraction(0), attained: Curve | None = None
-    ) -> Curve:
+        cls,
+        sides: TwoSides,
+        *,
+        infinity: Fraction = Fraction(0),
+        attained: PrivacyProfile | None = None,
+    ) -> PrivacyProfile:
         """The curve of two sides that are each asked alone."""
         return cls(
             evaluate=lambda epsilon: Box(sides.lower(epsilon), sides.upper(epsilon, None)),
@@ -74,7 +78,7 @@ class Curve:
         return alone(epsilons).lower
 
     @property
-    def above(self) -> Curve:
+    def above(self) -> PrivacyProfile:
         """The curve where only its upper side is asked for: the lower one is 0."""
         sides = self.sides
         if sides is None:
@@ -109,22 +113,22 @@ class Curve:
         return Box(np.clip(lower, limit.lower, 1.0), np.clip(upper, limit.lower, 1.0))
 
 
-def nothing() -> Curve:
+def nothing() -> PrivacyProfile:
     """No loss at all: max(0, 1 - e^epsilon)."""
-    return Curve(
+    return PrivacyProfile(
         evaluate=lambda epsilon: (-epsilon.expm1()).at_least(0.0),
         spacing=Fraction(1),
         atomic=True,
     )
 
 
-def gaussian(mu_squared: Fraction) -> Curve:
+def gaussian(mu_squared: Fraction) -> PrivacyProfile:
     """N(mu, 1) against N(0, 1), any number of coordinates."""
     mu = Box(np.asarray(root_down(mu_squared)), np.asarray(root_up(mu_squared)))
-    return Curve(evaluate=lambda epsilon: gaussian_profile(epsilon, mu))
+    return PrivacyProfile(evaluate=lambda epsilon: gaussian_profile(epsilon, mu))
 
 
-def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
+def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
     """The worst (pure, delta)-DP pair: infinite loss with probability delta, else +-pure.
 
     Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
@@ -134,7 +138,7 @@ def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
         return inner
     part = box(delta)
     rest = box(1 - delta)
-    return Curve(
+    return PrivacyProfile(
         evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon),
         infinity=delta,
         spacing=inner.spacing,
@@ -143,7 +147,7 @@ def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
     )
 
 
-def randomized_response(pure: Fraction, categories: int) -> Curve:
+def randomized_response(pure: Fraction, categories: int) -> PrivacyProfile:
     """k-ary randomised response: losses pure, -pure and, beyond two categories, 0."""
     if pure == 0:
         return nothing()
@@ -157,10 +161,10 @@ def randomized_response(pure: Fraction, categories: int) -> Curve:
         return above.at_least(below).at_least(-epsilon.expm1()).at_least(0.0)
 
     mass = Fraction(float(truth.lower))
-    return Curve(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
+    return PrivacyProfile(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
 
 
-def discrete_laplace(scale: Fraction, shift: int) -> Curve:
+def discrete_laplace(scale: Fraction, shift: int) -> PrivacyProfile:
     """Discrete Laplace noise under a whole shift k: losses (k - 2x)/scale for 0 <= x <= k.
 
     The best event is {X <= j}; the closed form of each is in docs/proofs/pld.md. The best j is
@@ -184,10 +188,10 @@ def discrete_laplace(scale: Fraction, shift: int) -> Curve:
             best = best.at_least(inner / (ratio + 1.0))
         return best.at_least(0.0)
 
-    return Curve(evaluate=evaluate, spacing=1 / scale, atomic=True)
+    return PrivacyProfile(evaluate=evaluate, spacing=1 / scale, atomic=True)
 
 
-def discrete_gaussian(sigma: Fraction, shift: int) -> Curve:
+def discrete_gaussian(sigma: Fraction, shift: int) -> PrivacyProfile:
     """Discrete Gaussian noise under a whole shift k: losses k (k - 2x) / (2 sigma^2).
 
     A table of the law to 39 sigma serves for every epsilon: memory grows with sigma.
@@ -220,10 +224,12 @@ def discrete_gaussian(sigma: Fraction, shift: int) -> Curve:
             best = best.at_least(first - epsilon.exp() * second)
         return best.at_least(0.0)
 
-    return Curve(evaluate=evaluate, spacing=Fraction(shift) / (2 * sigma * sigma), atomic=True)
+    return PrivacyProfile(
+        evaluate=evaluate, spacing=Fraction(shift) / (2 * sigma * sigma), atomic=True
+    )
 
 
-def zero_concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Curve:
+def zero_concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
     """What delta-approximate rho-zCDP allows: below the conversion, above a Gaussian pair.
 
     Statement   upper: inf over a > 1 of e^{(a-1)(a rho - epsilon)} (1 - 1/a)^{a-1} / a; lower: the
@@ -246,8 +252,10 @@ def zero_concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Curve:
         upper = np.where((epsilon.lower < 0) & (epsilon.upper >= 0), 1.0, upper)
         return part + rest * Box(least.lower, np.clip(upper, least.lower, 1.0))
 
-    pair = Curve(evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon), infinity=delta)
-    return Curve(evaluate=evaluate, infinity=delta, attained=pair if delta else inner)
+    pair = PrivacyProfile(
+        evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon), infinity=delta
+    )
+    return PrivacyProfile(evaluate=evaluate, infinity=delta, attained=pair if delta else inner)
 
 
 def _concentrated_above(epsilon: Box, rho: Box) -> Box:

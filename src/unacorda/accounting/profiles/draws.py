@@ -18,9 +18,9 @@ import numpy as np
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.pld.sources import curve_of_atoms
 from unacorda.accounting.profiles.amplified import turned
-from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.atoms import DiscreteLoss
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, nothing
 from unacorda.accounting.profiles.noises import boxed
 from unacorda.checks import exact
 from unacorda.extras import later
@@ -38,14 +38,14 @@ _LARGEST = 700.0
 
 
 def with_replacement(
-    group: Callable[[int], tuple[Curve, Curve]],
+    group: Callable[[int], tuple[PrivacyProfile, PrivacyProfile]],
     noise: LocationFamily | None,
     *,
     size: int,
     population: int,
     replaced: bool,
     remove: bool,
-) -> Curve:
+) -> PrivacyProfile:
     """Some draws with replacement, one unit replaced by another; group: the curves of k at once.
 
     noise: that of the mechanism, if it is noise on a number: the upper end is a little lower then,
@@ -93,7 +93,7 @@ def with_replacement(
         float(share.upper) * float(max(one.infinity_above or one.infinity for one in both))
         for share, both in zip(shares, curves, strict=True)
     )
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity_above=min(Fraction(1), Fraction(infinite * (1 + 1e-9))),
         attained=attained,
@@ -145,7 +145,7 @@ def _ratios(
 
 def shifted_mixture(
     noise: LocationFamily, shift: Fraction, *, size: int, population: int, remove: bool
-) -> Curve:
+) -> PrivacyProfile:
     """The pair (law of Z + K shift, law of Z), or that pair turned round; K counts the hits.
 
     remove: the mixture comes first.
@@ -178,7 +178,7 @@ def shifted_mixture(
     p, q = p[held], q[held]
     logs = np.log(p), np.log(q)
     return curve_of_atoms(
-        Atoms(
+        DiscreteLoss(
             losses=np.asarray(logs[0] - logs[1]),
             masses=p,
             error=8 * _U * float(np.max(np.abs(logs[0]) + np.abs(logs[1]) + 1)),

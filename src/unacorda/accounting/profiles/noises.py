@@ -14,7 +14,7 @@ import numpy as np
 from unacorda.accounting.amplification import sampling
 from unacorda.accounting.laws import Edged, Finite, Law, MixedNormal, Normal
 from unacorda.accounting.profiles.boxes import Array, Box, box
-from unacorda.accounting.profiles.curves import Curve, gaussian, gaussian_profile, nothing
+from unacorda.accounting.profiles.curves import PrivacyProfile, gaussian, gaussian_profile, nothing
 from unacorda.privacy.enclosure import context, mpf
 
 _HALVINGS = 64
@@ -22,7 +22,7 @@ _STEPS = 14
 _FAR = 5e3
 
 
-def of_law(law: Law, *, remove: bool = True) -> Curve:
+def of_law(law: Law, *, remove: bool = True) -> PrivacyProfile:
     """The profile of a pair whose loss has this law.
 
     remove: of a mixture, the direction in which the unit leaves.
@@ -41,7 +41,7 @@ def of_law(law: Law, *, remove: bool = True) -> Curve:
             return gaussian_mixture(law, remove=remove)
 
 
-def finite(law: Finite) -> Curve:
+def finite(law: Finite) -> PrivacyProfile:
     """The profile of a symmetric law of finitely many losses.
 
     Statement   d + (1 - d) times the sum of P(l) (1 - e^(epsilon - l))_+, d the infinite mass.
@@ -59,7 +59,7 @@ def finite(law: Finite) -> Curve:
             total = total + share * (-(epsilon - place).expm1()).at_least(0.0)
         return failed + rest * total
 
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
@@ -68,7 +68,7 @@ def finite(law: Finite) -> Curve:
     )
 
 
-def replaced_response(pure: Fraction, rate: Fraction) -> Curve:
+def replaced_response(pure: Fraction, rate: Fraction) -> PrivacyProfile:
     """A pure mechanism on a Poisson sample, one unit replaced by another.
 
     pure: under add/remove.
@@ -85,7 +85,7 @@ def replaced_response(pure: Fraction, rate: Fraction) -> Curve:
     return finite(Finite(masses=masses, infinite=mp.mpf(0)))
 
 
-def edged(law: Edged) -> Curve:
+def edged(law: Edged) -> PrivacyProfile:
     """The profile of a law between two edges: Laplace noise, cut or not, and bounded ranges.
 
     Statement   d + (1 - d) (1 - w) (A (1 + w) + B (1 - w)), w = e^((epsilon - edge)/2), for
@@ -109,7 +109,7 @@ def edged(law: Edged) -> Curve:
         upper = np.where(below, least.upper, middle.upper)
         return failed + rest * Box(np.maximum(lower, least.lower), np.maximum(upper, least.upper))
 
-    return Curve(
+    return PrivacyProfile(
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
@@ -118,7 +118,7 @@ def edged(law: Edged) -> Curve:
     )
 
 
-def gaussian_mixture(law: MixedNormal, *, remove: bool) -> Curve:
+def gaussian_mixture(law: MixedNormal, *, remove: bool) -> PrivacyProfile:
     r"""The sum of w_i N(s_i, 1) against N(0, 1), or that pair turned round; s in units of noise.
 
     Statement   the likelihood ratio f(x), the sum of w_i e^{e_i}, e_i = s_i x - s_i^2/2, rises, so
@@ -186,7 +186,7 @@ def gaussian_mixture(law: MixedNormal, *, remove: bool) -> Curve:
         lower = np.maximum(lower, least.lower)
         return Box(lower, np.maximum(upper, lower))
 
-    return Curve(evaluate=evaluate)
+    return PrivacyProfile(evaluate=evaluate)
 
 
 def _common(losses: Sequence[Fraction]) -> Fraction | None:

@@ -21,7 +21,7 @@ from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.allocated import AllocationPair, Tails, allocated
 from unacorda.accounting.profiles.amplified import two_steps
 from unacorda.accounting.profiles.boxes import Box
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
     CurveOf,
@@ -82,7 +82,7 @@ class AllocationRules(Rules[RandomAllocation]):
                 parts.append(compose([one.randomly_allocated(steps=share)], count=count))
         return compose(parts)
 
-    def apart(self, event: RandomAllocation, asked: Profile) -> tuple[Event, Curve] | None:
+    def apart(self, event: RandomAllocation, asked: Profile) -> tuple[Event, PrivacyProfile] | None:
         if event.uses in (1, event.steps):
             return None
         return self.split(event), _attained(event, asked)
@@ -112,7 +112,7 @@ class AllocationRules(Rules[RandomAllocation]):
         times = 2 * event.uses if neighbors is ReplaceOne else event.uses
         return composed_loss([(alone, times)])._replace(attained=False)
 
-    def curve(self, event: RandomAllocation, asked: Profile) -> Curve:
+    def curve(self, event: RandomAllocation, asked: Profile) -> PrivacyProfile:
         if event.uses == event.steps:
             return asked.of(plain(event))
         if event.uses == 1 and asked.neighbors is not ReplaceOne:
@@ -128,17 +128,17 @@ class AllocationRules(Rules[RandomAllocation]):
         )
 
 
-def _enclosed(whole: Curve, attained: Curve) -> Curve:
+def _enclosed(whole: PrivacyProfile, attained: PrivacyProfile) -> PrivacyProfile:
     """The upper side of a profile, and the lower side of one pair."""
 
     def evaluate(epsilon: Box) -> Box:
         return Box(attained.evaluate(epsilon).lower, whole.evaluate(epsilon).upper)
 
     most = whole.infinity if whole.infinity_above is None else whole.infinity_above
-    return Curve(evaluate=evaluate, infinity_above=most, attained=attained)
+    return PrivacyProfile(evaluate=evaluate, infinity_above=most, attained=attained)
 
 
-def _attained(event: RandomAllocation, asked: Profile) -> Curve:
+def _attained(event: RandomAllocation, asked: Profile) -> PrivacyProfile:
     """The profile of one pair, by sums of one statistic; of no loss where none is known."""
     pair = _pair(event, opposite=asked.neighbors is ReplaceOne)
     return curves.nothing() if pair is None else pair.profile(remove=asked.remove)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.noises import of_law
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
@@ -41,7 +41,7 @@ _E = TypeVar("_E", bound=Event)
 _Kind = TypeVar("_Kind", bound=Guarantee)
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: the unit is in the first table, not in the second; add: the other way round."""
-CurveOf: TypeAlias = Callable[[Event, Direction, Neighbors], Curve]
+CurveOf: TypeAlias = Callable[[Event, Direction, Neighbors], PrivacyProfile]
 """One direction's profile; raises UnsupportedEvent where none is known."""
 
 RULES: dict[type[Any], Rules[Any]] = {}
@@ -65,11 +65,13 @@ class Profile:
         """Whether the first table holds the unit."""
         return self.direction == "remove"
 
-    def of(self, event: Event) -> Curve:
+    def of(self, event: Event) -> PrivacyProfile:
         """The profile of an event."""
         return rules_of(event).curve(event, self)
 
-    def both(self, event: Event, *, neighbors: Neighbors | None = None) -> tuple[Curve, Curve]:
+    def both(
+        self, event: Event, *, neighbors: Neighbors | None = None
+    ) -> tuple[PrivacyProfile, PrivacyProfile]:
         """Both directions, under another relation where one is given."""
         asked = self if neighbors is None else replace(self, neighbors=neighbors)
         forward, backward = replace(asked, direction="remove"), replace(asked, direction="add")
@@ -83,8 +85,8 @@ class Together:
     pair: one that every copy may have.
     """
 
-    above: tuple[tuple[Curve, int], ...]
-    pair: Curve
+    above: tuple[tuple[PrivacyProfile, int], ...]
+    pair: PrivacyProfile
 
 
 class Rules(Generic[_E]):
@@ -146,7 +148,7 @@ class Rules(Generic[_E]):
         """An event that costs no less and that every engine knows."""
         return event
 
-    def apart(self, event: _E, asked: Profile) -> tuple[Event, Curve] | None:
+    def apart(self, event: _E, asked: Profile) -> tuple[Event, PrivacyProfile] | None:
         """A composition that costs no less, and the profile of one pair; None if one does both."""
         return None
 
@@ -253,12 +255,12 @@ class Rules(Generic[_E]):
         pure = self.pure(event)
         return None if pure is None else FiniteLoss(pure, Fraction(0), self.attains_pure)
 
-    def curve(self, event: _E, asked: Profile) -> Curve:
+    def curve(self, event: _E, asked: Profile) -> PrivacyProfile:
         """The profile delta(epsilon), from both sides: that of the law, where there is one."""
         law = self.law(event, reach=0)
         return self.no_curve(event, asked) if law is None else of_law(law, remove=asked.remove)
 
-    def no_curve(self, event: _E, asked: Profile) -> Curve:
+    def no_curve(self, event: _E, asked: Profile) -> PrivacyProfile:
         """The profile that the caller knows of what has no closed one; UnsupportedEvent if none."""
         if asked.inside is not None:
             return asked.inside(event, asked.direction, asked.neighbors)
@@ -353,8 +355,8 @@ def plain(event: Event) -> Event:
                 Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples);
                 docs/proofs/matrices.md.
 
-    >>> from unacorda.privacy.events import MatrixMechanism
-    >>> plain(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
+    >>> from unacorda.privacy.events import MatrixFactorization
+    >>> plain(MatrixFactorization(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
     Gaussian(noise_multiplier=Fraction(8, 5))
     """
     return rules_of(event).plain(event)
@@ -490,8 +492,8 @@ def curve_of(
     direction: Direction = "remove",
     neighbors: Neighbors = AddRemove,
     inside: CurveOf | None = None,
-) -> Curve:
-    """The profile of one direction of an event as a Curve; see profile_bounds.
+) -> PrivacyProfile:
+    """The profile of one direction of an event as a PrivacyProfile; see profile_bounds.
 
     inside: the curves of compositions, selections and shuffled events, wherever they stand in the
     event; None: these are refused.

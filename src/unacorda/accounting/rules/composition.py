@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from unacorda.accounting.divergences.finite import FiniteLoss, composed_loss
 from unacorda.accounting.laws import Law, both, repeated
 from unacorda.accounting.profiles import curves
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,
@@ -111,7 +111,7 @@ class CompositionRules(Rules[Composition]):
             known.append((found, event.count if isinstance(event, Repeated) else 1))
         return composed_loss(known)
 
-    def curve(self, event: Composition, asked: Profile) -> Curve:
+    def curve(self, event: Composition, asked: Profile) -> PrivacyProfile:
         square = squared_mu(event)
         if square is not None:
             return curves.gaussian(square)

@@ -17,7 +17,7 @@ from unacorda.accounting.matrices import (
     squared_tree_move,
     squared_tree_sensitivity,
 )
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,
@@ -32,7 +32,7 @@ from unacorda.privacy.events import (
     CyclicPoissonSampled,
     Event,
     Gaussian,
-    MatrixMechanism,
+    MatrixFactorization,
     Pure,
     TreeAggregation,
     compose,
@@ -41,8 +41,8 @@ from unacorda.privacy.guarantees import GDP, ZCDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.privacy.rounding import root_down, root_up
 
-_E = TypeVar("_E", MatrixMechanism, TreeAggregation, CyclicPoissonSampled)
-_Steps = TypeVar("_Steps", MatrixMechanism, TreeAggregation)
+_E = TypeVar("_E", MatrixFactorization, TreeAggregation, CyclicPoissonSampled)
+_Steps = TypeVar("_Steps", MatrixFactorization, TreeAggregation)
 
 
 class _PlainRules(Rules[_E]):
@@ -67,7 +67,7 @@ class _PlainRules(Rules[_E]):
         whole = self._under(event, neighbors)
         return rules_of(whole).rho(whole, neighbors)
 
-    def curve(self, event: _E, asked: Profile) -> Curve:
+    def curve(self, event: _E, asked: Profile) -> PrivacyProfile:
         return asked.of(self._under(event, asked.neighbors))
 
     def _under(self, event: _E, neighbors: Neighbors) -> Event:
@@ -107,14 +107,14 @@ class _StepsRules(_PlainRules[_Steps]):
         return self.plain(event) == self.below(event, AddRemove)
 
 
-@rules_for(MatrixMechanism)
-class MatrixRules(_StepsRules[MatrixMechanism]):
+@rules_for(MatrixFactorization)
+class MatrixRules(_StepsRules[MatrixFactorization]):
     """Steps through an encoder."""
 
-    def sensitivity(self, event: MatrixMechanism) -> Fraction:
+    def sensitivity(self, event: MatrixFactorization) -> Fraction:
         return squared_sensitivity(event)
 
-    def move(self, event: MatrixMechanism) -> Fraction:
+    def move(self, event: MatrixFactorization) -> Fraction:
         return squared_move(event)
 
 

@@ -21,7 +21,7 @@ from unacorda.accounting.laws import (
 )
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Box
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import Profile, Rules, known, renyi_of_event, rules_for
 from unacorda.checks import exact
 from unacorda.errors import UnsupportedEvent
@@ -125,7 +125,7 @@ class DiscreteGaussianRules(Rules[DiscreteGaussian]):
         known_exactly = sensitivity < 1 or _tabulated(sigma, sensitivity)
         return None if known_exactly else self.zcdp(event).rho
 
-    def curve(self, event: DiscreteGaussian, asked: Profile) -> Curve:
+    def curve(self, event: DiscreteGaussian, asked: Profile) -> PrivacyProfile:
         """One shift by 1 below an l2 sensitivity of sqrt(2), exactly; else zCDP above it."""
         sigma, sensitivity = exact("sigma", event.sigma), exact("sensitivity", event.sensitivity)
         shift = math.floor(sensitivity)
@@ -141,7 +141,7 @@ class DiscreteGaussianRules(Rules[DiscreteGaussian]):
         def evaluate(epsilon: Box) -> Box:
             return Box(below.evaluate(epsilon).lower, above.evaluate(epsilon).upper)
 
-        return Curve(evaluate=evaluate, attained=below)
+        return PrivacyProfile(evaluate=evaluate, attained=below)
 
     def law(self, event: DiscreteGaussian, *, reach: int) -> Law | None:
         square = exact("sensitivity", event.sensitivity) ** 2
@@ -173,7 +173,7 @@ class DiscreteLaplaceRules(Rules[DiscreteLaplace]):
         )
         return Fraction(found)
 
-    def curve(self, event: DiscreteLaplace, asked: Profile) -> Curve:
+    def curve(self, event: DiscreteLaplace, asked: Profile) -> PrivacyProfile:
         return curves.discrete_laplace(exact("scale", event.scale), _shift(event))
 
     def law(self, event: DiscreteLaplace, *, reach: int) -> Law:
@@ -291,7 +291,7 @@ class GaussianMixtureRules(Rules[GaussianMixture]):
         times = 2 if neighbors is ReplaceOne else 1
         return self.zcdp(event).rho * times**2
 
-    def curve(self, event: GaussianMixture, asked: Profile) -> Curve:
+    def curve(self, event: GaussianMixture, asked: Profile) -> PrivacyProfile:
         if asked.neighbors is ReplaceOne:
             return asked.of(self.replaced(event, 1))
         return super().curve(event, asked)

@@ -14,7 +14,7 @@ from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import Profile, Rules, Together, known, rules_for
 from unacorda.accounting.rules.noise import no_gdp
 from unacorda.checks import exact
@@ -58,7 +58,7 @@ class PureRules(Rules[Pure]):
     def pure(self, event: Pure) -> Fraction:
         return epsilon_of(event)
 
-    def curve(self, event: Pure, asked: Profile) -> Curve:
+    def curve(self, event: Pure, asked: Profile) -> PrivacyProfile:
         return curves.approximate(epsilon_of(event))
 
     def law(self, event: Pure, *, reach: int) -> Law:
@@ -97,7 +97,7 @@ class ApproximateRules(Rules[Approximate]):
     def finite_loss(self, event: Approximate, neighbors: Neighbors) -> FiniteLoss:
         return FiniteLoss(*self.approximate(event), attained=True)
 
-    def curve(self, event: Approximate, asked: Profile) -> Curve:
+    def curve(self, event: Approximate, asked: Profile) -> PrivacyProfile:
         return curves.approximate(*self.approximate(event))
 
     def law(self, event: Approximate, *, reach: int) -> Law:
@@ -139,7 +139,7 @@ class ZeroConcentratedRules(Rules[ZeroConcentrated]):
     def concentrated(self, event: ZeroConcentrated) -> Fraction:
         return exact("rho", event.rho)
 
-    def curve(self, event: ZeroConcentrated, asked: Profile) -> Curve:
+    def curve(self, event: ZeroConcentrated, asked: Profile) -> PrivacyProfile:
         return curves.zero_concentrated(exact("rho", event.rho), exact("delta", event.delta))
 
 
@@ -163,7 +163,7 @@ class RandomizedResponseRules(Rules[RandomizedResponse]):
         )
         return Fraction(found)
 
-    def curve(self, event: RandomizedResponse, asked: Profile) -> Curve:
+    def curve(self, event: RandomizedResponse, asked: Profile) -> PrivacyProfile:
         return curves.randomized_response(epsilon_of(event), event.categories)
 
     def law(self, event: RandomizedResponse, *, reach: int) -> Law:
@@ -199,7 +199,7 @@ class ExponentialRules(Rules[Exponential]):
         by_range = known(renyi_of(self.zcdp(event), alpha=order))
         return min(known(renyi_of(PureDP(epsilon_of(event)), alpha=order)), by_range)
 
-    def curve(self, event: Exponential, asked: Profile) -> Curve:
+    def curve(self, event: Exponential, asked: Profile) -> PrivacyProfile:
         """No exponential mechanism need reach the maximum over all pairs under composition."""
         # two candidates whose odds go from e^{-epsilon/2} to e^{epsilon/2}
         pair = curves.randomized_response(epsilon_of(event) / 2, 2)

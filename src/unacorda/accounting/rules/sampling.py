@@ -32,7 +32,7 @@ from unacorda.accounting.divergences.gaussian import (
 from unacorda.accounting.divergences.noises import renyi_of_replacement
 from unacorda.accounting.profiles import amplified, draws, noises
 from unacorda.accounting.profiles.amplified import two_steps
-from unacorda.accounting.profiles.curves import Curve
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
     Profile,
@@ -144,7 +144,7 @@ class PoissonRules(Rules[PoissonSampled]):
         sampled = sampled_replaced_loss if neighbors is ReplaceOne else sampled_loss
         return sampled(alone, _rate(event))
 
-    def curve(self, event: PoissonSampled, asked: Profile) -> Curve:
+    def curve(self, event: PoissonSampled, asked: Profile) -> PrivacyProfile:
         one, rate = event.event, _rate(event)
         if asked.neighbors is not ReplaceOne:
             sampled = amplified.poisson_sampled_add
@@ -209,7 +209,7 @@ class FixedSizeRules(Rules[FixedSizeSampled]):
             None if alone is None else sampled_loss(alone, _share(event))._replace(attained=False)
         )
 
-    def curve(self, event: FixedSizeSampled, asked: Profile) -> Curve:
+    def curve(self, event: FixedSizeSampled, asked: Profile) -> PrivacyProfile:
         if asked.neighbors is AddRemove:
             raise _of_fixed_size(event)
         moved = _replaced(event.event, 1, asked)
@@ -263,7 +263,7 @@ class ReplacementRules(Rules[ReplacementSampled]):
         one_draw = sampled_loss(alone, Fraction(1, event.population))
         return composed_loss([(one_draw, event.size)])._replace(attained=False)
 
-    def curve(self, event: ReplacementSampled, asked: Profile) -> Curve:
+    def curve(self, event: ReplacementSampled, asked: Profile) -> PrivacyProfile:
         if asked.neighbors is AddRemove:
             raise _of_fixed_size(event)
         # an empty contribution is one of those by which a unit's may be replaced
@@ -367,7 +367,7 @@ def _of_two(event: Event) -> FiniteLoss | None:
         return None if alone is None else FiniteLoss(2 * alone, Fraction(0))
 
 
-def _replaced(event: Event, units: int, asked: Profile) -> tuple[Curve, Curve]:
+def _replaced(event: Event, units: int, asked: Profile) -> tuple[PrivacyProfile, PrivacyProfile]:
     """Both directions of an event inside a sample, that many units replaced at once."""
     inner = Profile(inside=asked.inside)
     try:

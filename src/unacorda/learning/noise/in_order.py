@@ -31,9 +31,9 @@ class ToeplitzNoise(ABC):
 
     def event_in_order(
         self, noise_multiplier: float | Fraction, *, steps: int, separation: int
-    ) -> events.MatrixMechanism:
+    ) -> events.MatrixFactorization:
         """Return the event of all steps where a unit takes part once in `separation` steps."""
-        return events.MatrixMechanism(
+        return events.MatrixFactorization(
             noise_multiplier=noise_multiplier,
             encoder=self.encoder(steps),
             steps=steps,

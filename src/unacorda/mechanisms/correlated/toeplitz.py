@@ -199,9 +199,9 @@ class SquareRootToeplitz(PrefixSums):
         keep(self, bands=whole("bands", self.bands, least=1, most=most))
 
     @property
-    def event(self) -> events.MatrixMechanism:
+    def event(self) -> events.MatrixFactorization:
         """What the whole stream costs."""
-        return events.MatrixMechanism(
+        return events.MatrixFactorization(
             noise_multiplier=quotient(self.sigma, self.grid.moved),
             encoder=as_fractions(self.bands),
             steps=self.steps,

@@ -12,11 +12,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events.algebra import Event
 from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
 
-__all__ = ["CyclicPoissonSampled", "MatrixMechanism", "TreeAggregation"]
+__all__ = ["CyclicPoissonSampled", "MatrixFactorization", "TreeAggregation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MatrixMechanism(Event):
+class MatrixFactorization(Event):
     r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
 
     Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
@@ -84,12 +84,12 @@ class CyclicPoissonSampled(Event):
     Source      Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
     """
 
-    event: MatrixMechanism
+    event: MatrixFactorization
     rate: Real
 
     def __post_init__(self) -> None:
-        if not isinstance(self.event, MatrixMechanism):
-            raise InvalidParameter("event", self.event, expected="a MatrixMechanism")
+        if not isinstance(self.event, MatrixFactorization):
+            raise InvalidParameter("event", self.event, expected="a MatrixFactorization")
         rate = share("rate", self.rate)
         if rate == 0:
             raise InvalidParameter("rate", self.rate, expected="a number above 0, at most 1")
@@ -109,7 +109,7 @@ class TreeAggregation(Event):
     participations
         How often a unit takes part at most.
     separation
-        How many steps lie between two of them at least, as in MatrixMechanism.
+        How many steps lie between two of them at least, as in MatrixFactorization.
 
     Source      Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
     """

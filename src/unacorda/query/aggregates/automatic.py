@@ -144,7 +144,7 @@ class LadderSearch(Single):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total(LadderSearch):
+class AutomaticSum(LadderSearch):
     """The sum of a number column without bounds, each person's total cut at a found level.
 
     signs: which parts there can be, 1 and -1, by what is known of the column's range.
@@ -157,12 +157,12 @@ class Total(LadderSearch):
     signs: tuple[int, ...]
 
     @staticmethod
-    def of(column: str, expression: Expression, weight: Fraction) -> Total:
+    def of(column: str, expression: Expression, weight: Fraction) -> AutomaticSum:
         """The sum of an expression of which no finite range is known."""
         signs = (1,) if expression.lower >= 0 else (-1,) if expression.upper <= 0 else (1, -1)
-        return Total(column=column, weight=weight, signs=signs, expressions=(expression,))
+        return AutomaticSum(column=column, weight=weight, signs=signs, expressions=(expression,))
 
-    def bound_to(self, scope: TableSchema) -> Total:
+    def bound_to(self, scope: TableSchema) -> AutomaticSum:
         return self
 
     @property

@@ -73,7 +73,7 @@ from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLapla
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
 from unacorda.query.aggregates.base import Aggregate, Answer, Assumption, Exact, Forecast, Single
-from unacorda.query.aggregates.linear import Count, CountPeople, Sum
+from unacorda.query.aggregates.linear import BoundedSum, Count, CountPeople
 from unacorda.query.aggregates.measures import Measure
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import Key
@@ -492,7 +492,7 @@ class LevelNoise:
 class Consistent(Single):
     """A count or a sum at every level of a rollup or a cube."""
 
-    of: Count | CountPeople | Sum
+    of: Count | CountPeople | BoundedSum
     margins: Margins
 
     def over(self, keys: tuple[tuple[Key, ...], ...]) -> Consistent:
@@ -604,7 +604,7 @@ class Consistent(Single):
             standard_errors=errors.tolist(),
             lower=(values - width).tolist(),
             upper=(values + width).tolist(),
-            limits=(-math.inf if isinstance(self.of, Sum) else 0.0, math.inf),
+            limits=(-math.inf if isinstance(self.of, BoundedSum) else 0.0, math.inf),
         )
 
     def forecast(self, noise: LevelNoise, reach: Reach, assume: Assumption | None) -> Forecast:
@@ -640,7 +640,7 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
             "are, and do not add up. Protect Person(..., max_groups=1), or ask for the people of "
             "each level in a question of its own: session.evaluate([...]) asks them together",
         )
-    if not isinstance(aggregate, Count | CountPeople | Sum):
+    if not isinstance(aggregate, Count | CountPeople | BoundedSum):
         raise InvalidParameter(
             name,
             aggregate.tag,

@@ -95,7 +95,7 @@ def place_among(value: str, listed: Sequence[tuple[str, int]]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram(Linear):
+class BinCounts(Linear):
     """Rows by bin between given edges, and in one bin on either side of them."""
 
     tag: ClassVar[str] = "histogram"
@@ -321,7 +321,7 @@ def histogram(
     upper: Number | None = None,
     resolution: Number | None = None,
     weight: Number = 1,
-) -> Histogram | EqualBins:
+) -> BinCounts | EqualBins:
     """Count rows by bin of a number column; one line of the release for each bin.
 
     edges: 2 to 1,001 public numbers, rising. A bin counts the values from its lower edge up to
@@ -341,7 +341,7 @@ def histogram(
         checks.demand(edges is not None, "edges", None, expected="public edges=[...], or bins=")
         for name, value in (("lower", lower), ("upper", upper), ("resolution", resolution)):
             checks.demand(value is None, name, value, expected="it only with bins=")
-        return Histogram(column=written(column), edges=_edges(edges), weight=weight_of(weight))
+        return BinCounts(column=written(column), edges=_edges(edges), weight=weight_of(weight))
     checks.demand(edges is None, "bins", bins, expected="either edges=[...] or bins=, not both")
     count = checks.positive_integer(bins=bins)
     checks.demand(2 <= count <= _MOST_FOUND, "bins", bins, expected=f"2 to {_MOST_FOUND}")

@@ -28,7 +28,7 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.automatic import Total
+from unacorda.query.aggregates.automatic import AutomaticSum
 from unacorda.query.aggregates.base import (
     Aggregate,
     Answer,
@@ -297,17 +297,17 @@ class OfClamped(OfColumn, Linear):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum(OfClamped):
+class BoundedSum(OfClamped):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     tag: ClassVar[str] = "sum"
     zeros_add_nothing: ClassVar[bool] = True
 
     def bound_to(self, scope: TableSchema) -> Aggregate:
-        """The same, its column looked up and its bounds known; without any, a `Total`."""
+        """The same, its column looked up and its bounds known; without any, an `AutomaticSum`."""
         expression = expression_of(self.column, scope)
         if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
-            return Total.of(self.column, expression, self.weight)
+            return AutomaticSum.of(self.column, expression, self.weight)
         return OfColumn.bound_to(self, scope)
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
@@ -325,7 +325,7 @@ class Sum(OfClamped):
 
 def sum(  # noqa: A001  # the public word is unacorda.sum
     column: Written, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
-) -> Sum:
+) -> BoundedSum:
     """Sum a number column, each value clamped to the public range [lower, upper].
 
     Left out, the bounds are those declared of the column. Where there are none either, each
@@ -338,7 +338,7 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
     Fraction(100000, 1)
     """
     low, high = given_bounds(lower, upper)
-    return Sum(column=written(column), lower=low, upper=high, weight=weight_of(weight))
+    return BoundedSum(column=written(column), lower=low, upper=high, weight=weight_of(weight))
 
 
 _MOST = 1000

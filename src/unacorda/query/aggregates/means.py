@@ -165,7 +165,7 @@ class SplitMean(Linear):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(OfClamped, SplitMean):
+class BoundedMean(OfClamped, SplitMean):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
@@ -178,7 +178,7 @@ class Mean(OfClamped, SplitMean):
 
 def mean(
     column: Written, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
-) -> Mean:
+) -> BoundedMean:
     """Average a number column over the rows in which it is present, values clamped to a range.
 
     Left out, the bounds are those declared of the column. Weight as in `count`.
@@ -187,7 +187,7 @@ def mean(
     Fraction(0, 1)
     """
     low, high = given_bounds(lower, upper)
-    return Mean(column=written(column), lower=low, upper=high, weight=weight_of(weight))
+    return BoundedMean(column=written(column), lower=low, upper=high, weight=weight_of(weight))
 
 
 def ratio_interval(

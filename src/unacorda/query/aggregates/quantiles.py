@@ -209,7 +209,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(GridAggregate, Single):
+class BoundedQuantile(GridAggregate, Single):
     """The q-quantile of a number column over rows where it is present.
 
     interval: the share of this aggregate's budget that buys an interval, 0 for none.
@@ -460,7 +460,7 @@ def quantile(
     resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
-) -> Quantile:
+) -> BoundedQuantile:
     """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
 
     Left out, the bounds are those declared of the column. Answers are points of a public grid of at
@@ -478,7 +478,7 @@ def quantile(
     checks.demand(0 <= part <= 1, "q", q, expected="a number from 0 to 1")
     fits = part.denominator <= 10**6
     checks.demand(fits, "q", q, expected="a number with at most six decimals")
-    return Quantile(
+    return BoundedQuantile(
         column=written(column),
         q=part,
         interval=share,
@@ -494,7 +494,7 @@ def median(
     resolution: Number | None = None,
     interval: Number = 0,
     weight: Number = 1,
-) -> Quantile:
+) -> BoundedQuantile:
     """Find the median: `quantile` with q = 1/2.
 
     >>> median("age", 0, 120, interval=0.5).interval

@@ -88,7 +88,7 @@ _EVEN = 201  # values of a column that are assumed where none are given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variance(OfColumn, OfMoments):
+class BoundedVariance(OfColumn, OfMoments):
     """The variance of a number column over rows where it is present, or its root.
 
     ddof: what is taken from the number of rows before it divides. root: the standard deviation.
@@ -189,7 +189,7 @@ def variance(
     *,
     ddof: int = 1,
     weight: Number = 1,
-) -> Variance:
+) -> BoundedVariance:
     """The variance of a number column over rows where it is present, values clamped to a range.
 
     ddof: 1 for the sample's variance, divided by n - 1, as SQL's VAR_SAMP; 0 for the population's,
@@ -201,7 +201,7 @@ def variance(
     """
     low, high = given_bounds(lower, upper)
     part = weight_of(weight)
-    return Variance(
+    return BoundedVariance(
         column=written(column), lower=low, upper=high, ddof=_given(ddof), root=False, weight=part
     )
 
@@ -213,7 +213,7 @@ def stdev(
     *,
     ddof: int = 1,
     weight: Number = 1,
-) -> Variance:
+) -> BoundedVariance:
     """The standard deviation of a number column: the root of `variance`, 0 where that is below.
 
     The root is taken after the noise. Where the deviation is small beside the noise it comes out

@@ -780,7 +780,7 @@ class Query:
         for name, aggregate in aggregates.items():
             values = [f"v{index}" for index in range(len(aggregate.expressions))]
             rowwise = not aggregate.reads_people(values, Row())
-            checks.demand(rowwise, name, type(aggregate).__name__, expected=expected)
+            checks.demand(rowwise, name, type(aggregate).tag, expected=expected)
 
 
 def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:

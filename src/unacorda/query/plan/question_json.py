@@ -11,20 +11,20 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.automatic import FoundBounds
 from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.histograms import EqualBins, Histogram, Top
+from unacorda.query.aggregates.histograms import BinCounts, EqualBins, Top
 from unacorda.query.aggregates.linear import (
+    BoundedSum,
     Count,
     CountDistinct,
     CountIf,
     CountPeople,
-    Sum,
     VectorSum,
 )
-from unacorda.query.aggregates.means import Mean, Proportion, WeightedMean
-from unacorda.query.aggregates.quantiles import Quantile, Quantiles, QuartileRange
+from unacorda.query.aggregates.means import BoundedMean, Proportion, WeightedMean
+from unacorda.query.aggregates.quantiles import BoundedQuantile, Quantiles, QuartileRange
 from unacorda.query.aggregates.ratios import Ratio
 from unacorda.query.aggregates.row_counts import RowsKept
-from unacorda.query.aggregates.variances import Correlation, Covariance, Variance
+from unacorda.query.aggregates.variances import BoundedVariance, Correlation, Covariance
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.codec import encode
@@ -146,11 +146,11 @@ def _made_by(value: Any) -> tuple[str, dict[str, Any]]:
             return "count_distinct", of("column")
         case CountIf():
             return "count_if", of("condition")
-        case Sum():
+        case BoundedSum():
             return "sum", of(*bounds)
         case VectorSum():
             return "vector_sum", of("columns", "norm")
-        case Mean():
+        case BoundedMean():
             return "mean", of(*bounds)
         case Proportion():
             return "proportion", of("condition")
@@ -169,18 +169,18 @@ def _made_by(value: Any) -> tuple[str, dict[str, Any]]:
         case Correlation(sides=(one, other)):
             arguments = {"x": one.column, "y": other.column}
             return "correlation", arguments | _both(("x_bounds", one), ("y_bounds", other))
-        case Variance():
+        case BoundedVariance():
             return "stdev" if value.root else "variance", of(*bounds, "ddof")
         case Extreme():
             return value.side, of(*bounds, "resolution")
-        case Quantile():
+        case BoundedQuantile():
             return "quantile", of(*bounds, "resolution", "q", "interval")
         case QuartileRange():
             return "iqr", of(*bounds, "resolution", "interval")
         case Quantiles():
             arguments = of(*bounds, "resolution", "interval")
             return "quantiles", arguments | {"q": value.wanted}
-        case Histogram():
+        case BinCounts():
             return "histogram", of("column", "edges")
         case EqualBins():
             arguments = of(*bounds, "resolution")

@@ -35,7 +35,7 @@ from unacorda._version import __version__
 from unacorda.accounting.charges import charge
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError, WrongUnit
-from unacorda.ledger.entries import LIMITS, Account, Entry
+from unacorda.ledger.entries import LIMITS, AccountTerms, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.base import Aggregate, weight_of
@@ -420,7 +420,7 @@ def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> li
 
 
 def _entry(
-    stated: ReleaseRecord, entry: Entry, entries: Sequence[Entry], account: Account
+    stated: ReleaseRecord, entry: Entry, entries: Sequence[Entry], account: AccountTerms
 ) -> RecordCheck:
     """That the entry debits this charge for this question, and that it was answered."""
     place = f"entry {entry.sequence} of account {entry.dataset!r}"

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
-from unacorda.query.aggregates.automatic import Total
+from unacorda.query.aggregates.automatic import AutomaticSum
 from unacorda.query.aggregates.base import Forecast
-from unacorda.query.aggregates.linear import Linear, Sum
+from unacorda.query.aggregates.linear import BoundedSum, Linear
 from unacorda.query.allocation import Allocation
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
@@ -230,7 +230,7 @@ def filtered_in_words(query: Query) -> tuple[str, ...]:
     kept = f"after at most {_some(unit.all_rows, 'row')} per {ids} were kept"
     for name in query.filtered_late:
         aggregate = query.aggregates[name]
-        if isinstance(aggregate, Sum | Total):
+        if isinstance(aggregate, BoundedSum | AutomaticSum):
             lines.append(f"{name}: filtered {kept}: the sum is of too few rows; use WHERE")
         elif isinstance(aggregate, Linear) and aggregate.counts:
             lines.append(f"{name}: filtered {kept}: the count is too low; use WHERE")

@@ -34,7 +34,7 @@ from unacorda.privacy.guarantees import GDP, Guarantee, PureDP, guarantee_from_j
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.privacy.rounding import root_up
 from unacorda.query.aggregates.base import Aggregate, expression_of
-from unacorda.query.aggregates.linear import Count, CountIf, CountPeople, Linear, Sum
+from unacorda.query.aggregates.linear import BoundedSum, Count, CountIf, CountPeople, Linear
 from unacorda.query.expressions.language import Expression, Kind
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.plan.codec import decode, encode, stated_rows
@@ -321,7 +321,7 @@ class SeriesPlan:
     def _sigma(self, name: str, multiplier: Fraction, encoder: Encoder) -> Fraction:
         """The noise of an aggregate, in the unit of its integers; rounded up."""
         aggregate, low, high = self._aggregate(name), 0, 1
-        if isinstance(aggregate, Sum):
+        if isinstance(aggregate, BoundedSum):
             low, high = aggregate.clamp.lower, aggregate.clamp.upper
         once = self.person is None or isinstance(aggregate, CountPeople)
         bound = ONCE if once else cast("OverTime", self.person)
@@ -384,7 +384,7 @@ def _check_query(query: Query) -> None:
 
 def _is_linear(aggregate: Aggregate) -> bool:
     people = isinstance(aggregate, CountPeople) and aggregate.column is None
-    return people or type(aggregate) in (Count, CountIf, Sum)
+    return people or type(aggregate) in (Count, CountIf, BoundedSum)
 
 
 def _call(aggregate: Aggregate) -> str:
