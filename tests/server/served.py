@@ -27,6 +27,7 @@ COUNT: dict[str, Any] = {"sql": "SELECT COUNT(*) AS n FROM visits", "budget": {"
 CONFIGURATION = """
 [server]
 timeout = 20
+answer_after = "at once"
 
 [datasets.visits]
 title = "Visits"

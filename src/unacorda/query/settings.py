@@ -35,6 +35,7 @@ _SQLITE = "sqlite:///"
 SERVER = (
     *("ledger", "store", "listen", "public_url", "behind_proxy"),
     *("questions_at_once", "queue", "timeout", "most_aggregates", "most_cells"),
+    *("answer_after", "least_a_question", "shutdown", "health"),
 )
 """What a block [server] may say."""
 
@@ -104,10 +105,11 @@ class Dataset:
 
     name: of its account in a ledger. title: for people. tables, public: sources by name, each a
     path or what `engine` calls a table. unit: `person` with its columns, or `row`, and limits on a
-    person's rows, by name. budget: of the account; query_budget: of a question that names none.
-    columns: public facts. stand_in: a public table to try questions on. analysts: the limits of
-    sub-accounts. show_total: whether analysts see what the data set has left, not their own part
-    alone.
+    person's rows, by name. budget: of the account; query_budget: of a question that names none;
+    least_a_question: below which a server takes none. columns: public facts. stand_in: a public
+    table to try questions on. analysts: the limits of sub-accounts; most_a_question: above which a
+    server takes none of an analyst. show_total: whether analysts see what the data set has left,
+    not their own part alone.
     """
 
     name: str
@@ -118,10 +120,12 @@ class Dataset:
     unit: Mapping[str, Any] = field(default_factory=dict)
     budget: Guarantee | None = None
     query_budget: Guarantee | None = None
+    least_a_question: Guarantee | None = None
     columns: Mapping[str, Fact] = field(default_factory=dict)
     stand_in: str | None = None
     memory_limit: str | None = None
     analysts: Mapping[str, Guarantee] = field(default_factory=dict)
+    most_a_question: Mapping[str, Guarantee] = field(default_factory=dict)
     show_total: bool = False
 
 
@@ -182,7 +186,7 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
     readers: dict[str, Callable[[str, Any], Any]] = {
         **dict.fromkeys(("engine", "memory_limit", "title"), _text),
         "show_total": _flag,
-        **dict.fromkeys(("budget", "query_budget"), _budget),
+        **dict.fromkeys(("budget", "query_budget", "least_a_question"), _budget),
         **dict.fromkeys(("tables", "public"), sources),
         "stand_in": path_of,
         "unit": _unit,
@@ -190,12 +194,35 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
         "analysts": _each(_budget),
     }
     _check_names(place, keys, readers)
+    keys, most = _largest_questions(place, keys)
     demand(keys.get("tables"), place, None, expected=f"tables in {place}")
     read = {name: readers[name](f"{place}.{name}", value) for name, value in keys.items()}
     again = twin([*read["tables"], *read.get("public", {})])
     expected = "names of tables, public ones among them, that differ by more than capitals"
     demand(again is None, f"{place}.tables", again, expected=expected)
-    return Dataset(name=name, **read)
+    return Dataset(name=name, most_a_question=most, **read)
+
+
+def _largest_questions(
+    place: str, keys: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Guarantee]]:
+    """The block without `most_a_question` of its analysts, and these, of the kinds of the limits.
+
+    >>> _largest_questions("", {"analysts": {"ben": {"rho": 1, "most_a_question": "0.1"}}})
+    ({'analysts': {'ben': {'rho': 1}}}, {'ben': ZCDP(rho=0.1)})
+    """
+    limits, most = {}, {}
+    for analyst, limit in _table(f"{place}.analysts", keys.get("analysts", {})).items():
+        inside = f"{place}.analysts.{analyst}"
+        numbers = dict(_table(inside, limit))
+        if "most_a_question" in numbers:
+            largest = numbers.pop("most_a_question")
+            kind = [name for name in numbers if name != "delta"]
+            most[analyst] = guarantee_of(
+                {**numbers, **dict.fromkeys(kind, largest)}, f"{inside}.most_a_question"
+            )
+        limits[analyst] = numbers
+    return ({**keys, "analysts": limits} if limits else keys), most
 
 
 def _joined(folder: Path, place: str, value: Any) -> str:

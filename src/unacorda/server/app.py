@@ -39,6 +39,8 @@ _LOG = logging.getLogger("unacorda.server")
 _MOST_BYTES: Final = 1 << 16
 _MOST_FAILURES: Final = 10  # wrong tokens a minute from one address
 _PAGE: Final = 50
+_SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
+_LOOK_SECONDS: Final = 1.0  # between two looks whether a client has gone
 _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -77,11 +79,13 @@ class Routes:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._curation = Curation(service)
-        self._asking = ThreadPoolExecutor(service.config.queue, thread_name_prefix="ask")
-        self._explaining = ThreadPoolExecutor(1, thread_name_prefix="explain")
+        many = service.config.queue + _SPARE_THREADS
+        self._asking = ThreadPoolExecutor(many, thread_name_prefix="ask")
+        self._explaining = ThreadPoolExecutor(many, thread_name_prefix="explain")
 
     def close(self) -> None:
         """Let running questions end, and close the service."""
+        self._service.finish()
         self._asking.shutdown()
         self._explaining.shutdown()
         self._service.close()
@@ -139,15 +143,34 @@ class Routes:
         return await self._run_on_body(request, holder, "suggest", self._service.suggest)
 
     async def ask(self, request: Request, holder: Token) -> Response:
-        """An answer, stored before it leaves; the client may go, and the question runs on."""
+        """An answer, stored before it leaves.
+
+        A client that goes before its question was taken takes it back; one that goes later does
+        not end it. `Prefer: wait=10` answers 202 after so many seconds.
+        """
         body = await self._body(request, "ask")
-        name = request.path_params["dataset"]
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(
-            self._asking, self._service.ask, name, holder.analyst, dict(body)
-        )
-        question, new = await asyncio.shield(running)
-        return _release_response(question, status=201 if new else 200)
+        loop, service = asyncio.get_running_loop(), self._service
+        name, called = request.path_params["dataset"], _idempotency_key(request)
+        begin = functools.partial(service.begin, name, holder.analyst, dict(body), request=called)
+        begun = await loop.run_in_executor(self._asking, begin)
+        running = loop.run_in_executor(self._asking, service.answer, begun)
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen
+        wait, start = _preferred_wait(request), loop.time()
+        while not running.done():
+            left = _LOOK_SECONDS if wait is None else wait - (loop.time() - start)
+            if left <= 0:
+                return _accepted_response(begun.question)
+            await asyncio.wait({running}, timeout=min(left, _LOOK_SECONDS))
+            gone = wait is None and not running.done() and await request.is_disconnected()
+            if gone and begun.new:
+                await self._in_thread(service.store.withdraw, begun.question.id)
+        return _release_response(running.result(), status=201 if begun.new else 200)
+
+    async def withdraw(self, request: Request, holder: Token) -> Response:
+        """Take a question back that has not begun."""
+        question = await self._own_question(request, holder)
+        await self._in_thread(self._service.withdraw, question)
+        return Response(status_code=204)
 
     async def questions(self, request: Request, holder: Token) -> Response:
         """A page of the analyst's questions."""
@@ -165,7 +188,7 @@ class Routes:
                 most=_PAGE,
             )
         )
-        return JSONResponse({"questions": [_question_as_json(one) for one in found]})
+        return JSONResponse({"questions": [_question_as_json(one.shown) for one in found]})
 
     async def question(self, request: Request, holder: Token) -> Response:
         """One question."""
@@ -215,7 +238,7 @@ class Routes:
         )
         if found is None or found.analyst != holder.analyst:
             raise Problem("not-found", "There is no such question, or it is not yours.")
-        return found
+        return found.shown
 
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host", "").lower()
@@ -269,6 +292,29 @@ def _release_response(question: StoredQuestion, *, status: int) -> Response:
     return Response(
         question.release, status_code=status, headers=headers, media_type="application/json"
     )
+
+
+def _accepted_response(question: StoredQuestion) -> Response:
+    """The question goes on; its address tells how it ended."""
+    location = f"/v1/questions/{question.id}"
+    said = {"id": question.id, "state": "running", "question": location}
+    return JSONResponse(said, status_code=202, headers={"Location": location, "Retry-After": "1"})
+
+
+def _preferred_wait(request: Request) -> float | None:
+    """The seconds of `Prefer: wait=N`; None where none are stated, or not so."""
+    for part in request.headers.get("prefer", "").split(","):
+        name, _, value = part.strip().partition("=")
+        if name.lower() == "wait" and value.isascii() and value.isdecimal() and len(value) < 6:
+            return float(value)
+    return None
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= 200 and key.isascii() and key.isprintable()):
+        raise Problem("refused", "Idempotency-Key has 1 to 200 printable characters of ASCII.")
+    return key
 
 
 def _question_as_json(question: StoredQuestion) -> dict[str, Any]:

@@ -7,15 +7,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
-from unacorda.query.settings import Dataset, Settings, read_settings
+from unacorda.errors import InvalidParameter, WrongUnit
+from unacorda.query.settings import Dataset, Settings, guarantee_of, read_settings
+from unacorda.server.scheduling import AnswerTimes
 
+_FIXED_SECONDS: Final = 1.0
 _SQLITE = "sqlite:///"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -43,6 +47,12 @@ class Config:
         Questions that may wait; of one analyst a sixteenth of them.
     timeout
         Seconds after which the engine is interrupted.
+    answer_after
+        When answers leave, counted from the arrival of their questions.
+    shutdown
+        Seconds that running questions get once the server ends.
+    health
+        Where it tells of itself, an address and a port; None for nowhere.
     most_aggregates, most_cells
         The size of a question.
     """
@@ -57,6 +67,9 @@ class Config:
     questions_at_once: int
     queue: int
     timeout: float
+    answer_after: AnswerTimes
+    shutdown: float
+    health: tuple[str, int] | None
     most_aggregates: int
     most_cells: int
 
@@ -84,7 +97,7 @@ def read_config(path: Path) -> Config:
     whole = parts is not None and parts.scheme in ("http", "https") and parts.netloc
     demand(whole, f"{place}.public_url", url, expected='an address such as "https://ask.example"')
     return Config(
-        datasets=_checked(settings),
+        datasets=_checked(settings, found.get("least_a_question")),
         ledger=_address(path, "ledger", settings.ledger, "budgets.db"),
         store=_address(path, "store", found.get("store"), "answers.db"),
         host=host,
@@ -94,19 +107,55 @@ def read_config(path: Path) -> Config:
         questions_at_once=_whole(place, found, "questions_at_once", 2),
         queue=_whole(place, found, "queue", 64),
         timeout=_seconds(f"{place}.timeout", found.get("timeout", 300)),
+        answer_after=_answer_times(f"{place}.answer_after", found.get("answer_after", "fixed")),
+        shutdown=_seconds(f"{place}.shutdown", found.get("shutdown", 60)),
+        health=_health(f"{place}.health", found.get("health")),
         most_aggregates=_whole(place, found, "most_aggregates", 50),
         most_cells=_whole(place, found, "most_cells", 10_000),
     )
 
 
-def _checked(settings: Settings) -> Mapping[str, Dataset]:
+def _checked(settings: Settings, least: Any) -> Mapping[str, Dataset]:
+    """The data sets, each with the least question of its own, or of the server."""
+    place = f"{settings.path}, server.least_a_question"
+    numbers = {} if least is None else least
+    demand(isinstance(numbers, dict), place, least, expected="a table, such as { rho = 1e-4 }")
+    found = {}
+    for name, one in settings.datasets.items():
+        lowest = one.least_a_question
+        if lowest is None and numbers:
+            lowest = guarantee_of(numbers, place)
+        found[name] = replace(one, least_a_question=lowest)
+        if lowest is not None and one.budget is not None:
+            try:
+                request_price(lowest, one.budget)
+            except WrongUnit:
+                expected = f"least_a_question of a kind that the budget {one.budget} takes"
+                where = f"{settings.path}, datasets.{name}"
+                raise InvalidParameter(where, lowest, expected=expected) from None
     for name, one in settings.datasets.items():
         place = f"{settings.path}, datasets.{name}"
         expected = "a name of letters, digits, '.', '_' and '-', since it stands in addresses"
         demand(_NAME.fullmatch(name), f"{settings.path}, datasets", name, expected=expected)
         demand(one.unit, f"{place}.unit", None, expected='unit, such as { person = "patient" }')
         demand(one.budget is not None, f"{place}.budget", None, expected="budget = { rho = 0.5 }")
-    return settings.datasets
+    return found
+
+
+def _answer_times(place: str, value: Any) -> AnswerTimes:
+    if value == "fixed":
+        return _FIXED_SECONDS
+    if value in ("stepped", "at once"):
+        times: AnswerTimes = value
+        return times
+    fits = isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= 3_600
+    expected = '"fixed" (each second), seconds up to an hour, "stepped" or "at once"'
+    demand(fits, place, value, expected=expected)
+    return float(value)
+
+
+def _health(place: str, value: Any) -> tuple[str, int] | None:
+    return None if value is None else _listen(place, value)
 
 
 def _listen(place: str, value: Any) -> tuple[str, int]:

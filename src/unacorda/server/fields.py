@@ -74,7 +74,7 @@ class Endpoint:
     texts; open: to anyone; curator: to curators alone; makes: answers 201.
     """
 
-    method: Literal["get", "post"]
+    method: Literal["get", "post", "delete"]
     path: str
     says: str
     gives: str
@@ -89,7 +89,7 @@ class Endpoint:
 _ASKING: Final = ("not-json", "not-found", "too-large", "not-a-type", "refused", "unavailable")
 _PAYING: Final = (
     *("budget-exceeded", "lost", "engine-failed", "busy", "source-changed", "stopped"),
-    *("suspended", "ledger-failed"),
+    *("suspended", "ledger-failed", "withdrawn"),
 )
 _DATASET: Final = Field(name="dataset", kind="text", says="The data set.", required=True)
 _ANALYST: Final = Field(name="analyst", kind="text", says="The analyst.", required=True)
@@ -222,7 +222,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         says="What a question would do, cost and err by. Free.",
         gives="Steps, cost and expected errors.",
         fields=(*_QUESTION, _BUDGET),
-        problems=_ASKING,
+        problems=(*_ASKING, "busy"),
     ),
     "suggest": Endpoint(
         method="post",
@@ -238,7 +238,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
                 required=True,
             ),
         ),
-        problems=_ASKING,
+        problems=(*_ASKING, "busy"),
     ),
     "ask": Endpoint(
         method="post",
@@ -267,6 +267,13 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         says="One question of yours.",
         gives="What was asked, its state and cost.",
         problems=("not-found",),
+    ),
+    "withdraw": Endpoint(
+        method="delete",
+        path="/v1/questions/{id}",
+        says="Take a question back that has not begun: it costs nothing. One that runs is paid.",
+        gives="Nothing.",
+        problems=("not-found", "runs", "refused"),
     ),
     "release": Endpoint(
         method="get",
@@ -339,6 +346,10 @@ def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
     }
     if name == "ask":
         found["responses"]["201"] = {"description": "The release, made and paid for now."}
+        said = "It goes on longer than Prefer: wait= says; Location tells where to look."
+        found["responses"]["202"] = {"description": said}
+    if one.method == "delete":
+        found["responses"] = {"204": {"description": one.gives}}
     for kind in (*one.problems, *(() if one.open else ("no-token", "too-many"))):
         status, title = TITLES[kind]
         found["responses"][str(status)] = {

@@ -35,6 +35,8 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "not-found": (404, "There is no such data set, question or page, or it is not yours"),
     "not-a-method": (405, "This address has no such method"),
     "budget-exceeded": (409, "It costs more than is left"),
+    "runs": (409, "The question runs, and is paid"),
+    "withdrawn": (409, "The question was withdrawn"),
     "lost": (409, "It was paid and has no answer"),
     "too-large": (413, "The request is too large"),
     "not-a-type": (415, "The request must be application/json"),

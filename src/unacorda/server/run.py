@@ -9,6 +9,7 @@ arrived whole after ten seconds ends its connection.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Final
 
 from unacorda.extras import require
@@ -23,7 +24,7 @@ from h11 import IDLE, SEND_BODY  # noqa: E402
 from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: E402
 
 REQUEST_SECONDS: Final = 10.0
-_END_SECONDS: Final = 60
+_SPARE_SECONDS: Final = 5  # beyond `shutdown`: answers that were interrupted still leave
 
 
 class DeadlineProtocol(H11Protocol):
@@ -79,7 +80,7 @@ def serve(config: Config) -> None:
             log_level="warning",
             proxy_headers=bool(config.behind_proxy),
             forwarded_allow_ips=list(config.behind_proxy) or None,
-            timeout_graceful_shutdown=_END_SECONDS,
+            timeout_graceful_shutdown=math.ceil(config.shutdown) + _SPARE_SECONDS,
             h11_max_incomplete_event_size=1 << 16,
         )
     )

@@ -8,17 +8,19 @@ given again. Releases are stored before the ledger notes that they were computed
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from unacorda._version import __version__
+from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
 from unacorda.ledger.ledger import Ledger, open_ledger
@@ -30,12 +32,15 @@ from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.server.config import Config
 from unacorda.server.problems import Problem, problem_of
+from unacorda.server.scheduling import RoundRobin, leaves_after
 from unacorda.server.store import AnswerStore, State, StoredQuestion
 
 _LOG = logging.getLogger("unacorda.server")
 _PAUSE_SECONDS: Final = 0.05
 _BEAT_SECONDS: Final = 10.0
 _SHARE_OF_QUEUE: Final = 16
+_INTERRUPTS: Final = 100
+_UNFINISHED: Final = ("waiting", "running")
 _AFTER_RESERVING: Final = ("engine-failed", "failed", "ledger-failed", "source-changed")
 """Problems after which the charge may stand."""
 
@@ -47,6 +52,18 @@ class ParsedQuestion:
     query: Query | str
     budget: Guarantee
     digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunQuestion:
+    """A question that is stored, with what answers it. arrived: when; new: whether it is."""
+
+    question: StoredQuestion
+    new: bool
+    arrived: float
+    found: OpenDataset
+    session: Session
+    asked: ParsedQuestion
 
 
 class OpenDataset:
@@ -109,7 +126,9 @@ class Service:
             except UnacordaError as error:
                 self.unavailable[name] = str(error)
                 _LOG.warning("data set %r is not available", name)
-        self._slots = threading.BoundedSemaphore(config.questions_at_once)
+        self._turns, self._plans = RoundRobin(config.questions_at_once), RoundRobin(1)
+        self._share = max(config.queue // _SHARE_OF_QUEUE, 1)
+        self._ending = threading.Event()
         self._ended = threading.Event()
         self._heartbeats = threading.Thread(target=self._send_heartbeats, name="heart", daemon=True)
         self._heartbeats.start()
@@ -169,14 +188,14 @@ class Service:
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a question would do, cost and err by. Free."""
         found, session = self.dataset(name, analyst)
-        with _translating_errors(found, analyst):
+        with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
             return session.explain(asked.query, budget=asked.budget).to_dict()
 
     def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The least budget with which a question has these errors. Free."""
         found, session = self.dataset(name, analyst)
-        with _translating_errors(found, analyst):
+        with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
             return {
                 "budget": guarantee_as_json(
@@ -187,28 +206,65 @@ class Service:
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
 
-        A second equal question waits for the first. Problem where there is no answer.
+        A second equal question waits for the first. Problem where there is no answer. Either leaves
+        when it is due.
         """
+        begun = self.begin(name, analyst, body)
+        return self.answer(begun), begun.new
+
+    def begin(
+        self, name: str, analyst: str, body: Mapping[str, Any], *, request: str | None = None
+    ) -> BegunQuestion:
+        """A question as it is stored before it is answered; Problem where it is not taken.
+
+        request: what the client calls it; by the same name the same question is not paid twice.
+        """
+        arrived = time.time()
         found, session = self.dataset(name, analyst)
         self.check_taken(name, analyst)
         purpose = body.get("purpose")
         with _translating_errors(found, analyst):
             asked = self.read(session, body)
+            _check_size(found, analyst, asked.budget)
             if purpose is not None:
                 session = session.for_purpose(purpose)
-        key = self._key(found, analyst, asked, fresh=bool(body.get("fresh", False)))
+        fresh = bool(body.get("fresh", False))
+        nonce = "" if not fresh else request or secrets.token_hex(16)
+        key = self._key(found, analyst, asked, nonce=nonce)
+        if request is not None:
+            known = self.store.requested(analyst, request)
+            if known is not None and known.key != key:
+                detail = "Idempotency-Key was sent before, with another question."
+                raise Problem("refused", detail)
         if not self.store.has(key):
             self._check_queue(analyst)
-        shown = json.dumps(body, default=str)
         question, new = self.store.begin(
-            key=key, analyst=analyst, dataset=name, purpose=purpose, asked=shown
+            key=key,
+            analyst=analyst,
+            dataset=name,
+            purpose=purpose,
+            asked=json.dumps(body, default=str),
+            request=request,
         )
-        if not new:
-            return self._wait_for(question), False
-        return self._evaluate(question, found, session, asked), True
+        return BegunQuestion(
+            question=question, new=new, arrived=arrived, found=found, session=session, asked=asked
+        )
+
+    def answer(self, begun: BegunQuestion) -> StoredQuestion:
+        """The question with its stored release, once it is due; Problem where it has none."""
+        return self._evaluate(begun) if begun.new else self._wait_for(begun.question)
+
+    def withdraw(self, question: StoredQuestion) -> None:
+        """Take a question back that has not begun, and so cost nothing; Problem otherwise."""
+        if question.shown.state not in ("waiting", "running"):
+            raise Problem("refused", "The question has ended.")
+        if not self.store.withdraw(question.id):
+            raise Problem("runs", "The question runs, and is paid: it goes on to its end.")
 
     def check_taken(self, dataset: str, analyst: str) -> None:
         """Problem where no questions of the analyst about the data set are taken."""
+        if self.ending:
+            raise Problem("stopped", "The server ends. Ask again in a minute.")
         stopped = self.store.stopped(dataset, analyst)
         if "" in stopped:
             raise Problem("stopped", "A curator has stopped questions about this data set.")
@@ -216,14 +272,48 @@ class Service:
             detail = "A question of yours failed in the engine. Ask a curator to resume."
             raise Problem("suspended", detail)
 
+    @property
+    def ending(self) -> bool:
+        """Whether no further questions are taken."""
+        return self._ending.is_set()
+
+    def begin_end(self) -> None:
+        """Take no further questions; those that wait are refused, those that run go on."""
+        self._ending.set()
+        self._turns.close()
+        self._plans.close()
+
+    def finish(self) -> None:
+        """Let running questions end, for `shutdown` seconds; then interrupt them: paid."""
+        self.begin_end()
+        if not self._turns.wait_until_idle(self.config.shutdown):
+            for _ in range(_INTERRUPTS):  # one between two statements stops neither
+                for one in self.datasets.values():
+                    one.session.interrupt()
+                if self._turns.wait_until_idle(_PAUSE_SECONDS):
+                    break
+
     def close(self) -> None:
         """End: the engines, the ledger and the store are released, and nothing is refunded."""
+        self.finish()
         self._ended.set()
         self._heartbeats.join()
         for one in self.datasets.values():
             one.close()
         self.ledger.close()
         self.store.close()
+
+    @contextlib.contextmanager
+    def _planned(self, analyst: str) -> Iterator[None]:
+        """The time of a processor for what is free, in turns."""
+        own = self._share
+        if self._plans.waiting >= self.config.queue:
+            raise Problem("busy", "Too many questions wait. Ask again in a while.")
+        if self._plans.waiting_of(analyst) >= own:
+            detail = f"At most {own} questions of one analyst are explained at once."
+            raise Problem("too-many", detail)
+        with self._plans.slot(analyst):
+            yield
 
     def _expects(self, name: str, analyst: str) -> bool:
         """Whether an analyst may ask a data set that cannot be opened."""
@@ -235,37 +325,68 @@ class Service:
             return False
         return True
 
-    def _evaluate(
-        self, question: StoredQuestion, found: OpenDataset, session: Session, asked: ParsedQuestion
-    ) -> StoredQuestion:
-        def keep(release: Any) -> None:
-            self.store.keep(question.id, release.to_json(), str(release.charge))
+    def _evaluate(self, begun: BegunQuestion) -> StoredQuestion:
+        question, found, analyst = begun.question, begun.found, begun.question.analyst
 
+        def due() -> float:
+            taken = leaves_after(self.config.answer_after, time.time() - begun.arrived)
+            return begun.arrived + taken
+
+        def keep(release: Any) -> None:
+            self.store.keep(question.id, release.to_json(), str(release.charge), due=due())
+
+        def take() -> None:
+            if waited and not self.store.take(question.id):
+                raise Problem("withdrawn", "The question was withdrawn. It cost nothing.")
+            self.check_taken(question.dataset, analyst)
+
+        waited: list[bool] = []
+
+        def wait() -> None:
+            waited.append(True)
+            self.store.wait(question.id)
+
+        ends = begun.arrived
         try:
-            with self._slots, _translating_errors(found, question.analyst):
-                self.check_taken(question.dataset, question.analyst)  # it may have waited
-                session.evaluate(asked.query, budget=asked.budget, keep=keep)
+            with self._turns.slot(analyst, waits=wait):
+                try:
+                    take()
+                    with _translating_errors(found, analyst):
+                        begun.session.evaluate(
+                            begun.asked.query, budget=begun.asked.budget, keep=keep
+                        )
+                finally:
+                    ends = due()
+                    self._turns.hold(analyst, ends - time.time())
         except Problem as problem:
             state: State = "failed" if problem.kind in _AFTER_RESERVING else "refused"
-            if problem.kind == "engine-failed":  # it tells a bit of the data: few, and seen
-                self.store.stop(question.dataset, question.analyst)
-            self.store.end(question.id, state, json.dumps(problem.to_dict()))
+            if problem.kind == "engine-failed" and not self.ending:
+                # It tells a bit of the data: there are to be few, and they are to be seen.
+                self.store.stop(question.dataset, analyst, at=ends)
+            self.store.end(question.id, state, json.dumps(problem.to_dict()), due=ends)
+            _pause_until(ends)
             raise
         except BaseException:
             said = Problem("failed", "The server failed at this question.").to_dict()
-            self.store.end(question.id, "failed", json.dumps(said))
+            self.store.end(question.id, "failed", json.dumps(said), due=ends)
+            _pause_until(ends)
             raise
+        _pause_until(ends)
         return _existing(self.store.question(question.id))
 
     def _wait_for(self, question: StoredQuestion) -> StoredQuestion:
-        """The question once it does not run any more."""
+        """The question once it does not run any more, as far as anyone can tell."""
         deadline = time.monotonic() + 2 * self.config.timeout
-        while question.state == "running" and time.monotonic() < deadline:
+        while question.shown.state in _UNFINISHED and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
-            question = _existing(self.store.question(question.id))
+            known = self.store.question(question.id)
+            if known is None:
+                raise Problem("withdrawn", "The question was withdrawn. It cost nothing.")
+            question = known
+        question = question.shown
         if question.state == "answered":
             return question
-        if question.state == "running":
+        if question.state in _UNFINISHED:
             raise Problem("busy", "The same question still runs. Ask for it later.")
         if question.problem is not None:
             said = json.loads(question.problem)
@@ -274,19 +395,19 @@ class Service:
 
     def _check_queue(self, analyst: str) -> None:
         """Refuse where too many questions wait, of all or of one analyst."""
-        own = max(self.config.queue // _SHARE_OF_QUEUE, 1)
+        own = self._share
         if self.store.running() >= self.config.queue:
             raise Problem("busy", "Too many questions wait. Ask again in a while.")
         if self.store.running(analyst) >= own:
             detail = f"At most {own} questions of one analyst run at once. Ask again in a while."
             raise Problem("too-many", detail)
 
-    def _key(self, found: OpenDataset, analyst: str, asked: ParsedQuestion, *, fresh: bool) -> str:
+    def _key(self, found: OpenDataset, analyst: str, asked: ParsedQuestion, *, nonce: str) -> str:
         """SHA-256 of all that makes a question another one."""
         stated = [
             *(__version__, found.settings.name, analyst, asked.digest, asked.budget.to_json()),
             *(repr(found.session.unit), *found.session.source_identity),
-            secrets.token_hex(16) if fresh else "",
+            nonce,
         ]
         return hashlib.sha256(json.dumps(stated).encode()).hexdigest()
 
@@ -332,6 +453,24 @@ def guarantee_as_json(budget: Guarantee) -> dict[str, Any]:
     """A guarantee as JSON: its kind, and its numbers as exact texts."""
     found: dict[str, Any] = json.loads(budget.to_json())
     return found
+
+
+def _check_size(found: OpenDataset, analyst: str, budget: Guarantee) -> None:
+    """Problem for a question that costs less or more than one may; by what was written alone."""
+    settings, account = found.settings, found.session.budget
+    price, least = request_price(budget, account), settings.least_a_question
+    if least is not None and not request_price(least, account) <= price:
+        detail = f"A question costs at least {least} here."
+        raise Problem("refused", detail, {"pointer": "/budget"})
+    most = settings.most_a_question.get(analyst)
+    if most is not None and not price <= request_price(most, account):
+        raise Problem(
+            "refused", f"A question of yours costs at most {most}.", {"pointer": "/budget"}
+        )
+
+
+def _pause_until(time_of_day: float) -> None:
+    time.sleep(max(time_of_day - time.time(), 0.0))
 
 
 def _existing(question: StoredQuestion | None) -> StoredQuestion:

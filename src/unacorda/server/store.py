@@ -24,7 +24,7 @@ from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, T
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
 
-State: TypeAlias = Literal["running", "answered", "refused", "failed", "lost"]
+State: TypeAlias = Literal["waiting", "running", "answered", "refused", "failed", "lost"]
 
 SILENT_SECONDS: Final = 60.0
 """After so long without a sign of its process a running question is lost."""
@@ -60,8 +60,11 @@ _questions = Table(
     Column("release", Text),
     Column("cost", String),
     Column("problem", Text),
+    Column("due", Float),
+    Column("request", String),
 )
-_found = _questions.c.state.in_(["running", "answered"])
+_unfinished = _questions.c.state.in_(["waiting", "running"])
+_found = _questions.c.state.in_(["waiting", "running", "answered"])
 Index(
     "unacorda_questions_found",
     _questions.c.key,
@@ -117,7 +120,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQuestion:
-    """A question that was asked. release: the stored bytes; problem: of a refusal, JSON text."""
+    """A question that was asked.
+
+    release: the stored bytes; problem: of a refusal, JSON text; due: when either may be seen, and
+    until then the question runs, as far as anyone can tell; request: what its client calls it.
+    """
 
     id: str
     number: int
@@ -133,6 +140,15 @@ class StoredQuestion:
     release: str | None
     cost: str | None
     problem: str | None
+    due: float | None = None
+    request: str | None = None
+
+    @property
+    def shown(self) -> StoredQuestion:
+        """The question as it may be seen now."""
+        if self.due is None or self.due <= time.time():
+            return self
+        return replace(self, state="running", release=None, cost=None, problem=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,9 +260,13 @@ class AnswerStore:
                 count, previous = act.sequence, act.digest
         return count
 
-    def stop(self, dataset: str, analyst: str = "") -> bool:
-        """Take no further questions, of all or of an analyst; whether they were taken before."""
-        fields = {"dataset": dataset, "analyst": analyst, "since": time.time()}
+    def stop(self, dataset: str, analyst: str = "", *, at: float | None = None) -> bool:
+        """Take no further questions, of all or of an analyst; whether they were taken before.
+
+        at: from then on; None for now.
+        """
+        since = time.time() if at is None else at
+        fields = {"dataset": dataset, "analyst": analyst, "since": since}
         with (
             contextlib.suppress(sqlalchemy.exc.IntegrityError),
             self._engine.begin() as connection,
@@ -263,7 +283,7 @@ class AnswerStore:
 
     def stopped(self, dataset: str, analyst: str | None = None) -> set[str]:
         """Whose questions are not taken, "" for all; analyst: of this one and of all alone."""
-        which = [_stops.c.dataset == dataset]
+        which = [_stops.c.dataset == dataset, _stops.c.since <= time.time()]
         which += [] if analyst is None else [_stops.c.analyst.in_(["", analyst])]
         with self._reading.begin() as connection:
             return set(connection.execute(select(_stops.c.analyst).where(*which)).scalars())
@@ -284,7 +304,14 @@ class AnswerStore:
         return before + add
 
     def begin(
-        self, *, key: str, analyst: str, dataset: str, purpose: str | None, asked: str
+        self,
+        *,
+        key: str,
+        analyst: str,
+        dataset: str,
+        purpose: str | None,
+        asked: str,
+        request: str | None = None,
     ) -> tuple[StoredQuestion, bool]:
         """The question of this key that runs or is answered, or a new one; and whether it is new.
 
@@ -293,7 +320,7 @@ class AnswerStore:
         now = time.time()
         self.lose(before=now - SILENT_SECONDS)
         for _ in range(3):
-            known = self._where(_questions.c.key == key, _found)
+            known = self._where(_questions.c.key == key, _found | _hidden())
             if known:
                 return known[0], False
             fields = {
@@ -307,6 +334,7 @@ class AnswerStore:
                 "made": now,
                 "beat": now,
                 "owner": self.owner,
+                "request": request,
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
                 with self._engine.begin() as connection:
@@ -316,35 +344,62 @@ class AnswerStore:
                 return self._where(_questions.c.id == fields["id"])[0], True
         raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
 
+    def requested(self, analyst: str, request: str) -> StoredQuestion | None:
+        """The question that an analyst's client called so."""
+        found = self._where(_questions.c.analyst == analyst, _questions.c.request == request)
+        return found[0] if found else None
+
+    def wait(self, name: str) -> None:
+        """Note that a question is not taken yet."""
+        self._change(name, state="waiting")
+
+    def take(self, name: str) -> bool:
+        """Note that a waiting question runs; whether it was not withdrawn."""
+        waiting = (_questions.c.id == name, _questions.c.state == "waiting")
+        with self._engine.begin() as connection:
+            change = _questions.update().where(*waiting)
+            return connection.execute(change.values(state="running")).rowcount == 1
+
+    def withdraw(self, name: str) -> bool:
+        """Remove a question that is not taken yet; whether it was such."""
+        waiting = (_questions.c.id == name, _questions.c.state == "waiting")
+        with self._engine.begin() as connection:
+            return connection.execute(_questions.delete().where(*waiting)).rowcount == 1
+
     def has(self, key: str) -> bool:
-        """Whether a question of this key runs or is answered."""
-        return bool(self._where(_questions.c.key == key, _found))
+        """Whether a question of this key runs, as far as anyone can tell, or is answered."""
+        return bool(self._where(_questions.c.key == key, _found | _hidden()))
 
-    def keep(self, name: str, release: str, cost: str) -> None:
-        """AnswerStore the release of a running question: from now on it is answered."""
-        self._change(name, state="answered", release=release, cost=cost)
+    def keep(self, name: str, release: str, cost: str, *, due: float | None = None) -> None:
+        """Store the release of a running question: it is answered, and seen so when it is due."""
+        self._change(name, state="answered", release=release, cost=cost, due=due)
 
-    def end(self, name: str, state: State, problem: str) -> None:
-        """Note that a running question has no release; problem: JSON text.
+    def end(self, name: str, state: State, problem: str, *, due: float | None = None) -> None:
+        """Note that a question has no release; problem: JSON text.
 
         One whose release was stored stays answered, whatever failed after that.
         """
-        running = (_questions.c.id == name, _questions.c.state == "running")
         with self._engine.begin() as connection:
-            change = _questions.update().where(*running)
-            connection.execute(change.values(state=state, problem=problem))
+            change = _questions.update().where(_questions.c.id == name, _unfinished)
+            connection.execute(change.values(state=state, problem=problem, due=due))
 
     def beat(self) -> None:
         """Say that this process still runs its questions."""
-        own = (_questions.c.owner == self.owner, _questions.c.state == "running")
+        own = (_questions.c.owner == self.owner, _unfinished)
         with self._engine.begin() as connection:
             connection.execute(_questions.update().where(*own).values(beat=time.time()))
 
     def lose(self, *, before: float) -> None:
-        """Give up the running questions whose process has said nothing since then."""
-        silent = (_questions.c.state == "running", _questions.c.beat < before)
+        """Give up the running questions whose process has said nothing since then.
+
+        Those that only waited had reserved nothing, and are removed.
+        """
+        silent = _questions.c.beat < before
+        running = _questions.update().where(_questions.c.state == "running", silent)
+        waiting = _questions.delete().where(_questions.c.state == "waiting", silent)
         with self._engine.begin() as connection:
-            connection.execute(_questions.update().where(*silent).values(state="lost"))
+            connection.execute(running.values(state="lost"))
+            connection.execute(waiting)
 
     def question(self, name: str) -> StoredQuestion | None:
         """The question of an id."""
@@ -361,8 +416,8 @@ class AnswerStore:
         return self._where(*own, most=most)
 
     def running(self, analyst: str | None = None) -> int:
-        """How many questions run, of all or of an analyst."""
-        which = [_questions.c.state == "running"]
+        """How many questions wait or run, as far as anyone can tell, of all or of an analyst."""
+        which: list[Any] = [_unfinished | _hidden()]
         which += [] if analyst is None else [_questions.c.analyst == analyst]
         with self._reading.begin() as connection:
             counted = select(sqlalchemy.func.count()).select_from(_questions).where(*which)
@@ -382,6 +437,11 @@ class AnswerStore:
             newest = select(_questions).where(*which).order_by(_questions.c.number.desc())
             rows: Sequence[Any] = connection.execute(newest.limit(most)).all()
             return [StoredQuestion(**row._mapping) for row in rows]  # noqa: SLF001
+
+
+def _hidden() -> Any:
+    """Of questions that have ended, and may not be seen so yet."""
+    return _questions.c.due > time.time()
 
 
 def _engine(address: str) -> sqlalchemy.Engine:
