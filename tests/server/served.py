@@ -20,7 +20,7 @@ from unacorda.server.config import read_config
 from unacorda.server.service import Service
 from unacorda.server.tokens import make_token
 
-__all__ = ["CONFIGURATION", "COUNT", "Served", "served", "written"]
+__all__ = ["CONFIGURATION", "COUNT", "HOST", "Served", "served", "written"]
 
 HOST = "http://127.0.0.1:8040"
 COUNT: dict[str, Any] = {"sql": "SELECT COUNT(*) AS n FROM visits", "budget": {"rho": "0.01"}}
@@ -45,11 +45,18 @@ analysts = { ben = { epsilon = 1 } }
 """
 
 
-def written(folder: Path, configuration: str = CONFIGURATION) -> Path:
-    """A configuration with its table in a folder."""
+def written(
+    folder: Path,
+    configuration: str = CONFIGURATION,
+    *,
+    header: str = "patient,age,county\n",
+    more: str | None = None,
+) -> Path:
+    """A configuration with its table in a folder; more: the value of one more column."""
     drawn = random.Random(1)
-    lines = [f"{n % 200},{drawn.randint(0, 90)},{drawn.choice('AB')}" for n in range(500)]
-    (folder / "visits.csv").write_text("patient,age,county\n" + "\n".join(lines) + "\n")
+    last = "" if more is None else f",{more}"
+    lines = [f"{n % 200},{drawn.randint(0, 90)},{drawn.choice('AB')}{last}" for n in range(500)]
+    (folder / "visits.csv").write_text(header + "\n".join(lines) + "\n")
     path = folder / "server.toml"
     path.write_text(configuration)
     return path
@@ -122,9 +129,9 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, configuration: str = CONFIGURATION) -> Iterator[Served]:
-    """A server over the tables of a folder."""
-    service = Service(read_config(written(folder, configuration)))
+def served(folder: Path, configuration: str = CONFIGURATION, **table: Any) -> Iterator[Served]:
+    """A server over the tables of a folder; table: as `written` takes it."""
+    service = Service(read_config(written(folder, configuration, **table)))
     try:
         yield Served(service)
     finally:

@@ -336,7 +336,10 @@ def test_the_document_and_the_routes_are_one(ask: Served) -> None:
     stated = {(path, method) for path, of in said["paths"].items() for method in of}
     routes: Any = ask.app.routes
     assert stated == {
-        (route.path, method.lower()) for route in routes for method in route.methods - {"HEAD"}
+        (route.path, method.lower())
+        for route in routes
+        for method in route.methods - {"HEAD"}
+        if route.path.startswith(("/v1/", "/openapi"))
     }
     for one in ENDPOINTS.values():
         codes = said["paths"][one.path][one.method]["responses"]

@@ -22,10 +22,11 @@ from unacorda.extras import require
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.curation import Curation, Curator
 from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
+from unacorda.server.page.routes import Pages
 from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
+from unacorda.server.requests import address_of, check_host, check_token, read_body
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
-from unacorda.server.tokens import holder_of
 
 require("starlette", extra="server")
 
@@ -36,8 +37,6 @@ from starlette.responses import JSONResponse, Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
 
 _LOG = logging.getLogger("unacorda.server")
-_MOST_BYTES: Final = 1 << 16
-_MOST_FAILURES: Final = 10  # wrong tokens a minute from one address
 _PAGE: Final = 50
 _SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
 _LOOK_SECONDS: Final = 1.0  # between two looks whether a client has gone
@@ -55,6 +54,7 @@ Answer = Callable[[Request, Token], Awaitable[Response]]
 def make_app(service: Service) -> Starlette:
     """The application over a service, which is closed when the application ends."""
     routes = Routes(service)
+    pages = Pages(service, asking=routes.asking, explaining=routes.explaining)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -65,7 +65,8 @@ def make_app(service: Service) -> Starlette:
         routes=[
             Route(one.path, routes.guarded(one, routes.answer(name)), methods=[one.method])
             for name, one in ENDPOINTS.items()
-        ],
+        ]
+        + pages.routes(),
         exception_handlers={HTTPException: _http_problem},
         lifespan=lifespan,
     )
@@ -80,14 +81,14 @@ class Routes:
         self._service = service
         self._curation = Curation(service)
         many = service.config.queue + _SPARE_THREADS
-        self._asking = ThreadPoolExecutor(many, thread_name_prefix="ask")
-        self._explaining = ThreadPoolExecutor(many, thread_name_prefix="explain")
+        self.asking = ThreadPoolExecutor(many, thread_name_prefix="ask")
+        self.explaining = ThreadPoolExecutor(many, thread_name_prefix="explain")
 
     def close(self) -> None:
         """Let running questions end, and close the service."""
         self._service.finish()
-        self._asking.shutdown()
-        self._explaining.shutdown()
+        self.asking.shutdown()
+        self.explaining.shutdown()
         self._service.close()
 
     def answer(self, name: str) -> Answer:
@@ -102,7 +103,7 @@ class Routes:
 
         async def route(request: Request) -> Response:
             try:
-                self._check_host(request)
+                check_host(request, self._service.config)
                 holder = None if operation.open else await self._token_holder(request)
                 _check_role(operation, holder)
                 response = await answer(request, holder)  # type: ignore[arg-type]  # open ones need none
@@ -152,8 +153,8 @@ class Routes:
         loop, service = asyncio.get_running_loop(), self._service
         name, called = request.path_params["dataset"], _idempotency_key(request)
         begin = functools.partial(service.begin, name, holder.analyst, dict(body), request=called)
-        begun = await loop.run_in_executor(self._asking, begin)
-        running = loop.run_in_executor(self._asking, service.answer, begun)
+        begun = await loop.run_in_executor(self.asking, begin)
+        running = loop.run_in_executor(self.asking, service.answer, begun)
         running.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen
         wait, start = _preferred_wait(request), loop.time()
         while not running.done():
@@ -211,7 +212,7 @@ class Routes:
         given = {} if not one.fields else dict(await self._body(request, name))
         asked = {field.name for field in one.query}
         given |= {key: text for key, text in request.query_params.items() if key in asked}
-        curator = Curator(name=holder.analyst, token=holder.id, address=_address(request))
+        curator = Curator(name=holder.analyst, token=holder.id, address=address_of(request))
         said = await self._in_thread(
             functools.partial(
                 getattr(self._curation, name), curator, **request.path_params, **given
@@ -225,7 +226,7 @@ class Routes:
         body = await self._body(request, name)
         loop = asyncio.get_running_loop()
         given = request.path_params["dataset"], holder.analyst, body
-        return JSONResponse(await loop.run_in_executor(self._explaining, answer, *given))
+        return JSONResponse(await loop.run_in_executor(self.explaining, answer, *given))
 
     async def _in_thread(self, answer: Callable[..., Any], *given: Any) -> Any:
         """What is short and reads no table, in a thread."""
@@ -240,23 +241,11 @@ class Routes:
             raise Problem("not-found", "There is no such question, or it is not yours.")
         return found.shown
 
-    def _check_host(self, request: Request) -> None:
-        host = request.headers.get("host", "").lower()
-        if host != self._service.config.public_host:
-            raise Problem("another-host", "Ask by the address that the curator gave.")
-
     async def _token_holder(self, request: Request) -> Token:
-        store, address = self._service.store, _address(request)
-        if await self._in_thread(store.failed, address) >= _MOST_FAILURES:
-            raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
-        found: Token | None = None
-        if scheme.lower() == "bearer" and len(text) < 200:
-            found = await self._in_thread(holder_of, store, text.strip())
-        if found is None:
-            await self._in_thread(functools.partial(store.failed, address, add=1))
-            raise Problem("no-token", "Send Authorization: Bearer with a token that has not ended.")
-        return found
+        given = text if scheme.lower() == "bearer" else None
+        said = "Send Authorization: Bearer with a token that has not ended."
+        return await check_token(request, self._service.store, given, said)
 
     async def _body(self, request: Request, name: str) -> Mapping[str, Any]:
         """The body of an operation, checked; its numbers are decimals."""
@@ -265,11 +254,7 @@ class Routes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise Problem("not-a-type", "Send Content-Type: application/json.")
-        whole = b""
-        async for part in request.stream():
-            whole += part
-            if len(whole) > _MOST_BYTES:
-                raise Problem("too-large", f"A request has at most {_MOST_BYTES:,} bytes.")
+        whole = await read_body(request)
         try:
             return check_body(parse_json(whole.decode()), fields)
         except (UnicodeDecodeError, InvalidParameter):
@@ -280,10 +265,6 @@ class Routes:
 def _check_role(operation: Endpoint, holder: Token | None) -> None:
     if operation.curator and (holder is None or holder.role != "curator"):
         raise Problem("not-allowed", "This is for curators.")
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _release_response(question: StoredQuestion, *, status: int) -> Response:

@@ -58,6 +58,9 @@ _QUESTION: Final = (
     Field(name="question", kind="object", says="A question as docs/questions.md writes it."),
     Field(name="sql", kind="text", says="A SELECT, in place of it."),
 )
+_ASSUMING: Final = Field(
+    name="assuming", kind="object", says='What to assume of the data: {"rows": 1000} in a group.'
+)
 _BUDGET: Final = Field(
     name="budget",
     kind="object",
@@ -221,7 +224,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         path="/v1/datasets/{dataset}/explain",
         says="What a question would do, cost and err by. Free.",
         gives="Steps, cost and expected errors.",
-        fields=(*_QUESTION, _BUDGET),
+        fields=(*_QUESTION, _BUDGET, _ASSUMING),
         problems=(*_ASKING, "busy"),
     ),
     "suggest": Endpoint(
@@ -237,6 +240,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
                 says="A standard error, or one by name of each answer.",
                 required=True,
             ),
+            _ASSUMING,
         ),
         problems=(*_ASKING, "busy"),
     ),

@@ -27,6 +27,8 @@ from unacorda.ledger.ledger import Ledger, open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
+from unacorda.query.results.explanation import Explanation
+from unacorda.query.results.simulation import Assume
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
@@ -187,21 +189,30 @@ class Service:
 
     def explain(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a question would do, cost and err by. Free."""
+        return self.explanation(name, analyst, body).to_dict()
+
+    def explanation(self, name: str, analyst: str, body: Mapping[str, Any]) -> Explanation:
+        """What a question would do, cost and err by, as the library has it. Free."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
-            return session.explain(asked.query, budget=asked.budget).to_dict()
+            return session.explain(asked.query, budget=asked.budget, assuming=assumed(body))
+
+    def known(self, name: str, analyst: str, body: Mapping[str, Any]) -> StoredQuestion | None:
+        """The equal question of the analyst that runs or was answered, as it may be seen. Free."""
+        found, session = self.dataset(name, analyst)
+        with _translating_errors(found, analyst):
+            asked = self.read(session, body)
+        known = self.store.found(self._key(found, analyst, asked, nonce=""))
+        return None if known is None else known.shown
 
     def suggest(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The least budget with which a question has these errors. Free."""
         found, session = self.dataset(name, analyst)
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, {**body, "budget": {"epsilon": "1"}})
-            return {
-                "budget": guarantee_as_json(
-                    session.suggest_budget(asked.query, error=body["error"])
-                )
-            }
+            wanted: dict[str, Any] = {"error": body["error"], "assuming": assumed(body)}
+            return {"budget": guarantee_as_json(session.suggest_budget(asked.query, **wanted))}
 
     def ask(self, name: str, analyst: str, body: Mapping[str, Any]) -> tuple[StoredQuestion, bool]:
         """The question with its stored release, and whether it was answered just now.
@@ -236,7 +247,7 @@ class Service:
             if known is not None and known.key != key:
                 detail = "Idempotency-Key was sent before, with another question."
                 raise Problem("refused", detail)
-        if not self.store.has(key):
+        if self.store.found(key) is None:
             self._check_queue(analyst)
         question, new = self.store.begin(
             key=key,
@@ -432,6 +443,17 @@ class _translating_errors:  # noqa: N801  # a context, as functions are named
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, UnacordaError):
             raise problem_of(error, own=self._own, show_total=self._total) from None
+
+
+def assumed(body: Mapping[str, Any]) -> Assume | None:
+    """What a body assumes of the data, {"rows": 1000} as `assuming`; InvalidParameter else."""
+    if "assuming" not in body:
+        return None
+    stated = body["assuming"]
+    if set(stated) != {"rows"}:
+        detail = 'Assumptions are such as {"rows": 1000}: the rows in a group.'
+        raise Problem("refused", detail, {"pointer": "/assuming"})
+    return Assume(rows=stated["rows"])
 
 
 def budget_of(stated: Any, pointer: str) -> Guarantee:

@@ -94,6 +94,14 @@ _stops = Table(
     Column("analyst", String, primary_key=True),
     Column("since", Float, nullable=False),
 )
+_sign_ins = Table(
+    "unacorda_sign_ins",
+    _metadata,
+    Column("hash", String, primary_key=True),
+    Column("token", String, nullable=False),
+    Column("made", Float, nullable=False),
+    Column("used", Float, nullable=False),
+)
 _failures = Table(
     "unacorda_failures",
     _metadata,
@@ -116,6 +124,16 @@ class Token:
     ends: float
     used: float | None
     revoked: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """A browser that was signed in: by the hash of its cookie. token: the id of the token."""
+
+    hash: str
+    token: str
+    made: float
+    used: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +321,32 @@ class AnswerStore:
                     connection.execute(_failures.insert().values(**fields))
         return before + add
 
+    def add_sign_in(self, new: SignIn, *, before: float) -> None:
+        """Keep a sign-in, and forget those that were made before a time."""
+        with self._engine.begin() as connection:
+            connection.execute(_sign_ins.delete().where(_sign_ins.c.made < before))
+            fields = {name: getattr(new, name) for name in SignIn.__dataclass_fields__}
+            connection.execute(_sign_ins.insert().values(**fields))
+
+    def sign_in(self, hashed: str) -> SignIn | None:
+        """The sign-in of a cookie's hash."""
+        with self._reading.begin() as connection:
+            rows = connection.execute(select(_sign_ins).where(_sign_ins.c.hash == hashed))
+            row = rows.first()
+            return None if row is None else SignIn(**row._mapping)  # noqa: SLF001
+
+    def use_sign_in(self, hashed: str) -> None:
+        """Note that a sign-in is used now, to the minute."""
+        now = time.time()
+        stale = (_sign_ins.c.hash == hashed, _sign_ins.c.used < now - 60)
+        with self._engine.begin() as connection:
+            connection.execute(_sign_ins.update().where(*stale).values(used=now))
+
+    def end_sign_in(self, hashed: str) -> None:
+        """Forget a sign-in."""
+        with self._engine.begin() as connection:
+            connection.execute(_sign_ins.delete().where(_sign_ins.c.hash == hashed))
+
     def begin(
         self,
         *,
@@ -320,9 +364,9 @@ class AnswerStore:
         now = time.time()
         self.lose(before=now - SILENT_SECONDS)
         for _ in range(3):
-            known = self._where(_questions.c.key == key, _found | _hidden())
-            if known:
-                return known[0], False
+            known = self.found(key)
+            if known is not None:
+                return known, False
             fields = {
                 "id": secrets.token_hex(16),
                 "key": key,
@@ -366,9 +410,10 @@ class AnswerStore:
         with self._engine.begin() as connection:
             return connection.execute(_questions.delete().where(*waiting)).rowcount == 1
 
-    def has(self, key: str) -> bool:
-        """Whether a question of this key runs, as far as anyone can tell, or is answered."""
-        return bool(self._where(_questions.c.key == key, _found | _hidden()))
+    def found(self, key: str) -> StoredQuestion | None:
+        """The question of this key that runs, as far as anyone can tell, or is answered."""
+        known = self._where(_questions.c.key == key, _found | _hidden())
+        return known[0] if known else None
 
     def keep(self, name: str, release: str, cost: str, *, due: float | None = None) -> None:
         """Store the release of a running question: it is answered, and seen so when it is due."""
@@ -407,10 +452,21 @@ class AnswerStore:
         return found[0] if found else None
 
     def questions(
-        self, analyst: str, dataset: str, *, before: int | None = None, most: int = 50
+        self,
+        analyst: str,
+        dataset: str | None = None,
+        *,
+        state: str | None = None,
+        before: int | None = None,
+        most: int = 50,
     ) -> list[StoredQuestion]:
-        """An analyst's questions about a data set, the newest first, page by page."""
-        own = [_questions.c.analyst == analyst, _questions.c.dataset == dataset]
+        """An analyst's questions, of a data set or all, the newest first, page by page."""
+        own = [_questions.c.analyst == analyst]
+        own += [] if dataset is None else [_questions.c.dataset == dataset]
+        if state is not None:  # as far as anyone can tell
+            hidden = sqlalchemy.func.coalesce(_hidden(), sqlalchemy.false())
+            same = _questions.c.state == state
+            own.append(same | hidden if state == "running" else same & ~hidden)
         if before is not None:
             own.append(_questions.c.number < before)
         return self._where(*own, most=most)

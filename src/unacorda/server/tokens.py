@@ -56,10 +56,15 @@ def holder_of(store: AnswerStore, text: str) -> Token | None:
     name, _, secret = rest.partition("_")
     known = store.token(name) if prefix == PREFIX else None
     same = hmac.compare_digest(_NO_HASH if known is None else known.hash, _hash(secret))
-    if known is None or not same or known.revoked is not None or known.ends <= time.time():
+    if known is None or not same or not is_valid(known):
         return None
     store.use_token(known.id)
     return known
+
+
+def is_valid(token: Token) -> bool:
+    """Whether a token was not revoked and has not ended."""
+    return token.revoked is None and token.ends > time.time()
 
 
 def _hash(secret: str) -> str:

@@ -1,0 +1,588 @@
+"""The screens of the page: who may see one, what a form of it does, and the headers of all.
+
+A form counts only from the page itself: `Sec-Fetch-Site` or `Origin` must say so, and every form of
+a browser that is signed in holds a token that no other site knows. Nothing is spent by GET.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hmac
+import json
+import logging
+import secrets
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.extras import require
+from unacorda.privacy.guarantees import guarantee_from_json
+from unacorda.query.results.explanation import Explanation
+from unacorda.server.page.answers import answer_csv, answer_table
+from unacorda.server.page.charts import Offers, error_charts, offers_of, spent_share
+from unacorda.server.page.cookies import (
+    LONGEST_SECONDS,
+    form_token,
+    sign_in,
+    sign_out,
+    signed_in,
+)
+from unacorda.server.page.forms import (
+    FUNCTIONS,
+    MOST_AGGREGATES,
+    MOST_CONDITIONS,
+    OPERATORS,
+    AggregateRow,
+    ConditionRow,
+    Draft,
+    Fields,
+    first,
+    read_form,
+)
+from unacorda.server.page.screens import render
+from unacorda.server.problems import Problem, problem_of
+from unacorda.server.requests import check_host, check_token, read_body
+from unacorda.server.service import Service
+from unacorda.server.store import StoredQuestion, Token
+
+require("starlette", extra="server")
+
+from starlette.requests import Request  # noqa: E402  # after the error that names the extra
+from starlette.responses import HTMLResponse, RedirectResponse, Response  # noqa: E402
+from starlette.routing import Route  # noqa: E402
+
+_LOG = logging.getLogger("unacorda.server")
+_STATIC: Final = Path(__file__).parent / "static"
+_STATIC_TYPES: Final = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_WAIT_SECONDS: Final = 10.0  # for an answer, before a page says that it runs
+_PAGE: Final = 25
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+_FORM: Final = "application/x-www-form-urlencoded"
+_FROM_ELSEWHERE: Final = "This form was not sent from the page. Open the page, and try again."
+_NOT_YOURS: Final = "There is no such page, or it is not yours."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request of a browser. form_token: what its forms must hold; fields: of a form."""
+
+    request: Request
+    holder: Token
+    form_token: str
+    fields: Fields = field(default_factory=dict)
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        return self.holder.analyst
+
+
+Screen = Callable[[Visit], Awaitable[Response]]
+
+
+class Pages:
+    """All screens over a service, whose questions run in the threads of the JSON routes."""
+
+    def __init__(self, service: Service, *, asking: Executor, explaining: Executor) -> None:
+        self._service = service
+        self._asking, self._explaining = asking, explaining
+        self._secure = service.config.public_url.startswith("https:")
+        # The prefix binds a cookie to this host, but browsers demand TLS for it.
+        self._cookie = "__Host-unacorda" if self._secure else "unacorda"
+
+    def routes(self) -> list[Route]:
+        """The routes of all screens."""
+        return [
+            Route("/sign-in", self._open(self._sign_in_page), methods=["GET"]),
+            Route("/sign-in", self._open(self._sign_in), methods=["POST"]),
+            Route("/static/{name}", self._open(self._static), methods=["GET"]),
+            self._screen("/sign-out", self._sign_out, "POST"),
+            self._screen("/", self._datasets),
+            self._screen("/ask/{dataset}", self._question_page),
+            self._screen("/ask/{dataset}", self._explain, "POST"),
+            self._screen("/ask/{dataset}/confirm", self._confirm, "POST"),
+            self._screen("/ask/{dataset}/spend", self._spend, "POST"),
+            self._screen("/answers/{id}", self._answer),
+            self._screen("/answers/{id}/withdraw", self._withdraw, "POST"),
+            self._screen("/answers/{id}/{name}", self._download),
+            self._screen("/history", self._history),
+        ]
+
+    def _screen(self, path: str, screen: Screen, method: str = "GET", **more: Any) -> Route:
+        return Route(path, self._guarded(screen, **more), methods=[method])
+
+    def _guarded(
+        self, screen: Screen, *, curator: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A route for those who are signed in; others are asked to sign in."""
+
+        async def show(request: Request) -> Response:
+            value = request.cookies.get(self._cookie, "")
+            holder = None
+            if value and len(value) < 100:
+                holder = await asyncio.to_thread(signed_in, self._service.store, value)
+            fields: Fields = {}
+            if request.method == "POST":
+                fields = await self._form(request)
+            if holder is None:
+                return RedirectResponse("/sign-in?again", status_code=303)
+            visit = Visit(
+                request=request, holder=holder, form_token=form_token(value), fields=fields
+            )
+            if request.method == "POST":
+                given = first(fields, "form_token")
+                if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
+                    raise Problem("not-allowed", _FROM_ELSEWHERE)
+            if curator and holder.role != "curator":
+                raise Problem("not-found", _NOT_YOURS)
+            try:
+                return await screen(visit)
+            except Problem as problem:
+                return self._problem(problem, visit)
+
+        return self._open(show)
+
+    def _open(
+        self, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A route for everybody that answers problems as pages."""
+
+        @functools.wraps(answer)
+        async def route(request: Request) -> Response:
+            try:
+                check_host(request, self._service.config)
+                response = await answer(request)
+            except Problem as problem:
+                response = self._problem(problem, None)
+            except UnacordaError as error:
+                response = self._problem(problem_of(error, own="", show_total=False), None)
+            except Exception as error:  # noqa: BLE001  # a traceback in a log could show a row
+                _LOG.error("failed: %s", type(error).__name__)
+                failed = Problem("failed", "The server failed. Ask a curator.")
+                response = self._problem(failed, None)
+            response.headers.update(_HEADERS)
+            return response
+
+        return route
+
+    def _problem(self, problem: Problem, visit: Visit | None) -> Response:
+        found = self._html("problem.html", visit, problem=problem)
+        found.status_code = problem.status
+        return found
+
+    def _html(self, template: str, visit: Visit | None, **values: Any) -> Response:
+        path = "" if visit is None else visit.request.url.path
+        return HTMLResponse(render(template, visit=visit, path=path, **values))
+
+    async def _form(self, request: Request) -> Fields:
+        """The fields of a form that this page sent."""
+        if not is_from(request, self._service.config.public_url):
+            raise Problem("not-allowed", _FROM_ELSEWHERE)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != _FORM:
+            raise Problem("not-a-type", f"Send Content-Type: {_FORM}.")
+        return read_form(await read_body(request))
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC_TYPES:
+            raise Problem("not-found", _NOT_YOURS)
+        return Response((_STATIC / name).read_bytes(), media_type=_STATIC_TYPES[name])
+
+    async def _sign_in_page(self, request: Request) -> Response:
+        return self._html("sign_in.html", None, again="again" in request.query_params, problem=None)
+
+    async def _sign_in(self, request: Request) -> Response:
+        fields = await self._form(request)
+        try:
+            holder = await check_token(
+                request,
+                self._service.store,
+                first(fields, "token"),
+                "This is no token, or it has ended. Ask the curator for a new one.",
+            )
+        except Problem as problem:
+            found = self._html("sign_in.html", None, again=False, problem=problem)
+            found.status_code = problem.status
+            return found
+        value = await asyncio.to_thread(sign_in, self._service.store, holder)
+        found = RedirectResponse("/", status_code=303)
+        found.set_cookie(
+            self._cookie,
+            value,
+            max_age=LONGEST_SECONDS,
+            path="/",
+            secure=self._secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return found
+
+    async def _sign_out(self, visit: Visit) -> Response:
+        value = visit.request.cookies[self._cookie]
+        await asyncio.to_thread(sign_out, self._service.store, value)
+        found = RedirectResponse("/sign-in", status_code=303)
+        found.delete_cookie(
+            self._cookie, path="/", secure=self._secure, httponly=True, samesite="strict"
+        )
+        return found
+
+    async def _datasets(self, visit: Visit) -> Response:
+        cards = await asyncio.to_thread(self._cards, visit.analyst)
+        return self._html("datasets.html", visit, cards=cards)
+
+    def _cards(self, analyst: str) -> list[dict[str, Any]]:
+        """What the list says of each data set of an analyst."""
+        cards = []
+        for name in self._service.names(analyst):
+            found, session = self._service.dataset(name, analyst)
+            cards.append(
+                {
+                    "name": name,
+                    "title": found.settings.title or name,
+                    "protects": str(session.unit),
+                    "tables": session.tables,
+                    "limit": session.budget,
+                    "spent": session.spent,
+                    "left": session.remaining,
+                    "share": spent_share(session.spent, session.budget),
+                }
+            )
+        return cards
+
+    async def _question_page(self, visit: Visit) -> Response:
+        """The empty form of a question, or that of a question that was asked before."""
+        again = visit.request.query_params.get("like")
+        about = await asyncio.to_thread(self._about, visit)
+        draft = self._new_draft(about)
+        if again is not None:
+            question = await self._own_question(visit, again)
+            draft = _draft_like(draft, question)
+        return self._question(visit, about, draft)
+
+    def _about(self, visit: Visit) -> dict[str, Any]:
+        """What the form of a question needs of its data set."""
+        name = visit.request.path_params["dataset"]
+        stated = self._service.describe(name, visit.analyst)
+        session = self._service.dataset(name, visit.analyst)[1]
+        numbers = list(session.budget.parameters)
+        share = spent_share(session.spent, session.budget)
+        return {**stated, "numbers": numbers, "session": session, "share": share}
+
+    def _new_draft(self, about: Mapping[str, Any]) -> Draft:
+        offered = (about["session"].budget / 100).parameters
+        return Draft(
+            table=next(iter(about["tables"])),
+            budget={name: offered.get(name, "") for name in about["numbers"]},
+            wishes={},
+            conditions=(ConditionRow(),),
+        )
+
+    def _question(
+        self, visit: Visit, about: Mapping[str, Any], draft: Draft, **more: Any
+    ) -> Response:
+        """The form of a question, with what is known of the question."""
+        given = {"explanation": None, "charts": (), "problem": None, "offers": {}, **more}
+        found = self._html(
+            "ask.html",
+            visit,
+            about=about,
+            draft=draft,
+            functions=FUNCTIONS,
+            operators=OPERATORS,
+            most_conditions=MOST_CONDITIONS,
+            most_aggregates=MOST_AGGREGATES,
+            **given,
+        )
+        if given["problem"] is not None:
+            found.status_code = given["problem"].status
+        return found
+
+    async def _explain(self, visit: Visit) -> Response:
+        """What the form's buttons do that spend nothing."""
+        about = await asyncio.to_thread(self._about, visit)
+        draft = Draft.of(visit.fields, about["numbers"])
+        action, _, value = first(visit.fields, "do", "explain").partition(":")
+        changed = _edited(draft, action, value, about)
+        if changed is not None:
+            return self._question(visit, about, changed)
+        if action == "use":
+            draft = replace(draft, budget={**draft.budget, about["numbers"][0]: value})
+        loop = asyncio.get_running_loop()
+        try:
+            if action == "suggest":
+                draft = await loop.run_in_executor(
+                    self._explaining, self._suggested, visit, about, draft
+                )
+            explained = await loop.run_in_executor(
+                self._explaining, self._explained, visit, about, draft
+            )
+        except Problem as problem:
+            return self._question(visit, about, draft, problem=problem)
+        explanation, offers = explained
+        charts = error_charts(offers, chosen=explanation.request, left=explanation.left)
+        return self._question(
+            visit, about, draft, explanation=explanation, charts=charts, offers=offers
+        )
+
+    def _explained(
+        self, visit: Visit, about: Mapping[str, Any], draft: Draft
+    ) -> tuple[Explanation, Offers]:
+        """The explanation of a draft, and what other budgets buy."""
+        name, body = about["name"], draft.body(about["tables"])
+        explanation = self._service.explanation(name, visit.analyst, body)
+        outlooks = [explanation.outlook]
+        number, *rest = draft.budget.items()
+        with contextlib.suppress(Problem, InvalidParameter):  # a budget that no account takes
+            tenfold = str(10 * checks.exact("budget", number[1]))
+            more = {"budget": {number[0]: tenfold, **{n: t for n, t in rest if t}}}
+            offered = self._service.explanation(name, visit.analyst, {**body, **more})
+            outlooks.append(offered.outlook)
+        return explanation, offers_of(outlooks)
+
+    def _suggested(self, visit: Visit, about: Mapping[str, Any], draft: Draft) -> Draft:
+        """The draft with the least budget for the errors that are wanted."""
+        body = draft.body(about["tables"])
+        some = {**body, "budget": (about["session"].budget / 100).parameters}
+        explanation = self._service.explanation(about["name"], visit.analyst, some)
+        wanted = draft.errors(list(explanation.forecasts))
+        asked = {name: value for name, value in body.items() if name != "budget"}
+        found = self._service.suggest(about["name"], visit.analyst, {**asked, "error": wanted})
+        budget = guarantee_from_json(json.dumps(found["budget"])).parameters
+        return replace(draft, budget={name: budget.get(name, "") for name in about["numbers"]})
+
+    async def _confirm(self, visit: Visit) -> Response:
+        """What a question costs, before it is asked."""
+        about = await asyncio.to_thread(self._about, visit)
+        draft = Draft.of(visit.fields, about["numbers"])
+        loop = asyncio.get_running_loop()
+        try:
+            explanation, known = await loop.run_in_executor(
+                self._explaining, self._confirmed, visit, about, draft
+            )
+        except Problem as problem:
+            return self._question(visit, about, draft, problem=problem)
+        kept = [
+            (name, value)
+            for name, values in visit.fields.items()
+            for value in values
+            if name not in ("form_token", "do", "purpose", "fresh")
+        ]
+        return self._html(
+            "confirm.html",
+            visit,
+            about=about,
+            draft=draft,
+            explanation=explanation,
+            known=known,
+            kept=kept,
+            once=secrets.token_hex(16),
+            after=explanation.left - explanation.cost if explanation.affordable else None,
+        )
+
+    def _confirmed(
+        self, visit: Visit, about: Mapping[str, Any], draft: Draft
+    ) -> tuple[Explanation, StoredQuestion | None]:
+        name, body = about["name"], draft.body(about["tables"])
+        explanation = self._service.explanation(name, visit.analyst, body)
+        return explanation, self._service.known(name, visit.analyst, body)
+
+    async def _spend(self, visit: Visit) -> Response:
+        """Ask and pay; a form that is sent twice is one question."""
+        about = await asyncio.to_thread(self._about, visit)
+        draft = Draft.of(visit.fields, about["numbers"])
+        once = first(visit.fields, "once")
+        if not (once.isalnum() and once.isascii() and len(once) <= 64):
+            raise Problem("refused", "Confirm the question before it is asked.")
+        try:
+            body = draft.body(about["tables"])
+            body |= {"purpose": draft.purpose} if draft.purpose else {}
+            body |= {"fresh": True} if draft.fresh else {}
+            body.pop("assuming", None)
+            question = await self._asked(visit, about["name"], body, once)
+        except Problem as problem:
+            return self._question(visit, about, draft, problem=problem)
+        return RedirectResponse(f"/answers/{question.id}", status_code=303)
+
+    async def _asked(
+        self, visit: Visit, name: str, body: Mapping[str, Any], once: str
+    ) -> StoredQuestion:
+        """The question, answered, or still running after a while; it runs on in its thread.
+
+        once: of the form, by which one that is sent again is not paid again.
+        """
+        loop, service = asyncio.get_running_loop(), self._service
+        begin = functools.partial(service.begin, name, visit.analyst, body, request=f"page-{once}")
+        begun = await loop.run_in_executor(self._asking, begin)
+        running = loop.run_in_executor(self._asking, service.answer, begun)
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen
+        done, _ = await asyncio.wait({running}, timeout=_WAIT_SECONDS)
+        return running.result() if done else begun.question
+
+    async def _answer(self, visit: Visit) -> Response:
+        question = await self._own_question(visit, visit.request.path_params["id"])
+        table = None if question.release is None else answer_table(question.release)
+        stated = json.loads(question.asked)
+        body = json.dumps({n: stated[n] for n in stated if n != "fresh"}, ensure_ascii=False)
+        return self._html(
+            "answer.html",
+            visit,
+            question=question,
+            stated=stated,
+            words=_in_words(stated),
+            table=table,
+            problem=None if question.problem is None else json.loads(question.problem),
+            curl=_curl(self._service.config.public_url, question.dataset, body),
+        )
+
+    async def _withdraw(self, visit: Visit) -> Response:
+        """Take a question back that waits."""
+        question = await self._own_question(visit, visit.request.path_params["id"])
+        await asyncio.to_thread(self._service.withdraw, question)
+        return RedirectResponse("/history", status_code=303)
+
+    async def _download(self, visit: Visit) -> Response:
+        question = await self._own_question(visit, visit.request.path_params["id"])
+        name, release = visit.request.path_params["name"], question.release
+        if release is None or name not in _DOWNLOADS:
+            raise Problem("not-found", _NOT_YOURS)
+        kind, write = _DOWNLOADS[name]
+        headers = {"Content-Disposition": f'attachment; filename="{question.id[:8]}-{name}"'}
+        return Response(write(release), media_type=kind, headers=headers)
+
+    async def _history(self, visit: Visit) -> Response:
+        query = visit.request.query_params
+        before = query.get("before", "")
+        dataset, state = query.get("dataset") or None, query.get("state") or None
+        number = int(before) if before.isdecimal() and len(before) < 10 else None
+        find = functools.partial(
+            self._service.store.questions,
+            visit.analyst,
+            dataset,
+            state=state,
+            before=number,
+            most=_PAGE + 1,
+        )
+        found = await asyncio.to_thread(find)
+        cards = await asyncio.to_thread(self._cards, visit.analyst)
+        kept, chosen = found[:_PAGE], {"dataset": dataset or "", "state": state or ""}
+        following = {**chosen, "before": kept[-1].number} if len(found) > _PAGE else None
+        return self._html(
+            "history.html",
+            visit,
+            questions=[(one.shown, _in_words(json.loads(one.asked))) for one in kept],
+            cards=cards,
+            chosen=chosen,
+            following=None if following is None else f"/history?{urlencode(following)}",
+        )
+
+    async def _own_question(self, visit: Visit, name: str) -> StoredQuestion:
+        found = await asyncio.to_thread(self._service.store.question, name)
+        if found is None or found.analyst != visit.analyst:
+            raise Problem("not-found", _NOT_YOURS)
+        return found.shown
+
+
+def is_from(request: Request, url: str) -> bool:
+    """Whether a browser says that a form came from a page of this address.
+
+    Under `Referrer-Policy: no-referrer` an own form has the origin "null", as one of a sandboxed
+    frame has: there `Sec-Fetch-Site` alone decides.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    own = origin is not None and origin.lower() == url.lower()
+    return own if site is None else site == "same-origin" and (own or origin in (None, "null"))
+
+
+_DOWNLOADS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+    "release.json": ("application/json", str),
+    "rows.csv": ("text/csv; charset=utf-8", functools.partial(answer_csv, spreadsheet=False)),
+    "spreadsheet.csv": ("text/csv; charset=utf-8", functools.partial(answer_csv, spreadsheet=True)),
+}
+
+
+def _edited(draft: Draft, action: str, value: str, about: Mapping[str, Any]) -> Draft | None:
+    """The draft after a button that only changes the form; None for another button."""
+    match action:
+        case "condition" if len(draft.conditions) < MOST_CONDITIONS:
+            return replace(draft, conditions=(*draft.conditions, ConditionRow()))
+        case "answer" if len(draft.aggregates) < MOST_AGGREGATES:
+            return replace(draft, aggregates=(*draft.aggregates, AggregateRow()))
+        case "table":
+            table = draft.table if draft.table in about["tables"] else next(iter(about["tables"]))
+            return replace(draft, table=table, conditions=(ConditionRow(),), groups=())
+        case "mode":
+            return replace(draft, mode="sql" if value == "sql" else "build")
+        case "condition" | "answer":
+            return draft
+        case _:
+            return None
+
+
+def _draft_like(draft: Draft, question: StoredQuestion) -> Draft:
+    """The form of a question that was asked before, of one by JSON as far as the builder goes."""
+    stated = json.loads(question.asked)
+    budget = {name: str(stated["budget"].get(name, "")) for name in draft.budget}
+    if "sql" in stated:
+        return replace(draft, mode="sql", sql=stated["sql"], budget=budget)
+    asked = stated["question"]
+    where = [step["where"] for step in asked.get("steps", ()) if "where" in step]
+    return replace(
+        draft,
+        budget=budget,
+        table=asked["table"],
+        where=" AND ".join(f"({one})" for one in where) if len(where) > 1 else "".join(where),
+        groups=tuple(asked.get("group_by", ())),
+        private_keys="keys" in asked,
+        aggregates=tuple(map(AggregateRow.of, asked["aggregates"], asked["aggregates"].values())),
+    )
+
+
+def _in_words(stated: Mapping[str, Any]) -> str:
+    """A question on one line."""
+    if "sql" in stated:
+        return " ".join(stated["sql"].split())
+    asked = stated["question"]
+    answers = ", ".join(
+        f"{next(iter(one))} {next(iter(one.values())).get('column', '')}".strip()
+        for one in asked.get("aggregates", {}).values()
+    )
+    groups = f" by {', '.join(asked['group_by'])}" if asked.get("group_by") else ""
+    conditions = " and ".join(step["where"] for step in asked.get("steps", ()) if "where" in step)
+    where = f" where {conditions}" if conditions else ""
+    return f"{answers} of {asked['table']}{where}{groups}"
+
+
+def _curl(url: str, dataset: str, body: str) -> str:
+    """The same question by curl."""
+    return (
+        f"curl -s {shlex.quote(f'{url}/v1/datasets/{dataset}/ask')} "
+        "-H \"Authorization: Bearer $TOKEN\" \\\n    -H 'Content-Type: application/json' \\\n"
+        f"    -d {shlex.quote(body)}"
+    )
