@@ -40,7 +40,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What may be told of a server. name: its database and place; the rest stays hidden."""
+    """The public part of an address. name: its database and place; the rest stays hidden."""
 
     name: str
     _hidden: tuple[str, ...] = field(repr=False)

@@ -49,7 +49,7 @@ class RandomBits(Protocol):
 
     @property
     def secure(self) -> bool:
-        """Whether noise made of these bits protects anybody."""
+        """Whether noise made of these bits gives privacy."""
         ...
 
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -193,8 +193,8 @@ class SystemBits:
 class SeededBits:
     """The same keystream under a key that follows from a seed: for tests, never for privacy.
 
-    Whoever knows the seed can subtract the noise. One object is one stream, to be used by one
-    thread; the same calls in the same order give the same words on every machine.
+    With the seed the noise can be subtracted. One object is one stream, to be used by one thread;
+    the same calls in the same order give the same words on every machine.
 
     >>> bool((SeededBits(7).words(4) == SeededBits(7).words(4)).all())
     True
@@ -213,7 +213,7 @@ class SeededBits:
 
     @property
     def secure(self) -> bool:
-        """False: noise made of these bits protects nobody."""
+        """False: noise made of these bits gives no privacy."""
         return False
 
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -293,7 +293,7 @@ class ScriptedBits:
 
     @property
     def secure(self) -> bool:
-        """False: noise made of these bits protects nobody."""
+        """False: noise made of these bits gives no privacy."""
         return False
 
     @property

@@ -503,7 +503,7 @@ def engines_of(
     only_upper: lower ends that take long are left out.
 
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
-    Source      told with each.
+    Source      given with each.
     """
     flat = flatten([(event, 1)], neighbors=neighbors)
 

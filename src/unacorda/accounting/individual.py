@@ -1,7 +1,7 @@
-"""Individual filters: each person pays for what her own data cost, and leaves when hers is used up.
+"""Individual filters: a person pays for what their own data cost, and leaves when it is used up.
 
-A filter for the worst case charges everybody the most that anybody could cost. Here a person whose
-gradient or value is small pays little and takes part for longer.
+A filter for the worst case charges everybody the most that one person could cost. Here a person
+whose gradient or value is small pays little and takes part for longer.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -32,9 +32,9 @@ _CAPACITY_BITS = 52
 class IndividualFilter:
     r"""What each of many people has left; a value, so `charge` returns a new one.
 
-    Before each step every person's cost is computed from her own data and from what was released
+    Before each step every person's cost is computed from their own data and from what was released
     before, and from nothing else. Those whose cost still fits take part; the others are left out
-    of this step, at no cost. Every person is then protected as by `limit`, and nobody pays for
+    of this step, at no cost. Every person is then protected as by `limit`, and no one pays for
     the worst case.
 
     A float cost is the number it holds, not the decimal it prints as: ten costs of 0.1 are a
@@ -142,7 +142,7 @@ def gaussian_costs(norms: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     Statement   norm^2 / (2 sigma^2). For GDP, twice this is mu squared.
     Bound       upper: raised by a few units in the last place.
     Edges       norm = 0 -> 0.0; too large for a float -> inf.
-    Source      Bun and Steinke 2016, Prop. 1.6, for the pair of tables with and without her.
+    Source      Bun and Steinke 2016, Prop. 1.6, for the pair of tables with and without the person.
 
     norms: l2 norms, of any shape; what is no number or below 0 costs inf, each by itself. sigma:
     standard deviation of the noise, above 0.

@@ -22,7 +22,7 @@ _EXACT: Final = 1e-8
 class Exposed:
     """A person whose value is a combination of the answers.
 
-    person: the column; weights: one a question, so that the weighted sum of the answers is her
+    person: the column; weights: one a question, so that the weighted sum of the answers is their
     value; deviation: of that sum if each answer has noise of deviation 1, the defence there is.
 
     >>> Exposed(person=3, weights=np.array([1.0, -1.0]), deviation=2**0.5)
@@ -34,12 +34,12 @@ class Exposed:
     deviation: float
 
     def value(self, answers: ArrayLike) -> float:
-        """What the answers say of her."""
-        told = floats("answers", answers)
-        if told.shape != self.weights.shape:
+        """What the answers say of the person."""
+        given = floats("answers", answers)
+        if given.shape != self.weights.shape:
             expected = f"{self.weights.size} numbers, one a question"
-            raise InvalidParameter("answers", f"an array of shape {told.shape}", expected=expected)
-        return float(self.weights @ told)
+            raise InvalidParameter("answers", f"an array of shape {given.shape}", expected=expected)
+        return float(self.weights @ given)
 
     def __repr__(self) -> str:
         used = int(np.count_nonzero(np.abs(self.weights) > _EXACT))
@@ -52,10 +52,10 @@ class Exposed:
 def differencing(questions: ArrayLike) -> list[Exposed]:
     r"""Everybody whose value follows from the sums that were answered.
 
-    questions: k x n, what each question adds up of each person: 1 where it counts her. Answers
+    questions: k x n, what each question adds up of each person: 1 where it counts them. Answers
     are not needed: the log of questions tells who is exposed by it.
 
-    Statement   person j is exposed iff the unit vector e_j lies in the row space; her weights are
+    Statement   person j is exposed iff the unit vector e_j lies in the row space; the weights are
                 those of least length, e_j pinv(A).
     Source      Denning 1980 (trackers); Dobra, Fienberg 2000 (exact disclosure from margins).
     Raises InvalidParameter for arrays that are not k x n finite numbers.

@@ -22,10 +22,10 @@ def logit_confidence(probabilities: ArrayLike) -> Floats:
     >>> logit_confidence([0.5, 1.0]).round(2).tolist()
     [0.0, 27.63]
     """
-    told = floats("probabilities", probabilities)
-    if not ((told >= 0) & (told <= 1)).all():  # NaN fails too
+    given = floats("probabilities", probabilities)
+    if not ((given >= 0) & (given <= 1)).all():  # NaN fails too
         raise InvalidParameter("probabilities", "other numbers", expected="numbers from 0 to 1")
-    p = np.clip(told, 1e-12, 1 - 1e-12)
+    p = np.clip(given, 1e-12, 1 - 1e-12)
     found: Floats = np.log(p) - np.log1p(-p)
     return found
 
@@ -37,12 +37,12 @@ def likelihood_ratio(
 
     shadows: models x examples, logit-scaled confidences (`logit_confidence`) of shadow models on
     the right labels; trained_on: the same shape, whether a shadow model was trained on an example;
-    observed: one an example, of the model under attack; truth: whether that one was trained on her.
+    observed: one an example, of the model under attack; truth: whether that one was trained on it.
     Each example needs a shadow model of each kind; spreads are pooled over examples, since few
     shadows tell little of one.
 
-    Statement   score = ln N(observed; m, s^2) of the examples' mean m and common spread s with her,
-                less the same without her.
+    Statement   score = ln N(observed; m, s^2) of the examples' mean m and common spread s with it,
+                less the same without it.
     Source      Carlini et al. 2022, arXiv:2112.03570 (LiRA, with a global variance).
     Raises InvalidParameter for shapes that do not fit, confidences that are not finite, examples
     without either kind, and a truth of one kind alone.

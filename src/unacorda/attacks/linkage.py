@@ -52,7 +52,7 @@ def linkage(
     r"""The record of `table` that a few facts about one person belong to: Scoreboard-RH.
 
     table: n x items, NaN where a record has no value; known: the items' values as the attacker
-    knows them, NaN where she knows none, and known values may be wrong; times, known_times: when,
+    knows them, NaN where they know none, and known values may be wrong; times, known_times: when,
     in any unit, likewise; value_scale, time_scale: how fast a wrong value or time loses its worth;
     least: the eccentricity from which on there is a match.
 
@@ -93,12 +93,12 @@ def linkage(
     weights = 1 / np.log(np.maximum(has.sum(axis=0), 2))
     worth = _near(records[:, items], facts[items], value_scale)
     if times is not None and known_times is not None:
-        when, told = _table("times", times), floats("known_times", known_times)
-        if when.shape != records.shape or told.shape != facts.shape:
+        when, at = _table("times", times), floats("known_times", known_times)
+        if when.shape != records.shape or at.shape != facts.shape:
             raise InvalidParameter(
                 "times", f"an array of shape {when.shape}", expected="the shape of the table"
             )
-        worth = worth + _near(when[:, items], told[items], time_scale)
+        worth = worth + _near(when[:, items], at[items], time_scale)
     scores = worth @ weights
     order = np.argsort(-scores, kind="stable")
     spread = float(scores.std())

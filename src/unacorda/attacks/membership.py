@@ -36,13 +36,13 @@ def membership(
     delta: float = 1e-5,
     bits: RandomBits | None = None,
 ) -> Attack:
-    r"""Half of the people enter a table, its column means are released, and all are told apart.
+    r"""Half of the people enter a table, its column means are released, and all are distinguished.
 
     people: n x d, one row a person; a fair coin each decides who is in. population: d means that
     the attacker knows of everybody else, None for those of all n. defended: takes the rows that
     are in and gives back their released means; None releases them as they are. promised: what
     epsilon `defended` promises at delta, to stand beside the bound.
-    A person's score is the inner product of her deviation from the population and that of the
+    A person's score is the inner product of their deviation from the population and that of the
     release. Scores of those who are out show what chance does.
 
     Source: Homer et al. 2008 (genomes); Dwork, Smith, Steinke, Ullman, Vadhan 2015, section 3.
@@ -73,8 +73,8 @@ def membership(
     delta_of(delta)
     coins = fair_coins(len(rows), bits)
     inside = rows[coins]
-    told = inside.mean(axis=0) if defended is None else defended(inside)
-    release = _means("defended", told, rows)
+    means = inside.mean(axis=0) if defended is None else defended(inside)
+    release = _means("defended", means, rows)
     scores = (rows - base) @ (release - base)
     return Attack(
         scores=scores,
@@ -91,7 +91,7 @@ def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: flo
     noise: the deviation of what is added to each mean, over s. Scores of members exceed those of
     others by s^2 d / n on average, and deviate by s^2 sqrt(d (1/n + noise^2)).
     Source: Dwork et al. 2015, section 3 (whose lower bound this is: noise of sqrt(d) / n hides
-    nobody who is not hidden anyway).
+    only those who are hidden anyway).
 
     >>> round(expected_power(dimension=1000, members=100), 3)
     0.798

@@ -79,29 +79,29 @@ def reconstruction(
         )
     if not np.isin(asked, (0, 1)).all():
         raise InvalidParameter("questions", "other numbers", expected="0 and 1 alone")
-    told = floats("answers", answers)
-    if told.shape != (len(asked),) or not np.isfinite(told).all():
+    given = floats("answers", answers)
+    if given.shape != (len(asked),) or not np.isfinite(given).all():
         raise InvalidParameter(
             "answers",
-            f"an array of shape {told.shape}",
+            f"an array of shape {given.shape}",
             expected=f"{len(asked)} finite numbers, one a question",
         )
     matrix = asked.astype(np.float64)
     if method == "least squares":
-        found = optimize.lsq_linear(matrix, told, bounds=(0, 1)).x
+        found = optimize.lsq_linear(matrix, given, bounds=(0, 1)).x
     else:
-        found = _least_absolute(matrix, told)
+        found = _least_absolute(matrix, given)
     return Reconstruction(guesses=np.clip(np.asarray(found, dtype=np.float64), 0, 1))
 
 
-def _least_absolute(matrix: Floats, told: Floats) -> Floats:
+def _least_absolute(matrix: Floats, given: Floats) -> Floats:
     """Variables x and one distance a question: A x - a <= e and a - A x <= e."""
     count, people = matrix.shape
     rows, far = sparse.csr_array(matrix), sparse.eye_array(count, format="csr")
     solved = optimize.linprog(
         np.concatenate([np.zeros(people), np.ones(count)]),
         A_ub=sparse.block_array([[rows, -far], [-rows, -far]]),
-        b_ub=np.concatenate([told, -told]),
+        b_ub=np.concatenate([given, -given]),
         bounds=[(0, 1)] * people + [(0, None)] * count,
         method="highs",
     )

@@ -66,8 +66,8 @@ class Bound:
 def canaries(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, Bools]:
     """Both arrays, of one length; InvalidParameter names what is wrong with one.
 
-    Scores are finite or infinite, never NaN: whoever computes them decides what a missing one
-    means, before she knows who was included.
+    Scores are finite or infinite, never NaN: the attacker decides what a missing one
+    means, before they know who was included.
     """
     found = _line("scores", scores, kinds="biuf").astype(np.float64)
     inside = _line("included", included, kinds="biu")

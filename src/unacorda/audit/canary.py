@@ -32,7 +32,7 @@ class Canaries:
     """Canaries and their coins.
 
     features: one row a canary; targets: one a canary, None where canaries are gradients;
-    included: the coins. Keep these from whoever scores until the scores are there.
+    included: the coins. Keep these from the attacker until the scores are there.
     """
 
     features: NDArray[Any]

@@ -131,15 +131,15 @@ def one_run_f_dp(
     def bound(count: int) -> tuple[float, int, int]:
         right = counts_right(order, coins, guesses=count, sides=sides)
 
-        told: dict[str, int] = {"right": right, "guesses": count, "canaries": values.size}
+        guessed: dict[str, int] = {"right": right, "guesses": count, "canaries": values.size}
 
         def rejected(parameter: float) -> float:
             if family == "gaussian":
-                out = refutes(gaussian_inverse(parameter), error=error, **told)
+                out = refutes(gaussian_inverse(parameter), error=error, **guessed)
             else:
                 # Two bounds on one chance: the smaller one is a bound too.
-                out = p_value(epsilon=parameter, delta=loss, **told) <= error or refutes(
-                    approximate_inverse(parameter, loss), error=error, **told
+                out = p_value(epsilon=parameter, delta=loss, **guessed) <= error or refutes(
+                    approximate_inverse(parameter, loss), error=error, **guessed
                 )
             return 0.0 if out else 1.0
 

@@ -42,7 +42,7 @@ def p_value(
     if budget == 0:
         return surely
     if surely >= 0.5:
-        return 1.0  # nobody rejects here, and what follows is about the upper half of the law
+        return 1.0  # no test rejects here, and what follows is about the upper half of the law
     moved = _moved(right, guesses, rate)
     gains = moved / np.arange(1, moved.size + 1)
     best = int(np.argmax(gains))

@@ -134,8 +134,8 @@ class Score:
         if not others and not isinstance(first, _Slope):
             return first.said(cut, above=above)
         names = [part.name for part in self.parts]
-        told = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        return f"a score learned of {told} is {'at least' if above else 'below'} {cut:.4g}"
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        return f"a score learned of {shown} is {'at least' if above else 'below'} {cut:.4g}"
 
     def __call__(self, outputs: Sequence[Any]) -> Floats:
         """One score an output, whatever the others are: so verdicts on samples hold.
@@ -194,8 +194,8 @@ class _Feature:
         known, rest = inside[:-2] if not self.binned else inside[:-1], bool(inside[-1])
         if not self.binned:
             order = np.argsort(-self.ratios[:-2] if above else self.ratios[:-2], kind="stable")
-            told, left = (self.places[order[known[order] == here]] for here in (True, False))
-            return f"{self.name} is {_listed(told, left[::-1], rest=rest)}"
+            inner, left = (self.places[order[known[order] == here]] for here in (True, False))
+            return f"{self.name} is {_listed(inner, left[::-1], rest=rest)}"
         ends = [-math.inf, *self.places.tolist(), math.inf]
         runs: list[list[float]] = []
         for low, high, here in zip(ends, ends[1:], known.tolist(), strict=False):

@@ -35,12 +35,12 @@ def one_run(
     r"""A lower bound on epsilon from one run on many canaries.
 
     scores: one number a canary, computed from what the mechanism released and from the canary
-    alone: the higher, the likelier she was in. included: the coins, one boolean a canary, fair and
+    alone: the higher, the likelier it was in. included: the coins, one boolean a canary, fair and
     independent. guesses: how many canaries are guessed at, those with the clearest scores; several
     numbers are tried and paid for (Bonferroni), None means a sixth of all and a 32nd of all.
     They must be chosen before the coins are looked at. sides: "both" guesses "in" for the highest
     scores and "out" for as many of the lowest; "in" guesses at the highest alone.
-    Equal scores are told apart by their places, the earlier one taken for the higher.
+    Of equal scores the earlier one is taken for the higher.
 
     Statement   epsilon of (epsilon, delta)-DP, under adding or removing one canary, is at least
                 this with probability `confidence`.

@@ -21,7 +21,7 @@ from unacorda.audit.binomials import rate_above, rate_below
 from unacorda.privacy.guarantees import GDP, ApproxDP, PureDP
 
 BASE: Final = 40_000
-"""Fewer samples are not taken by themselves: events that nobody thought of are seen by many."""
+"""Fewer samples are not taken by themselves: events that were not thought of are seen by many."""
 MOST: Final = 4_000_000
 MOST_FOR_ATOMS: Final = 400_000
 """Nor are more taken for noise of half the scale, and for outputs without noise."""
@@ -46,8 +46,8 @@ def points(claim: Claim) -> list[tuple[float, float]]:
         case GDP():
             mu, spare = claim.mu, float(claim.delta)
             epsilons = [mu * (mu / 2 + k) for k in (0.0, 1.0, 2.0, 3.0)]
-            told = [(e, spare + approx_dp_delta_from_gdp(mu, epsilon=e)) for e in epsilons]
-            return [(e, delta) for e, delta in told if delta < 1]
+            curve = [(e, spare + approx_dp_delta_from_gdp(mu, epsilon=e)) for e in epsilons]
+            return [(e, delta) for e, delta in curve if delta < 1]
 
 
 def seen(
@@ -103,14 +103,14 @@ def mass_seen(claim: Claim, samples: int, *, confidence: float) -> float | None:
     best = None
     for epsilon, delta in points(claim):
         low, high = 0.0, 1.0
-        told = functools.partial(
+        is_seen = functools.partial(
             seen, q=0.0, samples=samples, epsilon=epsilon, delta=delta, confidence=confidence
         )
-        if not told(high):
+        if not is_seen(high):
             continue
         for _ in range(_STEPS):
             middle = (low + high) / 2
-            low, high = (low, middle) if told(middle) else (middle, high)
+            low, high = (low, middle) if is_seen(middle) else (middle, high)
         best = high if best is None else min(best, high)
     return best
 

@@ -84,7 +84,7 @@ def search(
     the three best; explore: samples an input to find the best pairs; confirm: to learn again from
     the three best, and as many fresh ones for the verdict; by default so many that, with
     probability .99, noise of half the scale is found, and an output without noise in one of 1,000,
-    where 4,000,000 (400,000 for the latter) do it. What the number taken cannot see is told in
+    where 4,000,000 (400,000 for the latter) do it. What the number taken cannot see is in
     `unseen`. false_alarm: the probability with which a claim that holds is called violated; seed:
     of `vary`.
 
@@ -160,8 +160,8 @@ class _Tried:
     def judged(
         self, sample: Sample, count: int, claim: Claim, *, confidence: float, tried: int
     ) -> Finding:
-        told = [_outputs(sample, x, count) for x in self.pair]
-        values, inside = _scored(told, self.score)
+        outputs = [_outputs(sample, x, count) for x in self.pair]
+        values, inside = _scored(outputs, self.score)
         cut = clearest(*self.seen, delta=self.delta, confidence=confidence, runs=count)
         bound = many_runs(values, inside, delta=self.delta, confidence=confidence, threshold=cut)
         high = values >= cut
@@ -187,10 +187,10 @@ def _tried(
     """What is learned of a pair; confidence: of the verdict, to be foreseen, else a rough one."""
     half = count // 2
     scores = Score.candidates(*(_outputs(sample, x, half) for x in pair))
-    told = [_outputs(sample, x, half) for x in pair]
+    outputs = [_outputs(sample, x, half) for x in pair]
     found = []
     for score in scores:
-        values, inside = _scored(told, score)
+        values, inside = _scored(outputs, score)
         seen = values[inside], values[~inside]
         for epsilon, delta in points(claim):
             if confidence is None:
@@ -208,14 +208,14 @@ def _unseen(claim: Claim, runs: int, *, confidence: float) -> str:
     mass = mass_seen(claim, runs, confidence=confidence)
     if factor is None and mass is None:
         return "Nothing that breaks this claim would show in so few samples"
-    told = []
+    limits = []
     if factor is None:
-        told.append("noise that is too small by a factor of 16 or less")
+        limits.append("noise that is too small by a factor of 16 or less")
     else:
-        told.append(f"noise that is too small by less than a factor of {factor:g}")
+        limits.append(f"noise that is too small by less than a factor of {factor:g}")
     if mass is not None:
-        told.append(f"outputs of one input alone with a probability below {mass:.2g}")
-    return f"Too small to be seen surely: {'; '.join(told)}"
+        limits.append(f"outputs of one input alone with a probability below {mass:.2g}")
+    return f"Too small to be seen surely: {'; '.join(limits)}"
 
 
 def _generator(seed: object) -> np.random.Generator:
@@ -228,8 +228,8 @@ def _is_pair(pair: object) -> bool:
     return isinstance(pair, Sequence | np.ndarray) and len(pair) == 2
 
 
-def _scored(told: list[Sequence[Any]], score: Score) -> tuple[np.ndarray, np.ndarray]:
-    parts = [score(outputs) for outputs in told]
+def _scored(outputs: list[Sequence[Any]], score: Score) -> tuple[np.ndarray, np.ndarray]:
+    parts = [score(of_one) for of_one in outputs]
     inside = np.repeat([True, False], [len(part) for part in parts])
     values = np.concatenate(parts)
     return np.where(np.isnan(values), -math.inf, values), inside

@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 class ExampleCanaries:
     """Examples that are canaries, and their coins.
 
-    features, targets: tensors, one row a canary; included: the coins. Keep these from whoever
-    scores until the scores are there.
+    features, targets: tensors, one row a canary; included: the coins. Keep these from the
+    attacker until the scores are there.
     """
 
     features: Tensor

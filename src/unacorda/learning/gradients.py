@@ -1,7 +1,7 @@
 r"""Canaries that are gradients: directions of their own, which need no data.
 
-Whoever trains by noisy sums of clipped per-example gradients may add those of canaries that stand
-for no example. Nothing tells more of a coin: the noise along its direction is all that hides it.
+Training by noisy sums of clipped per-example gradients may add those of canaries that stand for no
+example. Nothing tells more of a coin: the noise along its direction is all that hides it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ Whole = NDArray[np.int64]
 class GradientCanaries:
     """Gradients of canaries, at right angles to each other, and their coins.
 
-    included: one coin a canary; keep it from whoever scores until the scores are there. shapes: of
+    included: one coin a canary; keep it from the attacker until the scores are there. shapes: of
     the trained parameters. places, entries: one row a canary: at which places of all parameters,
     laid in one line, its gradient is not zero, and what it is there; no two canaries share one.
     """
@@ -94,7 +94,7 @@ class GradientCanaries:
 
         updates: one tensor for each trained parameter: the sum of the noisy gradients (`watch`), or
         how far training moved (`movement`). What is known of the other people's gradients may be
-        subtracted: the guarantee holds against whoever knows everybody else.
+        subtracted: the guarantee holds against an attacker who knows everybody else.
         """
         line = flattened("updates", updates, shapes=self.shapes)
         found: Floats = np.einsum("ij,ij->i", line[self.places], self.entries)

@@ -21,7 +21,7 @@ Real: TypeAlias = float | Fraction
 Kind = TypeVar("Kind", bound=Additive)
 
 _DIGITS = Context(prec=15, rounding=ROUND_CEILING)
-_TINY = 1e-300  # above 2^-1000, and a delta to nobody
+_TINY = 1e-300  # above 2^-1000, and no one's delta
 _ABOVE = 1 + Fraction(1, 1 << 100)
 
 

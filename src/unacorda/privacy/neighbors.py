@@ -33,7 +33,7 @@ class Neighbors(enum.Enum):
 
 
 AddRemove = Neighbors.ADD_REMOVE
-"""One table is the other without one unit (a person, with all that is hers, or a row)."""
+"""One table is the other without one unit (a person with all of their rows, or a row)."""
 
 ReplaceOne = Neighbors.REPLACE_ONE
 """Both tables have the same size; one unit's contribution is replaced by any other."""

@@ -144,7 +144,7 @@ class TradeoffCurve:
         return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
 
     def reconstruction(self, *, baseline: Real) -> float:
-        """How often a record is told from the release, at most, where guesses alone do so often.
+        """How often a record is guessed from the release, at most, where guesses alone do so often.
 
         baseline: from 0 to 1, the probability that the best guess without the release counts as a
         success, whatever success is: the exact record, or one near enough.

@@ -117,7 +117,7 @@ def _lower_delta(event: Shuffled, epsilon: float) -> float:
 def without_shuffling(event: Event, *, delta: Fraction) -> Event:
     """The event with each shuffled release as Approximate at `delta`, or as its plain reports.
 
-    Bound       upper: whoever keeps the argument keeps the result.
+    Bound       upper: what satisfies the argument satisfies the result.
     Source      epsilon_of_shuffled_event; post-processing where delta is 0 or reports not pure.
     """
     match event:

@@ -248,7 +248,7 @@ def _delta(
     known: float,
     neighbors: Neighbors,
 ) -> Interval:
-    """Of one direction; of what is at most `known` no more is told."""
+    """Of one direction; nothing better than `known` is looked for."""
     epsilon = float(exact)
     below, above = _around(exact)
     log_delta = math.log(known) if known > _SMALLEST else -46.0

@@ -39,7 +39,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuadratureSum:
-    """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
+    """The nodes at abscissa c, with every error bound; delta is in the unit e^log_unit.
 
     tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
     log_null: ln of a bound of E e^-L; work: nodes times atoms, of all parts.
@@ -286,7 +286,7 @@ def with_infinite(infinite: Any, found: Interval) -> Interval:
     return Interval(float_down(low), min(1.0, float_up(high)))
 
 
-class Told(Protocol):
+class DeltaSides(Protocol):
     """delta at any epsilon, from both sides, in a unit of its own."""
 
     def at(self, epsilon: float) -> Sides:
@@ -306,7 +306,7 @@ class Search:
     tailed: bool = False
 
 
-def invert(made: Told, start: float, *, slope: float) -> Search:
+def invert(made: DeltaSides, start: float, *, slope: float) -> Search:
     """Newton on ln delta from `start`, then steps outward until both sides are certain."""
     zero = made.at(0.0)
     if zero.upper <= 1.0:

@@ -160,7 +160,7 @@ class SampledGaussian:
     def beyond(self, low: float, high: float) -> tuple[float, float]:
         """The mass outside [low, high], rounded up: under the own law, and under P and Q together.
 
-        Of a piece both are told over its norm. Given v = x + width Z, x is normal about
+        Of a piece both are over its norm. Given v = x + width Z, x is normal about
         v / (1 + width^2), or nearer to mu, with deviation width / sqrt(1 + width^2).
         """
         if self.cut is None:

@@ -1,4 +1,4 @@
-"""Renyi divergences of random allocation: a unit takes part in one of t steps, nobody sees which.
+"""Renyi divergences of random allocation: a unit takes part in one of t steps, unseen in which.
 
 With X the likelihood ratio P/Q of a step under Q, the ratio of all steps is R = (X_1 + ... + X_t)/t
 of independent copies. Upward, E R^a is a sum of moments of X with positive coefficients. Downward,

@@ -75,7 +75,7 @@ class LossSum:
     above, below: logarithms of Chernoff bounds of the tilted mass outside the window; infinity:
     the mass at infinity; noise: the sum of the errors that its terms brought, wherever they lie,
     and `spread` of those that `error` bounds; drift, cumulant: as in Tilted. The sum is of
-    laws rounded to one side, which `total` was told.
+    laws rounded to one side, an argument of `total`.
     """
 
     step: Fraction
@@ -370,7 +370,7 @@ def raised(folded: Array, count: int, *, rounding: float, height: float) -> Rais
     aside where it outweighs the others: then round-off is in proportion to those alone. Of many
     copies of others it is in proportion to the frequency, where that tells more.
 
-    Bound       both: the power lies within `errors` of what is told.
+    Bound       both: the power lies within `errors` of what is returned.
     Source      docs/proofs/pld.md, Theorem 2.
     """
     place = int(np.argmax(folded))

@@ -1,4 +1,4 @@
-"""Curves of random allocation: a unit takes part in one of t steps, and nobody sees in which.
+"""Curves of random allocation: a unit takes part in one of t steps, and which one is not seen.
 
 With X the likelihood ratio P/Q of a step under Q, the ratio of all steps is R = (X_1 + ... + X_t)/t
 of independent copies. delta = E (R - c)+ upward and E (c - R)+ downward, c = e^epsilon, are convex
@@ -37,7 +37,7 @@ _SIZE = 1 << 16
 _MOST_STEPS = 10**7
 _LEAST = 1e-40
 _FARTHEST = 250.0
-"""Logarithms of c and of X beyond this are not told apart."""
+"""Logarithms of c and of X beyond this are not distinguished."""
 _LARGEST = 1 << 18
 _REACH = 10.0
 _FINE = 0.05
@@ -377,7 +377,7 @@ _FINE_TERMS = 0.05
 """Terms are rounded to this share of their deviation, where the largest size allows."""
 _GROWTH = 4.0
 _CAP = 16.0
-"""Ratios beyond this times the gap to be told from 0, and the noise of their sum, are as one."""
+"""Ratios beyond this times the gap to be resolved, and the noise of their sum, are as one."""
 _SEEN_REACH = 9.0
 
 

@@ -1,9 +1,9 @@
 """The profile of several mechanisms of bounded range, each chosen by what came before.
 
 A mechanism of epsilon-bounded range is, at worst, a coin whose loss is t or t - epsilon, 0 < t <
-epsilon, and whoever chooses the next mechanism chooses t. The optimal composition is a recursion
-over the number of mechanisms, which is run here on a lattice of losses, once from above and once
-from below.
+epsilon, and an analyst who chooses the next mechanism chooses t. The optimal composition is a
+recursion over the number of mechanisms, which is run here on a lattice of losses, once from above
+and once from below.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -202,7 +202,7 @@ class LocationFamily:
 
     move: how far one unit moves the number; tail: the probability that noise exceeds a number,
     within 16 units of rounding; loss: of a shift at a place; edge: beyond the shifts by this losses
-    are constant, or what is left has next to no mass; far: shifts are not told apart beyond this.
+    are constant, or what is left has next to no mass; far: shifts beyond this are all alike.
     """
 
     move: Fraction

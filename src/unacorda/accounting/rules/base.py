@@ -319,7 +319,7 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
     the exception: its epsilon speaks of replacing one answer from the start. units: how many are
     replaced at once, or how often one was drawn.
 
-    Bound       upper: whoever keeps the argument under add/remove keeps the result.
+    Bound       upper: what satisfies the argument under add/remove satisfies the result.
     Source      group privacy of two steps; for bounded range, ranges of log-ratios add; for
                 staircases, docs/proofs/contour.md, section 11.
 
@@ -404,7 +404,7 @@ def finite_loss(event: Event, neighbors: Neighbors) -> FiniteLoss | None:
     r"""The delta that no epsilon takes away, and the epsilon that is enough there; None if unknown.
 
     The event's numbers and relation have been checked. `mass` is an exact rational number wherever
-    the theorem has one, so that a delta that equals it is told from one just below.
+    the theorem has one, so that a delta that equals it is distinguished from one just below.
 
     Bound       upper, both rounded up; tight but for replaced units, where the mass is least.
     Source      composed_loss, sampled_loss, sampled_replaced_loss.

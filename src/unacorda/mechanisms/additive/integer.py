@@ -37,8 +37,8 @@ class DiscreteLaplace:
     r"""Release integers x + X, X two-sided geometric: P(X = k) proportional to exp(-|k| / scale).
 
     Clamping the result to them is postprocessing; for one count in [lower, upper] of sensitivity 1
-    it is the best there is: whoever has prior beliefs and any loss that grows with the error can
-    derive the best answer for them at this price from it.
+    it is the best there is: from it follows the best answer at this price for all prior beliefs
+    and every loss that grows with the error.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 A vector clipped in floats can end above its bound by a rounding, and a sum of such vectors is then
 more sensitive than declared. Here values are put on a public grid, a person's rows are added
 exactly, and what is too long is scaled by whole-number division toward zero: the norm of the
-integers never exceeds the bound, and what becomes of one person's vector depends on her rows alone.
+integers never exceeds the bound, and one person's vector depends on their rows alone.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -80,12 +80,12 @@ def clip_users(
     unit_log2: int,
     columns: int | None = None,
 ) -> Integers:
-    r"""One row for each user, the sum of her rows, scaled down to the norm bound where longer.
+    r"""One row for each user, the sum of their rows, scaled down to the norm bound where longer.
 
     values, bounds, columns and what counts as what: as for `clip_rows`; users: whose row each one
     is, one dimension, integers or text; rows of a list whose user is missing are one user's. A
     user's steps are added exactly, whatever their order, and then clipped together, so however
-    many rows she has the norm of her contribution is at most the bound. The rows of the result,
+    many rows there are the norm of the contribution is at most the bound. The rows of the result,
     sorted by user, and their number are private: add them up.
 
     >>> clip_users([1.0, 2.0, 9.0, 0.5], ["a", "b", "b", "a"], l1=2, unit_log2=-2).tolist()
@@ -119,8 +119,8 @@ def clipping_sensitivity(
 ) -> int:
     """By how many steps, in the same norm, a sum of clipped rows can move with one row.
 
-    With B the bound in steps, rounded down: B where a row (of `clip_users`: a user with all of
-    hers) comes or goes, 2 B where one takes the place of another.
+    With B the bound in steps, rounded down: B where a row (of `clip_users`: all rows of a
+    user) comes or goes, 2 B where one takes the place of another.
 
     >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors=ReplaceOne)
     8

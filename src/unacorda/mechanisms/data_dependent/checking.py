@@ -72,11 +72,11 @@ class SensitivityCheck:
         found = self.violation
         of = "" if found.candidate is None else f" of candidate {found.candidate!r}"
         first, second = list(found.first), list(found.second)
-        told = f"The loss{of} is {found.losses[0]} on {first} and {found.losses[1]} on {second}"
+        loss = f"The loss{of} is {found.losses[0]} on {first} and {found.losses[1]} on {second}"
         if sorted(map(repr, first)) == sorted(map(repr, second)):
-            return f"{told}: it depends on the order of the records, or is not a number."
+            return f"{loss}: it depends on the order of the records, or is not a number."
         return (
-            f"{told}, which differ in one record ({self.neighbors}): it moves by more than "
+            f"{loss}, which differ in one record ({self.neighbors}): it moves by more than "
             f"{self.sensitivity}, so a mechanism that trusts this sensitivity is not private."
         )
 

@@ -197,8 +197,10 @@ def _check_part(epsilon: Real, part: Fraction) -> None:
     """Refuse an epsilon whose part gets more noise than the samplers offer."""
     least = STEPS / part / _MOST_NOISE
     if checks.exact("epsilon", epsilon) < least:
-        told = f"{float(least):.3g} or more" if least < 2**1000 else "a larger one, or larger parts"
-        raise InvalidParameter("epsilon", epsilon, expected=told)
+        expected = (
+            f"{float(least):.3g} or more" if least < 2**1000 else "a larger one, or larger parts"
+        )
+        raise InvalidParameter("epsilon", epsilon, expected=expected)
 
 
 def _levels(levels: Sequence[Number]) -> RisingGrid:

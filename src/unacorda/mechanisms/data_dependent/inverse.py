@@ -158,7 +158,7 @@ class InverseSensitivity(RangeCalibrated):
         That is: k changed records, or fewer, lead the statistic to the answer, or beyond it. Known
         beforehand: floor(ln(|grid| / (1 - confidence)) / factor). For a median or quantile a change
         is worth half a rank or more under AddRemove; for a fixed rank, or where records are
-        replaced, one rank. Raises InvalidParameter for more certainty than losses are told apart
+        replaced, one rank. Raises InvalidParameter for more certainty than losses are resolved
         to.
         """
         miss = 1 - confident(confidence)

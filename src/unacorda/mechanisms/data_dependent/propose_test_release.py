@@ -181,7 +181,7 @@ class ProposeTestRelease(ApproxCalibrated):
         away the nearest data set is whose answer moves by more than `proposed` to some neighbor
         of it, or anything smaller that still moves by at most 1 between neighbors; inf where
         there is none; rounded down to a whole number, NaN counts as 0. Both are yours to prove
-        (`check_sensitivity` looks for a counter-example of a distance); neither is ever told.
+        (`check_sensitivity` looks for a counter-example of a distance); neither is ever released.
         What is no number counts as NaN does.
         """
         answer = exact_number(value, nan=Fraction(0))
@@ -189,8 +189,8 @@ class ProposeTestRelease(ApproxCalibrated):
         chances, source = self._chances(), bits or _SECURE
         place = max(math.floor(min(away, Fraction(len(chances)))), 0)
         chance = chances[place] if place < len(chances) else 1 << _BITS
-        # All bits are drawn, and the sum is made, also where nothing is told.
-        told = coin(lambda places: _scaled(chance, places)).toss(1, source)[0]
+        # All bits are drawn, and the sum is made, also where nothing is released.
+        passed = coin(lambda places: _scaled(chance, places)).toss(1, source)[0]
         step = rounded_sum(
             max(-_LARGEST, min(answer, _LARGEST)),
             StandardLaplace(bits=source),
@@ -198,7 +198,7 @@ class ProposeTestRelease(ApproxCalibrated):
             grid_log2=self.grid_log2,
         )
         released = float(rounding.float_multiples([step], self.grid_log2)[0])
-        return released if told else None
+        return released if passed else None
 
     def _distance(self, statistic: Tested, values: ArrayLike) -> float:
         bound = checks.exact("proposed", self.proposed)

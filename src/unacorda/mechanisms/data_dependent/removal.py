@@ -180,7 +180,7 @@ def rising(
 def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: RisingGrid) -> Integers:
     """The loss at every point of a rising grid whose first point `least_value` allows.
 
-    values: one dimension, one entry a person: her value, her total or her item, as the statistic
+    values: one dimension, one entry a person: a value, a total or an item, as the statistic
     reads it; totals are rounded to 2^grid.unit_log2. NOT private: never release it.
     Raises InvalidParameter for another shape or dtype.
 
@@ -204,7 +204,7 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: RisingGrid) 
 
 
 def least_value(statistic: object) -> Fraction:
-    """The statistic of nobody, which no removal goes below; refuses what a person can lower."""
+    """The statistic of no records, which no removal goes below; refuses what a person can lower."""
     match statistic:
         case KthLargest(lower=lower):
             return Fraction(float(lower))  # as the statistic counts it

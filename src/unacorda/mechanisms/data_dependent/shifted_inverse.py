@@ -161,8 +161,8 @@ class ShiftedInverse(PureCalibrated):
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Underestimate:
         """The statistic, from below.
 
-        values: one dimension, one entry a person: her value, her total over all of her rows, or
-        her item; missing and extreme entries as `removal_losses` has them. Raises InvalidParameter
+        values: one dimension, one entry a person: a value, the total over all of their rows, or
+        an item; missing and extreme entries as `removal_losses` has them. Raises InvalidParameter
         for another shape or dtype, and without a statistic.
         """
         if self.statistic is None:
@@ -177,7 +177,7 @@ class ShiftedInverse(PureCalibrated):
 
         losses: whole numbers, one for each grid point: the least number of people to remove so that
         the function (`statistic`, where one is named) is at most this point. Any losses will do
-        that a person moves by at most 1, all of them up where she is added; `check_sensitivity`
+        that a person moves by at most 1, all of them up where they are added; `check_sensitivity`
         finds out. Losses below 0 count as 0, and one above an earlier one as that one. Raises
         InvalidParameter for another shape or dtype.
         """

@@ -90,7 +90,7 @@ class SmoothSensitivity(PureCalibrated):
     student is the best for nearly all data: it lets S be far less smooth. laplace has lighter
     tails, and wins where S is the same at any smoothness. The noise is unbiased; clamping the
     answer to the interval costs nothing. How much noise there was depends on the data and is not
-    told.
+    released.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class SmoothSensitivity(PureCalibrated):
         smooth_sensitivity: a bound S on how far the value moves to any neighbor, with S(x) <=
         e^smoothness S(x') for all neighbors; it may have been rounded up by one part in 2^30.
         What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
-        ever told. What is no number counts as NaN does.
+        ever released. What is no number counts as NaN does.
         """
         answer = _clamped(exact_number(value, nan=Fraction(0)), -_LARGEST, _LARGEST)
         bound = exact_number(smooth_sensitivity, nan=2 * _LARGEST)

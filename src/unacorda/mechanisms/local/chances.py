@@ -33,7 +33,7 @@ MOST_CATEGORIES: Final = 1 << 30
 MOST_ANSWERS: Final = 1 << 24
 """Beyond it a lie's share of 2^64 would be too small a number to be set finely."""
 
-_LARGEST_EXPONENT: Final = 64  # lies of fewer than one chance in 2^64 cannot be told apart
+_LARGEST_EXPONENT: Final = 64  # lies of fewer than one chance in 2^64 have none
 _PLACES: Final = 192
 _CLAIMED_CATEGORIES: Final = 10**15
 

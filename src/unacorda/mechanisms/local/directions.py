@@ -92,7 +92,7 @@ class Directions(PureCalibrated):
 
     @property
     def chances(self) -> int:
-        """The chances, in 2^64, that one of the preferred ends is told."""
+        """The chances, in 2^64, that one of the preferred ends is reported."""
         return self._design.near
 
     @property
@@ -121,12 +121,12 @@ class Directions(PureCalibrated):
         if array.ndim == 0 or array.shape[-1] != self.size:
             raise InvalidParameter("x", array.shape, expected=f"vectors of {self.size} numbers")
         rows = array.reshape(-1, self.size)
-        told, source = np.empty_like(rows), bits or _SECURE
+        reports, source = np.empty_like(rows), bits or _SECURE
         step = max(1, _ENTRIES // (self.size * self.axes))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            told[part] = self._point(rows[part], source)
-        return told.reshape(array.shape)
+            reports[part] = self._point(rows[part], source)
+        return reports.reshape(array.shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The decoded reports: each is an unbiased estimate of its vector by itself."""
@@ -149,12 +149,12 @@ class Directions(PureCalibrated):
         order = np.argsort(-np.abs(along), axis=1, kind="stable")
         place = self._places(count, bits)
         axis = np.take_along_axis(order, place[:, None] % design.axes, axis=1)[:, 0]
-        told = axes[np.arange(count), axis]
-        told[place >= design.axes] *= -1.0
-        return told
+        ends = axes[np.arange(count), axis]
+        ends[place >= design.axes] *= -1.0
+        return ends
 
     def _places(self, count: int, bits: RandomBits) -> NDArray[np.int64]:
-        """Which of the ends, the nearest first, then those across from them, is told."""
+        """Which of the ends, the nearest first, then those across from them, is reported."""
         design = self._design
         near = bits.words(count) < np.uint64(design.near)
         inside = below(design.nearest, size=count, bits=bits)
@@ -176,7 +176,7 @@ class Directions(PureCalibrated):
 
 
 class _CodebookDesign(NamedTuple):
-    """Ends and chances, and the mean of a told direction along the vector's own."""
+    """Ends and chances, and the mean of a reported direction along the vector's own."""
 
     axes: int
     nearest: int
@@ -223,7 +223,7 @@ def _nearness(size: int, axes: int, nearest: int) -> float:
     sine = np.sin(angle)
     log_density = (size - 2) * np.log(np.cos(angle)) - special.betaln(0.5, (size - 1) / 2)
     below_it = special.betainc(0.5, (size - 1) / 2, sine**2)
-    # The chance that at most nearest - 1 of the other axes are nearer, over that of being told.
+    # The chance that at most nearest - 1 of the other axes are nearer, over that of being reported.
     among = special.bdtr(nearest - 1, axes - 1, 1 - below_it) * axes / nearest
     return float(np.sum(weights * sine * np.exp(log_density) * among) * top)
 

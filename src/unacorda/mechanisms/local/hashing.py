@@ -43,7 +43,7 @@ class LocalHashing(PureOracle):
     r"""Draw a hash function into g cells and tell the cell of the true category, or another cell.
 
     The function is v -> floor(g ((a v + b) mod (2^31 - 1)) / 2^31), a and b uniform and a not 0;
-    the cell is told by g-ary randomised response. A report is the three integers a, b and the
+    the cell is reported by g-ary randomised response. A report is the three integers a, b and the
     cell, whatever k is. g is the better of the two whole numbers about e^epsilon + 1, up to 2^20.
     epsilon: above 0; categories: k, from 2 to 2^30. The variance is about that of `UnaryEncoding`;
     the server works once for every report and every category that is asked for, and need not ask
@@ -77,7 +77,7 @@ class LocalHashing(PureOracle):
 
     @property
     def support(self) -> Support:
-        """The probabilities that the told cell is that of the true category and of another."""
+        """The probabilities that the reported cell is that of the true category and of another."""
         return _support(self._design)
 
     def tally(self, reports: ArrayLike, *, among: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -220,7 +220,7 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def half_blocks(self) -> Kary:
-        """The law of which half block is told, the true one being half of the own block."""
+        """The law of which half block is reported, the true one being half of the own block."""
         return self._design.answer
 
     @property
@@ -269,17 +269,17 @@ class HadamardResponse(FrequencyOracle):
         return _variance(self._design, categories=self.categories, frequency=share)
 
     def _symbols(self, truths: NDArray[np.int64], bits: RandomBits) -> NDArray[np.int64]:
-        told = self.half_blocks.steps(truths.size, bits)
+        reported = self.half_blocks.steps(truths.size, bits)
         symbol = (halves(truths.size, bits) & np.uint32(self.block - 1)).astype(np.int64)
         block, row = np.divmod(truths, self.block - 1)
         row += 1
-        # The own block's other half is told as 0, the true half as the last answer; the rest
+        # The own block's other half is reported as 0, the true half as the last answer; the rest
         # are the halves of the blocks after it, in a circle.
-        block += (told + 1) >> 1
+        block += (reported + 1) >> 1
         block &= self.blocks - 1
         odd = np.bitwise_count(row & symbol) & 1
-        true = told == self.half_blocks.categories - 1
-        wrong = (true & (odd == 1)) | ((told == 0) & (odd == 0))
+        true = reported == self.half_blocks.categories - 1
+        wrong = (true & (odd == 1)) | ((reported == 0) & (odd == 0))
         # Flipping the row's lowest bit pairs each symbol of a half with one of the other half.
         symbol ^= (row & -row) * wrong
         symbol += block * self.block

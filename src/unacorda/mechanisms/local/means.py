@@ -265,7 +265,7 @@ class Piecewise(MeanOracle):
 
     @property
     def chances(self) -> int:
-        """The chances, in 2^64, that one of the preferred places is told."""
+        """The chances, in 2^64, that one of the preferred places is reported."""
         return self._design[1]
 
     @property
@@ -310,7 +310,7 @@ class Piecewise(MeanOracle):
 class Hybrid(MeanOracle):
     r"""Send a place near the value with probability 1 - e^(-epsilon/2), else one bit about it.
 
-    The place is told as by `Piecewise`, which errs least for values in the middle, the bit as by
+    The place is sent as by `Piecewise`, which errs least for values in the middle, the bit as by
     `Duchi`, which errs least near the bounds; the probability makes the error the same for all
     values. epsilon: above 0; lower, upper: public bounds of the values. A report is one integer,
     below 2^30 + `places.window` a place, the two above it the bit. For epsilon above 0.61 its
@@ -327,12 +327,12 @@ class Hybrid(MeanOracle):
 
     @property
     def bit(self) -> Duchi:
-        """How the bit is told."""
+        """The mechanism of the bit."""
         return Duchi(epsilon=self.epsilon, lower=self.lower, upper=self.upper)
 
     @property
     def places(self) -> Piecewise:
-        """How a place is told."""
+        """The mechanism of a place."""
         return Piecewise(epsilon=self.epsilon, lower=self.lower, upper=self.upper)
 
     @property
@@ -368,8 +368,8 @@ class Hybrid(MeanOracle):
     def _randomize(self, places: Places, bits: RandomBits) -> Places:
         one, window = self._design
         near = _near(places, window, bits)
-        told = _bits(places, one, bits) + self._bit  # both, to take the same time
-        return np.where(bits.words(places.size) < np.uint64(self.chances), near, told)
+        bit = _bits(places, one, bits) + self._bit  # both, to take the same time
+        return np.where(bits.words(places.size) < np.uint64(self.chances), near, bit)
 
     def _centered(self, reports: Places) -> NDArray[np.float64]:
         places, bit = self.places, self.bit
@@ -385,19 +385,19 @@ def _linear(reports: Places, *, middle: Fraction, scale: Fraction) -> NDArray[np
 def _bits(places: Places, chances: tuple[int, int], bits: RandomBits) -> Places:
     """A bit for each place, 1 with as many chances as its number says."""
     least, step = chances
-    told = np.empty_like(places)
+    reports = np.empty_like(places)
     for part in chunks(places.size):
         ones = places[part].astype(np.uint64)
         ones *= np.uint64(step)
         ones += np.uint64(least)
-        told[part] = bits.words(ones.size) < ones
-    return told
+        reports[part] = bits.words(ones.size) < ones
+    return reports
 
 
 def _near(places: Places, design: tuple[int, int], bits: RandomBits) -> Places:
     """For each place one of its window, or one of those outside."""
     window, near = design
-    told = np.empty_like(places)
+    reports = np.empty_like(places)
     for part in chunks(places.size):
         own = places[part]
         preferred = bits.words(own.size) < np.uint64(near)
@@ -405,8 +405,8 @@ def _near(places: Places, design: tuple[int, int], bits: RandomBits) -> Places:
         inside += own
         outside = (halves(own.size, bits) & np.uint32(STEPS - 1)).astype(np.int64)
         outside += window * (outside >= own)
-        told[part] = np.where(preferred, inside, outside)
-    return told
+        reports[part] = np.where(preferred, inside, outside)
+    return reports
 
 
 @functools.lru_cache(maxsize=1024)
@@ -421,7 +421,7 @@ def _duchi(epsilon: Fraction) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=1024)
 def _piecewise(epsilon: Fraction) -> tuple[int, int]:
-    """The number of preferred places, and in how many of 2^64 cases one of them is told."""
+    """The number of preferred places, and in how many of 2^64 cases one of them is reported."""
     window = max(round(STEPS / exp_down(epsilon / 2)), 1)
     odds = exp_down(epsilon) * window
     near = math.floor(WHOLE * odds / (odds + STEPS))

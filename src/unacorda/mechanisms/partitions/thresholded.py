@@ -366,7 +366,7 @@ def _gaussian_delta(
     growth, unseen = mp.exp(mpf(epsilon)), mp.log1p(-shown)
     worst = -mp.expm1(keys * unseen)
     for shared in range(1, keys + 1):
-        # Others have `shared` of her keys as well; the rest is hers alone (see the proof).
+        # Others have `shared` of a person's keys as well; the rest is theirs alone (see the proof).
         mu, log_stay = mp.sqrt(shared) * mpf(step / sigma), (keys - shared) * unseen
         stay = mp.exp(log_stay)
         with_her, without = (mpf(epsilon) - log_stay) / mu, (mpf(epsilon) + log_stay) / mu

@@ -5,7 +5,7 @@ exponential, ideal and continuous, so that no two are equal. A candidate may sta
 (the points of an interval, say): its noise is then the largest of so many. float64 says who may
 be in front, with a proved bound on its error; those few are compared in exact arithmetic, with as
 many more bits of their noise as that takes, and only if float64 leaves their order open. The order
-told is therefore that of the ideal v_i, whatever the scores. The bounds are derived in
+released is therefore that of the ideal v_i, whatever the scores. The bounds are derived in
 docs/proofs/noisy_max.md, sections 1 and 6.
 """
 

@@ -147,9 +147,9 @@ def _float(value: Fraction | int) -> float:
 def noisy_max_loss(
     noise: Noise, scale: Fraction, *, confidence: Number, candidates: int, count: int = 1
 ) -> float:
-    """How far the worst of the `count` told lies below the `count`-th largest score, at most.
+    """How far the worst of the `count` released lies below the `count`-th largest score, at most.
 
-    With probability `confidence` or more. For one candidate told no smaller number would do.
+    With probability `confidence` or more. For one candidate no smaller number would do.
     """
     miss = 1 - confident(confidence)
     others = checks.positive_integer(candidates=candidates) - count

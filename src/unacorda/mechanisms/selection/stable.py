@@ -71,7 +71,7 @@ _SECURE = SecureBits()
 class StableSelection(ApproxCalibrated):
     r"""Tell the candidate of largest score if its lead is large enough, else None.
 
-    The leader is certain to be told from a lead of about 2 sensitivity (1 + 2 ln(1 / delta) /
+    The leader is certain to be released from a lead of about 2 sensitivity (1 + 2 ln(1 / delta) /
     epsilon) on, monotone half of that; see the module for the rule and its proof.
 
     Parameters
@@ -119,7 +119,7 @@ class StableSelection(ApproxCalibrated):
         """The index of the best candidate, or None.
 
         scores: as for `Exponential.release`; the candidates are public. A single one is always
-        told.
+        released.
         """
         row, rule = one_row(scores), self.rule
         best = int(np.argmax(row))
@@ -130,7 +130,7 @@ class StableSelection(ApproxCalibrated):
         return best if rule.release_array([level], bits=bits or _SECURE)[0] else None
 
     def probability(self, lead: Real) -> Fraction:
-        """The probability that a best candidate is told whose lead over the second is `lead`.
+        """The probability that a best candidate is released whose lead over the second is `lead`.
 
         lead: 0 or above, in the unit of the scores.
 
@@ -144,9 +144,9 @@ class StableSelection(ApproxCalibrated):
         return self.rule.probability(min(self._level(gap), self.rule.sure_from))
 
     def lead_bound(self, confidence: Number) -> float:
-        """A leader ahead by more is told with probability `confidence` or more; rounded up.
+        """A leader ahead by more is released with probability `confidence` or more; rounded up.
 
-        No smaller number would do, but for the rounding. What is told is always a candidate of
+        No smaller number would do, but for the rounding. What is released is always a candidate of
         the best score, so there is no loss to bound.
 
         >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)

@@ -15,7 +15,7 @@ norm: the square of that is (1/b) times that of the centred moves, at most (1/b)
 vectors, each with noise N(0, k M^2 Delta^2), monotone of half the deviation, and each chosen by
 the answers before. That composes to one normal release of noise multiplier M, exactly, also if
 chosen adaptively: the event is `Gaussian(noise_multiplier=M)`, 1 / (2 M^2) in zCDP, whatever the
-number of candidates. All noisy contrasts may be told: the trace.
+number of candidates. All noisy contrasts may be released: the trace.
 
 **Utility.** At b = 2, Delta = M = 1 the expected shortfall of the chosen score is at most
 0.34 k^{3/2}, reached where each wrong turn, at any level, costs the same; the exponential mechanism
@@ -181,16 +181,16 @@ class TreeSelection:
         while levels[-1].size > 1:
             levels.append(_best_of_groups(levels[-1], self.branching))
         sigma = self.sigma(row.size)
-        place, path, told = 0, [], []
+        place, path, released = 0, [], []
         for children in reversed(levels[:-1]):
             first = place * self.branching
             known = [exact_score(m) for m in children[first : first + self.branching]]
             child, contrasts = self._ask(known, sigma, source) if len(known) > 1 else (0, ())
             path.append(child)
-            told.append(contrasts)
+            released.append(contrasts)
             place = first + child
         choice = place if order is None else int(order[place])
-        return TreeTrace(choice, tuple(path), tuple(told), order)
+        return TreeTrace(choice, tuple(path), tuple(released), order)
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
         """How far below the best score the chosen one lies, at most, whatever the scores are.

@@ -16,7 +16,7 @@ number of questions, also if each answer above carries the gap n_i + nu_i - t - 
 
 *Proof.* Fix the answers a; then the questions are fixed. With y_i = t + rho - n_i,
 P(a) = sum over rho of p(rho) prod_below P(nu < y_i) prod_above P(nu >= y_i), or P(nu = y_i + gap)
-where a gap is told. Let n' be the neighbor's integers and put rho + D for rho in its sum:
+where a gap is released. Let n' be the neighbor's integers and put rho + D for rho in its sum:
 y'_i = y_i + d_i with d_i = D - (n'_i - n_i) in [0, 2 D]. Then p(rho) <= e^{D / s_T} p(rho + D);
 P(nu < y_i) <= P(nu < y'_i); and P(nu >= y) <= e^{d / s} P(nu >= y + d),
 P(nu = y) <= e^{d / s} P(nu = y + d) for d >= 0, which is all that is asked of the noise. So

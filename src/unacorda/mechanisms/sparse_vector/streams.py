@@ -64,7 +64,7 @@ def search(
             gaps += (noisy[above + begin] - levels[-1]).tolist()
             if not refresh or above.size == 0:
                 break
-            # The noise behind the answer has met no level yet whose outcome was told.
+            # The noise behind the answer has met no level yet whose outcome was released.
             begin += int(above[0]) + 1
             levels.pop()
             if not levels:

@@ -1,6 +1,6 @@
 """Theorems that turn one guarantee into another, each a pure function with its direction.
 
-Names are ``<target>_from_<source>``. *Bound upper*: whoever keeps the source keeps the target
+Names are ``<target>_from_<source>``. *Bound upper*: what satisfies the source satisfies the target
 returned. *Bound lower*: the result is the largest guarantee of the target's kind that still fits
 into the source. Numbers are floats or Fractions, a float being the number it holds; results are
 floats rounded to the safe side, or exact Fractions where the formula is rational. A negative or

@@ -150,7 +150,7 @@ def add_remove_from_replace_one(epsilon: Real, *, delta: Real) -> tuple[Fraction
     r"""The add/remove (epsilon, delta) that is enough for a replace-one target.
 
     Statement   (epsilon / 2, delta / (1 + e^{epsilon/2})).
-    Bound       lower: whoever keeps the result under add/remove keeps the argument under
+    Bound       lower: what satisfies the result under add/remove satisfies the argument under
                 replacement; never read it the other way round.
     Edges       delta = 0 -> delta 0.0.
     Source      the inverse of replace_one_from_add_remove.
