@@ -75,6 +75,9 @@ _ONE_WAY: Final = 0.7
 """The least part of the farthest gradients that is then taken to point one way: farther out than
 directions are asked for, it is larger."""
 
+_CHEAP_LEVEL: Final = 0.05
+"""Noise of the mean square of gradients, of that mean, that a larger bound of it may cost."""
+
 _CHEAP, _DEAR, _DEAREST = 0.3, 0.7, 1.5
 """Noise of steps, of the sampling error of a coefficient, that a larger bound may always cost, that
 it costs where gradients pull, and that it may cost there."""
@@ -370,6 +373,24 @@ def gradient_bound(
         bound=float(edges[place]),
         within=float(np.clip(1 - tail[place] / max(total, 1.0), 0.2, 1.0)),
     )
+
+
+def level_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> float:
+    """Where lengths are cut for the mean of their squares, at most so far out.
+
+    The larger of two: where noise and what cutting takes away, by counts, have the least sum, and
+    where noise is `_CHEAP_LEVEL` of the mean, as counts do not show all rows. share: of mu^2.
+    """
+    edges, sd, n = lengths.edges, lengths.deviation, rows.number
+    counts = np.where(lengths.counts > _SEEN * sd, lengths.counts, 0.0)[: len(edges)]
+    squares = edges**2
+    beyond = np.cumsum(counts[::-1])[::-1] - counts
+    summed = np.cumsum((counts * squares)[::-1])[::-1] - counts * squares
+    missed = np.maximum(_MEAN_SQUARE * summed - beyond * squares, 0.0)
+    noise = n * rows.noise(1.0, 1.0, share) * squares
+    cheap = np.nonzero(noise <= _CHEAP_LEVEL * _MEAN_SQUARE * float(counts @ squares))[0]
+    place = max(int(np.argmin(noise + missed)), int(cheap[-1]) if len(cheap) else 0)
+    return min(most, float(edges[place]))
 
 
 def median_of(lengths: Lengths) -> float:

@@ -28,6 +28,7 @@ from unacorda.inference.regression.bounds import (
     gradient_bound,
     lengths_below,
     lengths_of,
+    level_bound,
     median_of,
     pull_edge,
     pull_of,
@@ -214,8 +215,9 @@ _TYPICAL: Final = 0.6745
 class SquaresDescent:
     """The end of steps, the steps, and the bound of the last ones.
 
-    pulled: the mean gradient that rows may have lost by being cut, all one way; square: that of
-    the radius of weights in the second moment.
+    pulled: the mean gradient that rows may have lost by being cut, all one way; shape, level: where
+    gradients are cut for the matrix of their squares and for its trace; square: that of the radius
+    of weights in the second moment.
     """
 
     theta: Floats
@@ -225,6 +227,7 @@ class SquaresDescent:
     pull: Pull | None
     pulled: Floats
     shape: float
+    level: float
     second: Moment
     square: float
 
@@ -323,6 +326,7 @@ class LeastSquares:
             pull=pull,
             pulled=pulled,
             shape=min(cut.bound, lengths.upper_edge(0.995)),
+            level=level_bound(rows, lengths, share=_LEVEL, most=cut.bound),
             second=second,
             square=square,
         )
@@ -361,8 +365,8 @@ class LeastSquares:
                 share=share_of(_SCORES + (curved if known else 0)),
             ),
             Total(
-                of=lambda row: np.square(np.minimum(self._length(row), bound)),
-                bound=bound**2,
+                of=lambda row: np.square(np.minimum(self._length(row), found.level)),
+                bound=found.level**2,
                 share=share_of(_LEVEL),
             ),
             theta=theta,
