@@ -18,6 +18,7 @@ from unacorda.inference.regression.bounds import (
     ParetoTail,
     Pull,
     gradient_bound,
+    level_bound,
     pull_of,
 )
 from unacorda.inference.regression.rows import Released
@@ -112,3 +113,28 @@ def test_bounds_are_larger_where_gradients_pull_and_noise_has_a_limit() -> None:
     error = (1 / rows.size / rows.number) ** 0.5  # of a coordinate, of lengths of mean square 1
     noise = {key: rows.noise(2.0, bound, 0.5) / error for key, bound in bounds.items()}
     assert 0.15 <= noise[0.0] <= 0.45 < noise[0.7] < noise[1e6] <= 1.55
+
+
+@pytest.mark.parametrize("mu", [1.0, 10.0, 300.0])
+def test_errors_are_those_without_privacy_and_no_larger_with_a_larger_budget(mu: float) -> None:
+    drawn = np.random.default_rng(7)
+    x = drawn.integers(20, 80, 3000).astype(np.float64)
+    y = 50 + x / 2 + drawn.normal(size=len(x))
+    model = inference.LinearRegression(
+        budget=GDP(mu), feature_bounds=(16, 256), target_bounds=(16, 256), bits=SeededBits(1)
+    ).fit(x[:, None], y)
+    _, free = ols(x[:, None], y)
+    # Bounds of gradients are as large as noise of .3 of the error allows: squares of them are not.
+    assert model.sampling_error_ == pytest.approx(free, rel=0.1)
+    assert np.all(model.privacy_error_ < 0.6 * free)
+    assert model.scale_ == pytest.approx(1.0, rel=0.1)
+
+
+def test_squares_are_cut_where_noise_and_what_is_lost_balance() -> None:
+    rows: Any = TwoCoefficients()
+    light = counted(np.abs(np.random.default_rng(1).normal(size=20_000)), deviation=16.0)
+    heavy = counted(1 + np.random.default_rng(1).pareto(2.2, 20_000), deviation=16.0)
+    found = [level_bound(rows, one, share=0.01, most=1e3) for one in (light, heavy)]
+    assert 2.0 <= found[0] <= 11.0 < found[1] < 50.0
+    assert level_bound(rows, heavy, share=0.01, most=4.0) == 4.0
+    assert level_bound(rows, light, share=1e4, most=300.0) == 256.0
