@@ -39,7 +39,8 @@ def noisy(seed: int, *, variance: float = 20.0) -> list[NoisyMarginal]:
 
 def tau_of(seen: NoisyMarginal) -> float:
     """As the page of proofs has it."""
-    return max(0.01, min(seen.counts.size / ROWS, 10 / math.sqrt(seen.variance)))
+    sigma = math.sqrt(seen.variance)
+    return 1 / min(max(ROWS / seen.counts.size, sigma / 10), 4 * sigma)
 
 
 def direct(seen: list[NoisyMarginal]) -> NDArray[Any]:

@@ -41,11 +41,12 @@ __all__ = ["MarginalModel", "NoisyMarginal", "average", "fit_model", "ridge_of"]
 
 optimize: Any = later("scipy.optimize")
 
-_LEAST_RIDGE: Final = 0.01
-_MOST_RIDGE: Final = 10.0  # over sigma
+_FEWEST: Final = 10.0  # sigma over the rows of the smallest mean cell that counts
+_MOST: Final = 4.0  # the rows of the largest one over sigma
 _ITERATIONS: Final = 200
 _TOLERANCE: Final = 1e-9
 _NO_FACTOR: Final = 0.0
+_FEW_CELLS: Final = 1 << 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +79,19 @@ def average(first: NoisyMarginal, second: NoisyMarginal) -> NoisyMarginal:
 
 
 def ridge_of(seen: NoisyMarginal, *, rows: float) -> float:
-    """Tau of a table: cells / rows, at least 0.01, and at most 10 / sigma where that is more.
+    """Tau of a table: 1 / m, with m rows in the mean cell, from sigma / 10 to 4 sigma.
 
-    A cell that holds m rows on average is believed as if the logarithm of what it differs by from
-    the rest of the model had the deviation 1: then tau sigma^2 = sigma^2 / m. Tables whose noise
-    drowns the mean cell bend the model less, but for cells far above the noise: there m counts as
-    sigma / 10.
+    A cell that holds m rows is believed as if the logarithm of what it differs by from the rest of
+    the model had the deviation 1: then tau sigma^2 = sigma^2 / m. Tables whose noise drowns the
+    mean cell bend the model less, but for cells far above the noise: there m counts as sigma / 10.
+    Where the mean cell is far above the noise, cells near it still are not: m counts as 4 sigma.
 
     >>> ridge_of(NoisyMarginal(columns=(0,), counts=np.zeros(200), variance=25.0), rows=1_000)
     0.2
     """
-    most = _MOST_RIDGE / math.sqrt(seen.variance)
-    return max(_LEAST_RIDGE, min(seen.counts.size / max(rows, 1.0), most))
+    deviation = math.sqrt(seen.variance)
+    mean = max(rows, 1.0) / seen.counts.size
+    return 1 / min(max(mean, deviation / _FEWEST), deviation * _MOST)
 
 
 class MarginalModel:
@@ -124,6 +126,7 @@ class MarginalModel:
         self.possible = dict(possible or {})
         self.tree = tree or JunctionTree(self.sizes, [*self.potentials, *self.possible])
         self.beliefs = self._calibrated()
+        self._conditionals: dict[int, Floats] = {}
         if self.beliefs.log_total == -math.inf:
             raise InvalidParameter(
                 "never", None, expected="constraints and conditions that leave some cell possible"
@@ -167,13 +170,18 @@ class MarginalModel:
 
     def conditional(self, clique: int) -> Floats:
         """The belief of a clique, given the columns of its separator."""
+        if clique in self._conditionals:
+            return self._conditionals[clique]
         tree, beliefs = self.tree, self.beliefs
         below = broadcast(
             beliefs.separators[clique], tree.separators[clique], tree.cliques[clique], self.sizes
         )
         belief = beliefs.cliques[clique]
         zeros = np.zeros_like(belief)
-        return np.divide(belief, below, out=zeros, where=np.broadcast_to(below > 0, belief.shape))
+        some = np.broadcast_to(below > 0, belief.shape)
+        found: Floats = np.divide(belief, below, out=zeros, where=some)
+        self._conditionals[clique] = found
+        return found
 
 
 class _Elimination:
@@ -209,7 +217,9 @@ class _Elimination:
         operands: list[Any] = []
         for table, held in parts:
             operands += [table, list(held)]
-        several = "greedy" if len(parts) > 1 else False
+        # To look for an order of products takes longer than few of them.
+        cells = math.prod(self.model.sizes[a] for a in {a for _, held in parts for a in held})
+        several = "greedy" if len(parts) > 1 and cells > _FEW_CELLS else False
         found: Floats = np.einsum(*operands, list(columns), optimize=several)
         return found, columns
 
@@ -278,6 +288,7 @@ class _Problem:
         for columns, cells in empty.possible.items():
             _add(self.base, self.tree, columns, np.where(cells, _NO_FACTOR, -math.inf))
         self.ends = np.cumsum([0, *(seen.counts.size for seen in marginals)])
+        self.above = _least_supersets(self.sets, empty.tree.sizes)
         targets, variances, ridges = [], [], []
         for seen in marginals:
             can = empty.marginal(seen.columns) > 0
@@ -304,18 +315,27 @@ class _Problem:
     def value(self, scaled: Floats) -> tuple[float, Floats]:
         """The function over N, and its gradient."""
         factors = [table.copy() for table in self.base]
-        for columns, theta in self.potentials(scaled).items():
-            _add(factors, self.tree, columns, theta)
+        tables = self.potentials(scaled)
+        for columns, above in self.above.items():
+            if above is None:
+                _add(factors, self.tree, columns, tables[columns])
+            else:
+                wide = broadcast(tables[columns], columns, above, self.tree.sizes)
+                tables[above] = tables[above] + wide
         beliefs = self.tree.calibrate(factors)
-        found = [np.zeros(0)]
-        for columns in self.sets:
-            home = self.tree.home(columns)
-            assert home is not None
-            found.append(sum_to(beliefs.cliques[home], self.tree.cliques[home], columns).ravel())
+        found: dict[Columns, Floats] = {}
+        for columns, above in reversed(self.above.items()):
+            if above is None:
+                home = self.tree.home(columns)
+                assert home is not None
+                found[columns] = sum_to(beliefs.cliques[home], self.tree.cliques[home], columns)
+            else:
+                found[columns] = sum_to(found[above], above, columns)
         theta = scaled * self.scale
         value = self.rows * beliefs.log_total - theta @ self.target
         value += (self.ridge * theta) @ theta / 2
-        gradient = self.rows * np.concatenate(found) - self.target + self.ridge * theta
+        marginals = np.concatenate([np.zeros(0), *(found[c].ravel() for c in self.sets)])
+        gradient = self.rows * marginals - self.target + self.ridge * theta
         return value / self.rows, gradient * self.scale / self.rows
 
     def minimize(
@@ -341,6 +361,18 @@ class _Problem:
         )
         best: Floats = found.x
         return best
+
+
+def _least_supersets(
+    sets: Sequence[Columns], sizes: Sequence[int]
+) -> dict[Columns, Columns | None]:
+    """Of each set, smaller ones first, the one with the fewest cells that holds it and more."""
+    found: dict[Columns, Columns | None] = {}
+    for columns in sorted(sets, key=len):
+        holding = [other for other in sets if set(columns) < set(other)]
+        cells = {other: math.prod(sizes[a] for a in other) for other in holding}
+        found[columns] = min(cells, key=cells.__getitem__, default=None)
+    return found
 
 
 def _zeros(tree: JunctionTree) -> list[Floats]:

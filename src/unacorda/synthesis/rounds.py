@@ -119,6 +119,7 @@ class Rounds:
         self.generator, self.watch = generator, watch
         self.sizes, self.possible = plan.domain.sizes, plan.possible()
         self.weights = plan.candidates()
+        self.cells = {columns: plan.cells(columns) for columns in self.weights}
         self.marginals: dict[Columns, NoisyMarginal] = {}
         self.summaries: list[RoundSummary] = []
         self.spent = Fraction(0)
@@ -205,7 +206,7 @@ class Rounds:
         return summary.moved
 
     def _candidates(self, limit: float, *, deviation: float) -> list[Candidate]:
-        fitting = [columns for columns in self.weights if self.plan.cells(columns) <= limit]
+        fitting = [columns for columns in self.weights if self.cells[columns] <= limit]
         if len(fitting) > _MOST_SCORED:
             drawn = self.generator.choice(len(fitting), _MOST_SCORED, replace=False)
             fitting = [fitting[i] for i in sorted(drawn.tolist())]
@@ -227,8 +228,8 @@ class Rounds:
         """Whether the junction tree with the table stays within the limit."""
         if not chosen and self.model.tree.home(columns) is not None:
             return True
-        sets = [*self.marginals, *self.possible, *chosen, columns]
-        return tree_cells(self.sizes, sets) <= limit
+        several = [held for held in self.marginals if len(held) > 1]
+        return tree_cells(self.sizes, [*several, *self.possible, *chosen, columns]) <= limit
 
     def _measure(self, columns: Columns, amount: Fraction) -> None:
         seen = self.private.measure(columns, amount=amount)

@@ -278,6 +278,6 @@ class Apart(Protocol):
 
 def _on_grid(value: Any) -> NDArray[np.int64]:
     """The nearest multiple of 2^-16 to a number from 0 to 2^40, in steps."""
-    clamped = np.clip(np.nan_to_num(np.asarray(value, np.float64)), 0.0, float(_MOST_ROWS))
+    clamped = np.fmin(np.fmax(np.asarray(value, np.float64), 0.0), float(_MOST_ROWS))
     steps: NDArray[np.int64] = np.rint(clamped * (1 << GRID_LOG2)).astype(np.int64)
     return steps
