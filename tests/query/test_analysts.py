@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.seams import Query, open_ledger
+from tests.support.seams import Ledger, Query, open_ledger
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
@@ -64,6 +64,30 @@ def test_limits_and_names_are_kept(tmp_path: Path) -> None:
     noted = [(e.analyst, e.purpose) for e in ledger.entries("d") if e.state == "reserved"]
     assert noted == [("ana", "report"), ("lead", "report")]
     ledger.close()
+
+
+def test_a_changed_limit_is_the_budget_from_then_on(tmp_path: Path) -> None:
+    with opened(ledger=f"sqlite:///{tmp_path}/budget.db", dataset="d") as session:
+        ana = session.for_analyst("ana", TENTH)
+        parts = ana.for_purpose("report").split("part", keys=["a"], budget=TENTH)
+        ledger, _ = session.account
+        assert isinstance(ledger, Ledger)
+        ledger.change_limit("d", "ana", unacorda.PureDP("0.7"))
+        ask(ana, unacorda.PureDP("0.6"))
+        assert ana.budget == ana.for_purpose("report").budget == unacorda.PureDP("0.7")
+        assert ana.remaining == parts["a"].budget == TENTH
+        assert "epsilon 0.1 of 0.7 left" in repr(ana)
+        ledger.change_limit("d", "ana", None)
+        assert ana.budget == ana.spent == unacorda.PureDP("0.6")
+        assert "epsilon 0.6 used up" in repr(ana)
+        assert session.budget == unacorda.PureDP(1)
+
+
+def test_a_closed_session_of_an_analyst_says_so(tmp_path: Path) -> None:
+    with opened(ledger=f"sqlite:///{tmp_path}/budget.db", dataset="d") as session:
+        ana = session.for_analyst("ana", TENTH)
+    with pytest.raises(InvalidParameter, match="closed"):
+        ask(ana)
 
 
 def test_many_threads_of_many_analysts_never_overspend() -> None:

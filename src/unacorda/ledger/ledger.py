@@ -298,11 +298,14 @@ class Ledger:
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
-    def limit(self, dataset: str, name: str) -> Guarantee:
-        """The budget of one sub-account; LedgerMismatch where there is none of that name."""
-        with self._store.reading() as transaction:
-            self._known(transaction, dataset)
-            return self._limit(transaction, dataset, name)
+    def limit(
+        self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
+    ) -> Guarantee:
+        """The budget of the dataset, of one sub-account or of one part, as it stands now.
+
+        Raises LedgerMismatch where there is none of that name.
+        """
+        return self._filter(dataset, sub_account, part).limit
 
     def reserve(
         self,
@@ -781,6 +784,10 @@ class SubAccount:
     def spent(self, dataset: str) -> Guarantee:
         """What was spent here."""
         return self._ledger.spent(dataset, self._name, part=self._split_part)
+
+    def limit(self, dataset: str) -> Guarantee:
+        """What all spent here may come to, as it stands now; as `Ledger.limit`."""
+        return self._ledger.limit(dataset, self._name, part=self._split_part)
 
     def remaining(self, dataset: str) -> Guarantee:
         """What is left of the limit here; there may be less above it."""

@@ -185,7 +185,9 @@ class Session:
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
             )
             self._dataset = _account_name(dataset, durable=self._ledger.durable)
-            self._budget = self._ledger.open_account(self._dataset, budget, unit.terms).budget
+            self._account_budget = self._ledger.open_account(
+                self._dataset, budget, unit.terms
+            ).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
                 begun = {name: self.table(name) for name in self.tables}
@@ -198,8 +200,12 @@ class Session:
 
     @property
     def budget(self) -> Guarantee:
-        """What all answers together may cost."""
-        return self._budget
+        """What all answers together may cost: of an analyst the limit that the ledger has now."""
+        return (
+            self._ledger.limit(self._dataset)
+            if isinstance(self._ledger, SubAccount)
+            else self._account_budget
+        )
 
     @property
     def spent(self) -> Guarantee:
@@ -311,7 +317,7 @@ class Session:
             keys=keys,
             level_weights=level_weights,
         )
-        priced = PricedBatch.of(together, budget, self._budget)
+        priced = PricedBatch.of(together, budget, self.budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming, detail=detail)
 
     @overload
@@ -457,8 +463,8 @@ class Session:
         (one,) = together.queries
         check_suggestible(one)
         rest = budget * (1 - part)
-        PricedBatch.of(together, rest, self._budget)  # refuses what could not be asked with it
-        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        PricedBatch.of(together, rest, self.budget)  # refuses what could not be asked with it
+        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
         (release,) = self._answered(QueryBatch.alone(rows_question(one)), budget * part)
         assert release.kept is not None
         histogram = release.kept.histogram
@@ -495,14 +501,14 @@ class Session:
         WrongUnit for a kind that the account does not take.
         """
         check_single(query)
-        make = budgets_of(kind, delta, account=self._budget)
+        make = budgets_of(kind, delta, account=self.budget)
         some = make(Fraction(1, 10))
-        request_price(some, self._budget)  # refuses a kind that it does not take
+        request_price(some, self.budget)  # refuses a kind that it does not take
         together, _, _ = read_request(
             self._context, query, some, assuming=assuming, keys=keys, level_weights=level_weights
         )
         (one,) = together.queries
-        assumed = assumed_of(one, assuming, account=self._budget)
+        assumed = assumed_of(one, assuming, account=self.budget)
         return least_budget(one, make, targets_of(error, one), assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
@@ -539,9 +545,9 @@ class Session:
         """
         from unacorda.query.describe import describe
 
-        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
         changes = {"_limits": QuestionLimits(), "searches": self.searches}
-        asking = self._child(self._ledger, self._budget, **changes)
+        asking = self._child(self._ledger, **changes)
         return describe(asking, table, budget=budget, only=only, skip=skip, progress=progress)
 
     def fit(
@@ -634,7 +640,7 @@ class Session:
         from unacorda.query.series.answers import SeriesForecast
 
         choices = {"person": None, "kept": None, **_STEPS, **asked}
-        return SeriesForecast.of(self._series_plan(query, **choices), self._budget)
+        return SeriesForecast.of(self._series_plan(query, **choices), self.budget)
 
     def suggest_over_time(
         self,
@@ -670,7 +676,7 @@ class Session:
         choices = {"person": one, "kept": None, "budget": budget, **_STEPS, **asked}
         plan = self._series_plan(query, **choices)
         earlier, rest = earlier_rows(plan, before=steps), budget * (1 - part)
-        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        check_affordable(request_price(budget, self.budget), self.remaining, self._dataset)
         (release,) = self._answered(QueryBatch.alone(earlier), budget * part)
         assert release.kept is not None
         expected_errors = errors_of_bounds(plan, rest, release.kept.histogram, before=steps)
@@ -749,7 +755,7 @@ class Session:
         """
         self._check_alive()
         _check_limit(budget)
-        Filter(self._budget).admits(budget)  # refuses one of another unit
+        Filter(self.budget).admits(budget)  # refuses one of another unit
         asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
         unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
         self._engine.check_sources()
@@ -766,7 +772,7 @@ class Session:
         for key, starts in found.items():
             part = SplitPart(split=split.sequence, key=json.dumps(encode(key)))
             ledger = self._ledger.scoped(part=part)
-            children[key] = self._child(ledger, budget, unit=self.unit.in_part, _starts=starts)
+            children[key] = self._child(ledger, unit=self.unit.in_part, _starts=starts)
         return children
 
     def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
@@ -791,13 +797,13 @@ class Session:
             raise InvalidParameter("budget", budget, expected=expected)
         ledger.open_sub_account(self._dataset, name, budget)
         notes = {**self._notes, "analyst": name}
-        return self._child(ledger.scoped(sub_account=name), budget, _notes=notes)
+        return self._child(ledger.scoped(sub_account=name), _notes=notes)
 
     def for_purpose(self, purpose: str) -> Self:
         """The session with a purpose, noted with every entry, after that of the session if any."""
         notes = self._context.with_purpose(purpose).notes
         _check_notes(notes)
-        return self._child(self._ledger, self._budget, _notes=notes)
+        return self._child(self._ledger, _notes=notes)
 
     def interrupt(self) -> None:
         """End what the engine runs now, for all sessions of these tables, as their timeout would.
@@ -842,7 +848,7 @@ class Session:
         )
 
     def __repr__(self) -> str:
-        left = left_of(self.remaining, self._budget)
+        left = left_of(self.remaining, self.budget)
         return f"Session({', '.join(self._starts)}; protects {self.unit}; {left})"
 
     @property
@@ -857,17 +863,17 @@ class Session:
             admission=self._admission,
             ledger=self._ledger,
             dataset=self._dataset,
-            budget=self._budget,
+            budget=self.budget,
             bits=self._bits,
             notes=self._notes,
             histograms=self._histograms,
         )
 
-    def _child(self, ledger: Ledger | SubAccount, budget: Guarantee, **changes: Any) -> Self:
+    def _child(self, ledger: Ledger | SubAccount, **changes: Any) -> Self:
         """A session over the same engine, which closes with this one and debits it too."""
         child, above = object.__new__(type(self)), (*self._above, self)
         rest = {"_owns_ledger": False, "_above": above, "searches": {}, **changes}
-        vars(child).update(vars(self), **rest, _ledger=ledger, _budget=budget)
+        vars(child).update(vars(self), **rest, _ledger=ledger)
         return child
 
     def _check_alive(self) -> None:
@@ -887,7 +893,7 @@ class Session:
         from unacorda.query.synthesize import foresee
 
         self._admission.check(asked.query)
-        request_price(budget, self._budget)  # refuses a budget of another unit
+        request_price(budget, self.budget)  # refuses a budget of another unit
         return foresee(asked, budget=budget, assuming=assuming)
 
     def _synthesized(self, asked: Synthesis[Query], budget: Guarantee) -> SyntheticTable:
@@ -905,7 +911,7 @@ class Session:
         keep: Callable[[tuple[Release, ...]], object] | None = None,
     ) -> tuple[Release, ...]:
         """The answers to all questions, or none."""
-        priced = PricedBatch.of(together, budget, self._budget)
+        priced = PricedBatch.of(together, budget, self.budget)
         self._check_alive()
         return execute(self._context, priced, keep=keep)
 
