@@ -49,6 +49,7 @@ VERBS = [
     ("server", "analyst", "close"),
     ("server", "openapi"),
     ("server", "find-max-rows"),
+    ("server", "backup"),
 ]
 
 SILENT = [("ledger", "export"), ("serve",), ("server", "example"), ("server", "token", "add")]

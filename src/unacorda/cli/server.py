@@ -111,6 +111,18 @@ Example:
 
 {EXIT_CODES}"""
 
+_BACKUP = f"""Copy the ledger and the store of a server into a new folder; it may run meanwhile.
+
+Files of SQLite are copied as of one moment, every account is exported as well and verified, and its
+last digest is printed: keep it elsewhere, and `unacorda ledger verify --digest` finds out later
+whether entries were dropped. PostgreSQL databases are copied by their own tools, pg_dump.
+
+\b
+Example:
+  unacorda server backup demo/server.toml /backups/2026-05-01
+
+{EXIT_CODES}"""
+
 _EXAMPLE = f"""Write a configuration with made-up data that runs at once.
 
 \b
@@ -359,6 +371,25 @@ def _revoke(*, file: Path, name: str) -> None:
         _note(store, "revoke token" if ended else "revoke token, refused", name)
     demand(ended, "ID", name, expected="the id of a token that has not been revoked")
     render.line(escape(f"{name} is revoked"))
+
+
+@server.command("backup", help=_BACKUP)
+@_file
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@params.json_option
+def _backup(*, file: Path, folder: Path, as_json: bool) -> None:
+    from unacorda.server.backup import back_up
+    from unacorda.server.config import read_config
+
+    found = back_up(read_config(file), folder)
+    if as_json:
+        render.as_json(asdict(found))
+        return
+    for name, digest in found.digests.items():
+        render.line(escape(f"{name}: last digest {digest or 'none yet'}"))
+    render.line(escape(f"{folder} holds {', '.join(found.files)}"))
+    for what in found.left_to_server:
+        render.notice(f"the {what} is a PostgreSQL database: copy it with pg_dump")
 
 
 @server.command("example", help=_EXAMPLE)

@@ -532,6 +532,15 @@ class Ledger:
             entries = transaction.entries(dataset)
         return verify_entries(account, entries, containing=containing)
 
+    def check_writable(self) -> None:
+        """Raise LedgerFailed where nothing can be written now; nothing is."""
+        with self._store.writing():
+            pass
+
+    def newest(self, dataset: str) -> tuple[int, str] | None:
+        """Sequence and digest of the newest entry that this object has written or met, if any."""
+        return self._newest.get(dataset)
+
     def close(self) -> None:
         """Release what the ledger holds; nothing is lost, and a second call does nothing."""
         self._store.close()

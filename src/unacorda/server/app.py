@@ -63,7 +63,7 @@ def make_app(service: Service) -> Starlette:
 
     app = Starlette(
         routes=[
-            Route(one.path, routes.guarded(one, routes.answer(name)), methods=[one.method])
+            Route(one.path, routes.guarded(name, one, routes.answer(name)), methods=[one.method])
             for name, one in ENDPOINTS.items()
         ]
         + pages.routes(),
@@ -97,7 +97,7 @@ class Routes:
         return found
 
     def guarded(
-        self, operation: Endpoint, answer: Answer
+        self, name: str, operation: Endpoint, answer: Answer
     ) -> Callable[[Request], Awaitable[Response]]:
         """A route that asks for the host and a token first, and answers problems as such."""
 
@@ -115,6 +115,7 @@ class Routes:
                 _LOG.error("failed: %s", type(error).__name__)
                 response = _problem_response(Problem("failed", "The server failed. Ask a curator."))
             response.headers.update(_HEADERS)
+            self._service.requests[name, response.status_code] += 1  # on the one event loop
             return response
 
         return route

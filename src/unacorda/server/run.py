@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
+from types import FrameType
 from typing import Any, Final
 
 from unacorda.extras import require
 from unacorda.server.app import make_app
 from unacorda.server.config import Config
+from unacorda.server.health import reporting
 from unacorda.server.service import Service
 
 require("uvicorn", extra="server")
@@ -64,24 +67,36 @@ class DeadlineProtocol(H11Protocol):
             self._deadline = None
 
 
+class EndingServer(uvicorn.Server):
+    """A server that tells its service at once that it ends."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take no further questions and connections; late questions are interrupted."""
+        threading.Thread(target=self._service.finish).start()  # a signal may hold its locks
+        super().handle_exit(sig, frame)
+
+
 def serve(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT; running questions get a minute to end."""
+    """Serve until SIGTERM or SIGINT; running questions get the configured time to end."""
     service = Service(config)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_app(service),
-            host=config.host,
-            port=config.port,
-            http=DeadlineProtocol,
-            ws="none",
-            server_header=False,
-            date_header=False,
-            access_log=False,
-            log_level="warning",
-            proxy_headers=bool(config.behind_proxy),
-            forwarded_allow_ips=list(config.behind_proxy) or None,
-            timeout_graceful_shutdown=math.ceil(config.shutdown) + _SPARE_SECONDS,
-            h11_max_incomplete_event_size=1 << 16,
-        )
+    made = uvicorn.Config(
+        make_app(service),
+        host=config.host,
+        port=config.port,
+        http=DeadlineProtocol,
+        ws="none",
+        server_header=False,
+        date_header=False,
+        access_log=False,
+        log_level="warning",
+        proxy_headers=bool(config.behind_proxy),
+        forwarded_allow_ips=list(config.behind_proxy) or None,
+        timeout_graceful_shutdown=math.ceil(config.shutdown) + _SPARE_SECONDS,
+        h11_max_incomplete_event_size=1 << 16,
     )
-    server.run()
+    with reporting(service, config.health):
+        EndingServer(made, service).run()

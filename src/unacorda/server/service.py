@@ -12,9 +12,11 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -124,16 +126,34 @@ class Service:
         self.unavailable: dict[str, str] = {}
         for name, settings in config.datasets.items():
             try:
+                self._check_ledger(name)
                 self.datasets[name] = OpenDataset(settings, config, self.ledger)
+                self.store.watch(name)
             except UnacordaError as error:
                 self.unavailable[name] = str(error)
                 _LOG.warning("data set %r is not available", name)
-        self._turns, self._plans = RoundRobin(config.questions_at_once), RoundRobin(1)
+        self.turns, self._plans = RoundRobin(config.questions_at_once), RoundRobin(1)
+        self.requests: Counter[tuple[str, int]] = Counter()  # by operation and status
         self._share = max(config.queue // _SHARE_OF_QUEUE, 1)
-        self._ending = threading.Event()
+        self._ending, self._interrupt_at = threading.Event(), math.inf
         self._ended = threading.Event()
         self._heartbeats = threading.Thread(target=self._send_heartbeats, name="heart", daemon=True)
         self._heartbeats.start()
+
+    def _check_ledger(self, name: str) -> None:
+        """LedgerMismatch where the ledger lacks what the store has seen in it."""
+        seen = self.store.seen(name)
+        if seen is None:
+            return
+        sequence, digest = seen
+        there = name in self.ledger.datasets()
+        found = self.ledger.entries(name, after=sequence - 1, most=1) if there else ()
+        if [one.digest for one in found] != [digest]:
+            raise LedgerMismatch(
+                f"Entry {sequence} of account {name!r}, which the server has seen, is not in the "
+                "ledger: an older copy was put in its place, or another ledger. Put the newer one "
+                "back. A new account for new data needs another name."
+            )
 
     def names(self, analyst: str) -> list[str]:
         """The data sets that an analyst may ask."""
@@ -290,18 +310,20 @@ class Service:
 
     def begin_end(self) -> None:
         """Take no further questions; those that wait are refused, those that run go on."""
+        if not self.ending:
+            self._interrupt_at = time.monotonic() + self.config.shutdown
         self._ending.set()
-        self._turns.close()
+        self.turns.close()
         self._plans.close()
 
     def finish(self) -> None:
         """Let running questions end, for `shutdown` seconds; then interrupt them: paid."""
         self.begin_end()
-        if not self._turns.wait_until_idle(self.config.shutdown):
+        if not self.turns.wait_until_idle(max(self._interrupt_at - time.monotonic(), 0.0)):
             for _ in range(_INTERRUPTS):  # one between two statements stops neither
                 for one in self.datasets.values():
                     one.session.interrupt()
-                if self._turns.wait_until_idle(_PAUSE_SECONDS):
+                if self.turns.wait_until_idle(_PAUSE_SECONDS):
                     break
 
     def close(self) -> None:
@@ -344,7 +366,10 @@ class Service:
             return begun.arrived + taken
 
         def keep(release: Any) -> None:
-            self.store.keep(question.id, release.to_json(), str(release.charge), due=due())
+            newest = self.ledger.newest(question.dataset)
+            seen = None if newest is None else (question.dataset, *newest)
+            text, cost = release.to_json(), str(release.charge)
+            self.store.keep(question.id, text, cost, due=due(), seen=seen)
 
         def take() -> None:
             if waited and not self.store.take(question.id):
@@ -359,7 +384,7 @@ class Service:
 
         ends = begun.arrived
         try:
-            with self._turns.slot(analyst, waits=wait):
+            with self.turns.slot(analyst, waits=wait):
                 try:
                     take()
                     with _translating_errors(found, analyst):
@@ -368,7 +393,7 @@ class Service:
                         )
                 finally:
                     ends = due()
-                    self._turns.hold(analyst, ends - time.time())
+                    self.turns.hold(analyst, ends - time.time())
         except Problem as problem:
             state: State = "failed" if problem.kind in _AFTER_RESERVING else "refused"
             if problem.kind == "engine-failed" and not self.ending:

@@ -102,6 +102,13 @@ _sign_ins = Table(
     Column("made", Float, nullable=False),
     Column("used", Float, nullable=False),
 )
+_seen = Table(
+    "unacorda_seen",
+    _metadata,
+    Column("dataset", String, primary_key=True),
+    Column("sequence", Integer, nullable=False),
+    Column("digest", String, nullable=False),
+)
 _failures = Table(
     "unacorda_failures",
     _metadata,
@@ -306,6 +313,22 @@ class AnswerStore:
         with self._reading.begin() as connection:
             return set(connection.execute(select(_stops.c.analyst).where(*which)).scalars())
 
+    def watch(self, dataset: str) -> None:
+        """Begin to remember what a data set's ledger has held."""
+        fields = {"dataset": dataset, "sequence": 0, "digest": ""}
+        with (
+            contextlib.suppress(sqlalchemy.exc.IntegrityError),
+            self._engine.begin() as connection,
+        ):
+            connection.execute(_seen.insert().values(**fields))
+
+    def seen(self, dataset: str) -> tuple[int, str] | None:
+        """Sequence and digest of the newest entry that was seen; None where none was."""
+        with self._reading.begin() as connection:
+            which = (_seen.c.dataset == dataset, _seen.c.sequence > 0)
+            row = connection.execute(select(_seen).where(*which)).one_or_none()
+        return None if row is None else (row.sequence, row.digest)
+
     def failed(self, address: str, *, add: int = 0) -> int:
         """How many wrong tokens an address has tried this minute, with those to be added."""
         minute = int(time.time() // 60)
@@ -415,9 +438,27 @@ class AnswerStore:
         known = self._where(_questions.c.key == key, _found | _hidden())
         return known[0] if known else None
 
-    def keep(self, name: str, release: str, cost: str, *, due: float | None = None) -> None:
-        """Store the release of a running question: it is answered, and seen so when it is due."""
-        self._change(name, state="answered", release=release, cost=cost, due=due)
+    def keep(
+        self,
+        name: str,
+        release: str,
+        cost: str,
+        *,
+        due: float | None = None,
+        seen: tuple[str, int, str] | None = None,
+    ) -> None:
+        """Store the release of a running question: it is answered, and seen so when it is due.
+
+        seen: the newest entry of a ledger, as data set, sequence and digest; it is remembered too.
+        """
+        there = _questions.update().where(_questions.c.id == name)
+        with self._engine.begin() as connection:
+            connection.execute(there.values(state="answered", release=release, cost=cost, due=due))
+            if seen is not None:
+                dataset, sequence, digest = seen
+                newer = (_seen.c.dataset == dataset, _seen.c.sequence < sequence)
+                change = _seen.update().where(*newer)
+                connection.execute(change.values(sequence=sequence, digest=digest))
 
     def end(self, name: str, state: State, problem: str, *, due: float | None = None) -> None:
         """Note that a question has no release; problem: JSON text.
