@@ -13,10 +13,12 @@ import pytest
 import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import in_subtests
 
 from unacorda import accounting
+from unacorda.accounting.accountant import quick_epsilon
 from unacorda.accounting.profiles.bounded_ranges import bounded_ranges, one_coin
-from unacorda.privacy.events import Exponential, Gaussian
+from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace, compose
 from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 
@@ -131,3 +133,25 @@ def test_ranges_beyond_floats_are_refused() -> None:
     assert bounded_ranges(Fraction(1, 10**150), 2) is None
     found = accounting.epsilon_interval(Exponential(epsilon=100) * 7, delta=1e-6)
     assert 300 < found.lower <= found.upper <= 700
+
+
+@in_subtests(("edge", "count"), [("0.5", 2), ("1", 4), ("0.1", 10), ("0.05", 50)])
+def test_what_a_search_takes_is_above_and_near(edge: str, count: int) -> None:
+    several = Exponential(epsilon=float(edge)) * count
+    true = accounting.epsilon_interval(several, delta=1e-6)
+    assert true.lower <= quick_epsilon(several, delta=1e-6) <= true.upper * 1.005
+
+
+@pytest.mark.long
+@in_subtests(
+    "more",
+    [
+        (Laplace(noise_multiplier=10.0),),
+        (Gaussian(noise_multiplier=8.0),),
+        tuple(Exponential(epsilon=0.01 * k) for k in range(1, 6)),
+    ],
+)
+def test_of_several_kinds_a_search_is_above_and_near(more: tuple[Event, ...]) -> None:
+    several = compose([Exponential(epsilon=0.1) * 5, *more])
+    true = accounting.epsilon_interval(several, delta=1e-6)
+    assert true.lower <= quick_epsilon(several, delta=1e-6) <= true.upper * 1.02

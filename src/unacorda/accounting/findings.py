@@ -55,6 +55,8 @@ TOLERANCE = 1e-4
 
 _COARSE = 1.0
 """A tolerance of which the first grid is enough: its upper end is often right to 1e-4."""
+_NEAR = 5e-3
+"""Where a closed form leaves less than this share of its upper end open, a search asks no other."""
 _KNOWN = 1e-2
 """Where grids leave less than this open, guarantees and moments have nothing to add."""
 _NO_DELTA = 1e-300
@@ -180,8 +182,10 @@ class PriceQuestion:
                 _REACHED,
             )
         meet = Meeting(plain, self.measure)
-        engines = engines_of(plain, self.neighbors, only_upper=self.only_upper)
+        engines = engines_of(plain, self.neighbors, only_upper=self.only_upper, quick=self.quick)
         yield from self._numerical(meet, engines, below=below)
+        if self._found(meet):
+            return
         early = self.measure == "delta" and meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
         if early:
             for finding in self._by_moments(plain):
@@ -196,7 +200,7 @@ class PriceQuestion:
         if entire != plain:
             meet = Meeting(entire, self.measure)
         coarsely = _COARSE if self.quick else self.tolerance
-        grids = by_loss_grids(entire, self.neighbors, tolerance=coarsely)
+        grids = by_loss_grids(entire, self.neighbors, tolerance=coarsely, quick=self.quick)
         needed = not meet.within(self.tolerance)
         yield from self._numerical(meet, [grids], below=below)
         if needed and meet.within(_KNOWN):
@@ -206,6 +210,10 @@ class PriceQuestion:
         spare = self.quick or any(rules_of(part).slow_moments for part in leaves(plain))
         if not early and not (spare and meet.high < math.inf):
             yield from self._by_moments(plain)
+
+    def _found(self, meet: Meeting) -> bool:
+        """Whether a search has found enough."""
+        return self.quick and meet.high < math.inf and meet.high - meet.low <= _NEAR * meet.high
 
     def _promised(self, event: Event) -> Findings:
         """What composition of plain promises gives."""
@@ -304,7 +312,7 @@ class PriceQuestion:
         """
         exactly = below == meet.event
         for name, ask, source in engines:
-            if meet.within(self.tolerance):
+            if meet.within(self.tolerance) or self._found(meet):
                 return
             for finding in _asked(name, partial(ask, self.measure, self.at), source):
                 own = finding.interval
@@ -496,11 +504,11 @@ def _either(
 
 
 def engines_of(
-    event: Event, neighbors: Neighbors, *, only_upper: bool = False
+    event: Event, neighbors: Neighbors, *, only_upper: bool = False, quick: bool = False
 ) -> Iterator[tuple[str, Engine, str]]:
     """Name, engine and source of those that may know the event; it holds no shuffled part.
 
-    only_upper: lower ends that take long are left out.
+    only_upper: lower ends that take long are left out; quick: lattices are coarser.
 
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
     Source      given with each.
@@ -511,7 +519,7 @@ def engines_of(
         ends = float_below(at), float_above(at)
         alike = same_in_both_directions(event, neighbors)
         known = [
-            curve_of(event, direction=direction, neighbors=neighbors)
+            curve_of(event, direction=direction, neighbors=neighbors, quick=quick)
             for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
         ]
 
@@ -561,11 +569,12 @@ def _by_sides(
 
 
 def by_loss_grids(
-    event: Event, neighbors: Neighbors, *, tolerance: float
+    event: Event, neighbors: Neighbors, *, tolerance: float, quick: bool = False
 ) -> tuple[str, Engine, str]:
     """The engine of privacy loss distributions: it knows whatever has a profile, for more time.
 
-    tolerance: of the answer, as the accountant's; grids know no more than 1e-5.
+    tolerance: of the answer, as the accountant's; grids know no more than 1e-5. quick: of an
+    epsilon the upper end alone, and from coarser lattices.
 
     Bound       both; below, of pairs that the event allows.
     Source      docs/proofs/pld.md.
@@ -584,14 +593,14 @@ def by_loss_grids(
         coarser = max(coarser, 2 * math.ceil(math.log(max(kinds, _KINDS) / _KINDS, 4)))
         losses = [
             PrivacyLossDistribution(
-                parts=parts_of(event, direction=direction, neighbors=neighbors),
+                parts=parts_of(event, direction=direction, neighbors=neighbors, quick=quick),
                 grid=max(_GRID >> coarser, _LEAST_GRID),
                 accuracy=max(tolerance, _ACCURACY),
             )
             for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
         ]
         if measure == "epsilon":
-            return worst_epsilon(losses, delta=at)
+            return worst_epsilon(losses, delta=at, only_upper=quick)
         return worst_delta(losses, epsilon=at)
 
     return "privacy loss distribution (FFT)", answer, "docs/proofs/pld.md"

@@ -55,8 +55,12 @@ _FEW_KINDS = 64
 _ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
 
 
-def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tuple[Part, ...]:
+def parts_of(
+    event: Event, *, direction: Direction, neighbors: Neighbors, quick: bool = False
+) -> tuple[Part, ...]:
     """The parts of an event, compositions opened.
+
+    quick: lattices that take long are coarser.
 
     Gaussian ones, concentrated ones, and those of which only Renyi divergences are known are each
     added up. Raises UnsupportedEvent where not even these are.
@@ -78,7 +82,7 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         if points is not None and (curve := few_points(points)) is not None:
             found.append(Part(curve, curve, count))
             continue
-        asked = Asked(direction=direction, neighbors=neighbors, inside=_inside)
+        asked = Asked(direction=direction, neighbors=neighbors, inside=_inside, quick=quick)
         if copies := rules_of(one).together(one, count, flat, asked):
             found += [Part(curve, None, times) for curve, times in copies.above]
             found.append(Part(None, copies.pair, count))

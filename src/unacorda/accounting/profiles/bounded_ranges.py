@@ -17,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from unacorda.accounting.pld.sources import curve_of_atoms, finite_pair
+from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.atoms import chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -29,6 +30,8 @@ MOST_AT_ONCE = 256
 """Mechanisms whose choices are optimized together; more are composed in blocks."""
 _CELLS = 1 << 13
 _LEAST_CELLS, _MOST_CELLS = 1 << 6, 1 << 9
+_QUICK_CELLS, _QUICK_LEAST, _QUICK_MOST = 1 << 10, 1 << 5, 1 << 8
+"""For searches: upper ends are about a thousandth above those of fine lattices."""
 _REACH = 6.0
 """In ranges times the root of the count: losses beyond have a mass of e^-72, by Hoeffding."""
 _LARGEST = 600.0
@@ -39,10 +42,13 @@ _COINS = np.linspace(0.5, 0.98, 25)
 
 
 @functools.lru_cache(maxsize=64)
-def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> PrivacyProfile | None:
+def bounded_ranges(
+    edge: Fraction, count: int, *, fine: bool = True, quick: bool = False
+) -> PrivacyProfile | None:
     """The profile of `count` mechanisms of `edge`-bounded range; None where floats do not hold it.
 
-    count: from 2 to MOST_AT_ONCE; fine: False for a coarser lattice, where there are many kinds.
+    count: from 2 to MOST_AT_ONCE; fine: False for a coarser lattice, where there are many kinds;
+    quick: for one that is the coarser the larger the count, for searches, and no pair below.
 
     Statement   d_k(x) = sup over t of p d_{k-1}(x - t) + (1 - p) d_{k-1}(x - t + edge), where
                 p = (1 - e^{t - edge}) / (1 - e^{-edge}), and d_0(x) = max(0, 1 - e^x).
@@ -52,6 +58,8 @@ def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> PrivacyP
     if float_above(edge) * count > _LARGEST or not float_below(edge) > 1e-100:
         return None
     cells = max(_LEAST_CELLS, min(_CELLS // count, _MOST_CELLS) if fine else 0)
+    if quick:
+        cells = min(max(_QUICK_CELLS // count, _QUICK_LEAST), _QUICK_MOST)
     steps = float_above(edge / cells), float_below(edge / cells)
     upper = _Recursion(step=steps[0], cells=cells, count=count, side=1).values()
     lower = _Recursion(step=steps[1], cells=cells, count=count, side=-1).values()
@@ -62,7 +70,7 @@ def bounded_ranges(edge: Fraction, count: int, *, fine: bool = True) -> PrivacyP
         known = _between(epsilon.upper, steps[1], lower, upper)
         return Box(np.maximum(known, least), np.maximum(law.evaluate(epsilon).upper, least))
 
-    pair = one_coin(edge, count)
+    pair = curves.nothing() if quick else one_coin(edge, count)
     return PrivacyProfile(evaluate=evaluate, infinity_above=law.infinity_above, attained=pair)
 
 

@@ -53,12 +53,13 @@ class Profile:
     """Which profile of an event is asked for.
 
     inside: the curves of compositions, selections and shuffled events, wherever they stand in the
-    event; None: these are refused.
+    event; None: these are refused. quick: lattices that take long are coarser, and bounds too.
     """
 
     direction: Direction = "remove"
     neighbors: Neighbors = AddRemove
     inside: CurveOf | None = None
+    quick: bool = False
 
     @property
     def remove(self) -> bool:
@@ -492,18 +493,19 @@ def curve_of(
     direction: Direction = "remove",
     neighbors: Neighbors = AddRemove,
     inside: CurveOf | None = None,
+    quick: bool = False,
 ) -> PrivacyProfile:
     """The profile of one direction of an event as a PrivacyProfile; see profile_bounds.
 
     inside: the curves of compositions, selections and shuffled events, wherever they stand in the
-    event; None: these are refused.
+    event; None: these are refused. quick: as `Profile` takes it.
 
     Bound       both, as profile_bounds.
     Source      the rules of the event's kind.
     """
     if direction not in ("remove", "add"):
         raise InvalidParameter("direction", direction, expected="'remove' or 'add'")
-    return Profile(direction=direction, neighbors=neighbors, inside=inside).of(event)
+    return Profile(direction=direction, neighbors=neighbors, inside=inside, quick=quick).of(event)
 
 
 def with_parts(event: Event, rewrite: Callable[[Event], Event]) -> Event:

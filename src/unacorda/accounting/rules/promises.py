@@ -218,13 +218,17 @@ class ExponentialRules(Rules[Exponential]):
         blocks, rest = divmod(count, MOST_AT_ONCE)
         found = [(MOST_AT_ONCE, blocks)] * bool(blocks) + [(rest, 1)] * bool(rest)
         fine = len(alike) <= _FEW_RANGES
-        curves = [
-            bounded_ranges(edge, size, fine=fine) if size > 1 else self.curve(event, asked)
+        above = [
+            bounded_ranges(edge, size, fine=fine, quick=asked.quick)
+            if size > 1
+            else self.curve(event, asked)
             for size, _ in found
         ]
-        known = [curve for curve in curves if curve is not None]
+        known = [curve for curve in above if curve is not None]
         if sum(n for _, n in alike) == 1 or len(known) < len(found):
             return None
+        if asked.quick:  # which asks for upper ends
+            return Together(tuple(zip(known, [n for _, n in found], strict=True)), curves.nothing())
         # the coin that suits as many of this range as deviate like all
         several = round(sum(n * (one / edge) ** 2 for one, n in alike))
         times = [n for _, n in found]
