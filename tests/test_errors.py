@@ -126,6 +126,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.SourceChanged("changed"),
         errors.SourceUnreadable("gone"),
         errors.FitFailed(),
+        errors.DeadlinePassed(seconds=10),
         errors.ServerRefused("no such set", kind="not-found", status=404),
         errors.StreamStopped(reason="it has given every answer"),
         errors.InternalError(Gaussian(noise_multiplier=1), contradiction="two numbers"),

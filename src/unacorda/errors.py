@@ -15,6 +15,7 @@
     ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
     ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
+    ├── DeadlinePassed                    planning took longer than it may; nothing was spent
     ├── FitFailed                         an estimator failed on the rows; constant text
     ├── ServerRefused                 a server does not answer, with its reason
     ├── StreamStopped                     a started mechanism takes no further question
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetExceeded",
+    "DeadlinePassed",
     "EngineFailed",
     "FitFailed",
     "InternalError",
@@ -353,6 +355,17 @@ class InternalError(UnacordaError):
             f"unacorda contradicts itself about {_show(subject)}: {contradiction}. This is a bug, "
             "and no answer is given. Please report it as SECURITY.md says, with this text and the "
             "version."
+        )
+
+
+class DeadlinePassed(UnacordaError):
+    """What a question costs takes longer to compute than it may. Nothing is read or spent."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"What this question costs was not computed within {seconds:g} seconds. "
+            "Hint: ask for fewer aggregates at once, or give them equal weights."
         )
 
 

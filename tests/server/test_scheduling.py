@@ -303,3 +303,22 @@ def test_a_server_that_ends_takes_no_questions_and_interrupts_late_ones(tmp_path
 def _state(ask: Served, name: str) -> str | None:
     found = ask.service.store.question(name)
     return None if found is None else found.state
+
+
+def test_what_takes_too_long_to_price_is_refused_unpaid(tmp_path: Path) -> None:
+    configuration = CONFIGURATION.replace("[server]", "[server]\nplanning = 0.001").replace(
+        "budget = { rho = 0.15 }", "budget = { epsilon = 1, delta = 1e-6 }"
+    )
+    configuration = configuration.replace(
+        "ana = { rho = 0.1 }", "ana = { epsilon = 1, delta = 1e-6 }"
+    )
+    configuration = configuration.replace(", ben = { rho = 0.1 }", "")
+    medians = ", ".join(f"MEDIAN(age) AS m{number}" for number in range(3))
+    body = {
+        "sql": f"SELECT {medians} FROM visits",
+        "budget": {"epsilon": "0.1", "delta": "1e-8"},
+    }
+    with served(tmp_path, configuration) as ask:
+        for path in (EXPLAIN, ASK):
+            problem(ask("POST", path, body), "too-long")
+        assert ask.spent() == unacorda.ApproxDP(0, 0)

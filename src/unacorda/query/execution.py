@@ -28,6 +28,7 @@ from typing import Any
 from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits
 from unacorda.checks import Number, demand
+from unacorda.deadlines import check_deadline, lift_deadline
 from unacorda.errors import LedgerMismatch, UnacordaError
 from unacorda.ledger.entries import (
     Charge,
@@ -132,6 +133,8 @@ class ExecutionContext:
             search=search,
             series=series,
         )
+        check_deadline()
+        lift_deadline()
         reservation = self.ledger.reserve(self.dataset, charge)
         if series is not None:
             return reservation

@@ -35,7 +35,7 @@ _SQLITE = "sqlite:///"
 SERVER = (
     *("ledger", "store", "listen", "public_url", "behind_proxy"),
     *("questions_at_once", "queue", "timeout", "most_aggregates", "most_cells"),
-    *("answer_after", "least_a_question", "shutdown", "health"),
+    *("answer_after", "least_a_question", "shutdown", "health", "planning"),
 )
 """What a block [server] may say."""
 

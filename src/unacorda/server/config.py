@@ -47,6 +47,8 @@ class Config:
         Questions that may wait; of one analyst a sixteenth of them.
     timeout
         Seconds after which the engine is interrupted.
+    planning
+        Seconds in which what a question costs is to be computed.
     answer_after
         When answers leave, counted from the arrival of their questions.
     shutdown
@@ -67,6 +69,7 @@ class Config:
     questions_at_once: int
     queue: int
     timeout: float
+    planning: float
     answer_after: AnswerTimes
     shutdown: float
     health: tuple[str, int] | None
@@ -107,6 +110,7 @@ def read_config(path: Path) -> Config:
         questions_at_once=_whole(place, found, "questions_at_once", 2),
         queue=_whole(place, found, "queue", 64),
         timeout=_seconds(f"{place}.timeout", found.get("timeout", 300)),
+        planning=_seconds(f"{place}.planning", found.get("planning", 10)),
         answer_after=_answer_times(f"{place}.answer_after", found.get("answer_after", "fixed")),
         shutdown=_seconds(f"{place}.shutdown", found.get("shutdown", 60)),
         health=_health(f"{place}.health", found.get("health")),

@@ -89,7 +89,15 @@ class Endpoint:
     makes: bool = False
 
 
-_ASKING: Final = ("not-json", "not-found", "too-large", "not-a-type", "refused", "unavailable")
+_ASKING: Final = (
+    "not-json",
+    "not-found",
+    "too-large",
+    "not-a-type",
+    "refused",
+    "unavailable",
+    "too-long",
+)
 _PAYING: Final = (
     *("budget-exceeded", "lost", "engine-failed", "busy", "source-changed", "stopped"),
     *("suspended", "ledger-failed", "withdrawn"),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from unacorda.errors import (
     BudgetExceeded,
+    DeadlinePassed,
     EngineFailed,
     InvalidParameter,
     LedgerFailed,
@@ -41,6 +42,7 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "too-large": (413, "The request is too large"),
     "not-a-type": (415, "The request must be application/json"),
     "another-host": (421, "The request is for another host"),
+    "too-long": (422, "What it costs takes too long to compute"),
     "refused": (422, "The question cannot be answered"),
     "too-many": (429, "Too many requests"),
     "failed": (500, "The server failed"),
@@ -104,6 +106,8 @@ def problem_of(error: UnacordaError, *, own: str, show_total: bool) -> Problem:
             return Problem("refused", error.public, place)
         case InvalidParameter():
             return Problem("refused", error.public, _pointer(error))
+        case DeadlinePassed():
+            return Problem("too-long", error.public)
         case WrongUnit() | UnsupportedEvent():
             return Problem("refused", error.public)
         case _:

@@ -24,6 +24,7 @@ from typing import Any, Final
 from unacorda._version import __version__
 from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
+from unacorda.deadlines import deadline
 from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError
 from unacorda.ledger.ledger import Ledger, open_ledger
 from unacorda.privacy.guarantees import Guarantee
@@ -345,7 +346,7 @@ class Service:
         if self._plans.waiting_of(analyst) >= own:
             detail = f"At most {own} questions of one analyst are explained at once."
             raise Problem("too-many", detail)
-        with self._plans.slot(analyst):
+        with self._plans.slot(analyst), deadline(self.config.planning):
             yield
 
     def _expects(self, name: str, analyst: str) -> bool:
@@ -387,7 +388,7 @@ class Service:
             with self.turns.slot(analyst, waits=wait):
                 try:
                     take()
-                    with _translating_errors(found, analyst):
+                    with deadline(self.config.planning), _translating_errors(found, analyst):
                         begun.session.evaluate(
                             begun.asked.query, budget=begun.asked.budget, keep=keep
                         )

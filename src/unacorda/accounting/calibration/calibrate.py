@@ -24,6 +24,7 @@ from unacorda.accounting.arguments import priceable
 from unacorda.accounting.prices import pure_epsilon, renyi, rho
 from unacorda.accounting.rules.base import units_replaced
 from unacorda.checks import Number, exact, positive
+from unacorda.deadlines import check_deadline
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.conversions import gdp_from_pure
 from unacorda.privacy.events import Event
@@ -90,6 +91,7 @@ def calibration(
     costs: dict[float, Cost] = {}
 
     def attempt(parameter: float) -> Trial:
+        check_deadline()
         event = family(parameter)
         cost = costs[parameter] = _real(cost_of(priceable(event) if price is None else event))
         passes = cost <= level  # exact, also between a float and a Fraction; False for NaN

@@ -21,6 +21,7 @@ from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.atoms import chords_above, minorant
 from unacorda.accounting.profiles.boxes import Array, Box
 from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.deadlines import check_deadline
 from unacorda.extras import later
 from unacorda.privacy.rounding import float_above, float_below
 
@@ -96,6 +97,7 @@ class _Recursion:
         """Bounds at the nodes from 0 on."""
         found = np.zeros(self.nodes + 1)  # 1 - e^x at and above 0
         for _ in range(self.count):
+            check_deadline()
             found = self._rounded(self._next(found))
         return found
 
