@@ -87,6 +87,13 @@ def plan(**choices: Any) -> SynthesisPlan:
     [
         ("workload", {"workload": 0}),
         ("workload", {"workload": [[]]}),
+        ("workload", {"workload": []}),
+        ("workload", {"workload": "sex"}),
+        ("workload", {"workload": ["sex"]}),
+        ("workload", {"workload": 2.5}),
+        ("weights", {"weights": [1]}),
+        ("weights", {"weights": {"sex": 2}}),
+        ("never", {"never": ["sex"]}),
         ("columns", {"workload": [["sex", "height"]]}),
         ("workload", {"max_cells": 15}),
         ("weights", {"workload": [["sex"]], "weights": {("age",): 2}}),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_errors_of_the_release_are_near_those_it_has() -> None:
     assert found.errors.mean.upper - found.errors.mean.lower < 0.001
     one = found.errors.of("origin", "carrier")
     assert one.columns == ("carrier", "origin")
-    with pytest.raises(KeyError):
+    with pytest.raises(InvalidParameter, match=r"month and hour; .*; \.\.\.|month and hour"):
         found.errors.of("origin")
 
 
@@ -280,6 +281,22 @@ def test_conditions_hold_for_sampled_rows() -> None:
     assert set(rows["c0"].tolist()) == {1}
     again = found.sample(500, where={"c1": [1, 2], "c0": 1}, seed=2)
     assert all((rows[name] == again[name]).all() for name in rows)
+
+
+def test_conditions_that_are_none_or_leave_nothing_are_refused_by_name() -> None:
+    found = released(ZCDP(1), rows=2000, never=[{"c0": 0, "c1": 1}])
+    refused: list[tuple[str, Callable[[], object]]] = [
+        ("where", lambda: found.sample(5, where="c0 = 1")),  # type: ignore[arg-type]
+        ("where", lambda: found.sample(5, where={"c0": 0, "c1": 1})),
+        ("where", lambda: found.measured.count("c0 = 1")),  # type: ignore[arg-type]
+        ("where", lambda: found.measured.proportion({"c0": 1}, where=["c1"])),  # type: ignore[arg-type]
+        ("event", lambda: found.measured.proportion("c0")),  # type: ignore[arg-type]
+        ("c0", lambda: found.sample(5, where={"c0": 7})),
+    ]
+    for argument, ask in refused:
+        with pytest.raises(InvalidParameter) as caught:
+            ask()
+        assert caught.value.argument == argument
 
 
 def test_seeded_bits_repeat_the_release_and_the_order_of_rows_changes_nothing() -> None:

@@ -60,7 +60,8 @@ class CategoryColumn:
         keep(self, values=tuple(self.values))
         fits = 1 <= len(set(self.labels)) == len(self.labels) <= _MOST_CELLS
         fits = fits and bool(self.values)
-        demand(fits, "values", self.values, expected="1 to 65,535 different values, `other` apart")
+        expected = f"of {self.name} 1 to 65,535 different values, `other` apart"
+        demand(fits, "values", self.values, expected=expected)
 
     @property
     def labels(self) -> tuple[Scalar, ...]:

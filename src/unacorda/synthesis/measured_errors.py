@@ -20,6 +20,7 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
 from unacorda.extras import require
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.synthesis.charges import CountNoise
@@ -79,11 +80,14 @@ class MeasuredErrors:
     confidence: float
 
     def of(self, *names: str) -> TableError:
-        """The error of the table over these columns; KeyError where it is not in the workload."""
+        """The error of the table over these columns; InvalidParameter for others' columns."""
         for table in self.tables:
             if set(table.columns) == set(names):
                 return table
-        raise KeyError(names)
+        known = "; ".join(" and ".join(table.columns) for table in self.tables[:_SHOWN])
+        more = "; ..." if len(self.tables) > _SHOWN else ""
+        expected = f"the columns of a table of the workload: {known}{more}"
+        raise InvalidParameter("names", names, expected=expected)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dictionary a table: its columns, joined, and its error; first the mean of all."""

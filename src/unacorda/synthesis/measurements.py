@@ -21,7 +21,7 @@ from unacorda.synthesis.measured_counts import (
     noise_deviations,
 )
 from unacorda.synthesis.model import NoisyMarginal
-from unacorda.synthesis.plan import Condition, SynthesisPlan
+from unacorda.synthesis.plan import Condition, SynthesisPlan, check_condition
 
 __all__ = ["Measurements", "places_of"]
 
@@ -67,8 +67,9 @@ class Measurements:
         and each in its cell, and not of a population. Raises InvalidParameter for unknown columns
         and labels, and columns that no measured table has together.
         """
-        columns, seen = self._held(where or {})
-        met = self._weights(columns, where or {})
+        given = _given(where)
+        columns, seen = self._held(given)
+        met = self._weights(columns, given)
         return seen.total(met, **self._interval(confidence))
 
     def proportion(
@@ -84,8 +85,9 @@ class Measurements:
         share of. The interval counts the noise, and is of the rows of the data, as in `count`.
         Raises as `count` does. Source: Fieller 1954; docs/proofs/synthesis.md, section 5.
         """
+        check_condition("event", event)
         demand(event, "event", event, expected="conditions on one or more columns")
-        given = where or {}
+        given = _given(where)
         columns, seen = self._held({**event, **given})
         among = self._weights(columns, given)
         return seen.ratio(
@@ -109,7 +111,7 @@ class Measurements:
         the bins: it holds the mean wherever in their bins the numbers are. where: the rows that
         count. Raises as `count` does, and for columns that have no bins of numbers.
         """
-        given = where or {}
+        given = _given(where)
         columns, seen = self._held({column: None, **given})
         (place,) = self.plan.domain.places([column])
         bins = self.plan.domain.columns[place]
@@ -157,6 +159,13 @@ class Measurements:
         """How many standard deviations wide an interval is, and its confidence."""
         deviations = noise_deviations(confidence, laplace=self.laplace)
         return {"deviations": deviations, "confidence": float(confidence)}
+
+
+def _given(where: Condition | None) -> Condition:
+    """A condition that may be none."""
+    if where is not None:
+        check_condition("where", where)
+    return where or {}
 
 
 def places_of(plan: SynthesisPlan, names: Sequence[str]) -> Columns:

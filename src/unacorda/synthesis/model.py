@@ -128,9 +128,8 @@ class MarginalModel:
         self.beliefs = self._calibrated()
         self._conditionals: dict[int, Floats] = {}
         if self.beliefs.log_total == -math.inf:
-            raise InvalidParameter(
-                "never", None, expected="constraints and conditions that leave some cell possible"
-            )
+            expected = "conditions that leave some cell possible"
+            raise InvalidParameter("possible", None, expected=expected)
 
     def _calibrated(self) -> Beliefs:
         factors = _zeros(self.tree)

@@ -25,10 +25,22 @@ from unacorda.synthesis.domain import BinnedColumn, CategoryColumn, Domain, Scal
 from unacorda.synthesis.junction_tree import Columns, tree_cells
 from unacorda.synthesis.model import MarginalModel
 
-__all__ = ["MOST_ROWS", "Condition", "Masks", "SynthesisPlan"]
+__all__ = ["MOST_ROWS", "Condition", "Masks", "SynthesisPlan", "check_condition"]
 
 Condition: TypeAlias = Mapping[str, Any]
 """By column, one label or several, or numbers or dates in bins: rows that have them all."""
+
+
+def check_condition(argument: str, condition: object) -> None:
+    """Raise InvalidParameter where a condition is no mapping of columns to labels."""
+    expected = "columns and their labels, as {'county': 'A', 'sex': ['F', None]}"
+    demand(isinstance(condition, Mapping), argument, condition, expected=expected)
+
+
+def _listed(names: object) -> bool:
+    """Whether something can be the names of a table's columns."""
+    return isinstance(names, list | tuple)
+
 
 Masks: TypeAlias = dict[Columns, NDArray[np.bool_]]
 
@@ -91,19 +103,29 @@ class SynthesisPlan:
             names = tuple(self.domain.names[a] for a in table)
             demand(self.cells(table) <= self.max_cells, "workload", names, expected=expected)
         known = set(self.tables)
+        given: object = self.weights
+        mapped = isinstance(given, Mapping) and all(map(_listed, given))
+        expected = "tables and their weights, as {('county', 'sex'): 4}"
+        demand(mapped, "weights", self.weights, expected=expected)
         for names, weight in self.weights.items():
             fits = self.domain.places(names) in known and checks.exact("weights", weight) > 0
             demand(fits, "weights", dict(self.weights), expected="tables of the workload, above 0")
 
     def _check_conditions(self) -> None:
         for condition in self.never:
+            check_condition("never", condition)
             demand(condition, "never", condition, expected="conditions on one or more columns")
             cells = self.cells(self.domain.places(list(condition)))
             expected = f"conditions on columns of at most {_CONSTRAINT_CELLS} cells together"
             demand(cells <= _CONSTRAINT_CELLS, "never", condition, expected=expected)
         self._check_cells_of_never()
-        if self.never:
-            MarginalModel(self.domain.sizes, {}, possible=self.possible())
+        possible = self.possible()
+        try:
+            if possible:
+                MarginalModel(self.domain.sizes, {}, possible=possible)
+        except InvalidParameter:
+            expected = "conditions that leave some cell possible"
+            raise InvalidParameter("never", list(self.never), expected=expected) from None
 
     def _check_cells_of_never(self) -> None:
         """Raise InvalidParameter where a model that only keeps the conditions is too large."""
@@ -135,6 +157,9 @@ class SynthesisPlan:
         if isinstance(self.workload, int):
             count = min(whole("workload", self.workload, least=1, most=1 << 10), width)
             return tuple(itertools.combinations(range(width), count))
+        expected = "how many columns, or tables by the names of theirs, as [('county', 'sex')]"
+        listed = isinstance(self.workload, list | tuple) and all(map(_listed, self.workload))
+        demand(listed, "workload", self.workload, expected=expected)
         found = dict.fromkeys(self.domain.places(list(names)) for names in self.workload)
         demand(found and () not in found, "workload", self.workload, expected="tables of columns")
         return tuple(found)

@@ -37,7 +37,7 @@ from unacorda.synthesis.measured_errors import MeasuredErrors, measure_errors
 from unacorda.synthesis.measurements import Measurements, places_of
 from unacorda.synthesis.model import MarginalModel, NoisyMarginal
 from unacorda.synthesis.model_counts import ModelCounts
-from unacorda.synthesis.plan import MOST_ROWS, Condition, SynthesisPlan
+from unacorda.synthesis.plan import MOST_ROWS, Condition, SynthesisPlan, check_condition
 from unacorda.synthesis.records import (
     codes_from,
     encode_codes,
@@ -183,7 +183,15 @@ class SyntheticTable:
         unknown columns and labels, and a condition of probability 0.
         """
         whole("count", count, least=0, most=MOST_ROWS)
-        model = self.model if where is None else self.model.where(self.plan.meeting(where))
+        model = self.model
+        if where is not None:
+            check_condition("where", where)
+            met = self.plan.meeting(where)
+            try:
+                model = model.where(met)
+            except InvalidParameter:
+                expected = "a condition that some cells can meet"
+                raise InvalidParameter("where", dict(where), expected=expected) from None
         drawn = draw_rows(model, count, generator=generator_from(SeededBits(seed)))
         return self.columns(drawn, seed=seed)
 
