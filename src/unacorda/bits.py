@@ -196,6 +196,18 @@ class SeededBits:
     With the seed the noise can be subtracted. One object is one stream, to be used by one thread;
     the same calls in the same order give the same words on every machine.
 
+    Parameters
+    ----------
+    seed
+        Any whole number.
+
+    Raises
+    ------
+    InvalidParameter
+        For a seed that is no whole number.
+
+    Examples
+    --------
     >>> bool((SeededBits(7).words(4) == SeededBits(7).words(4)).all())
     True
     >>> SeededBits(7).secure

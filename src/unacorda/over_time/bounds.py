@@ -131,6 +131,18 @@ class SlidingWindow:
 def window(width: int) -> SlidingWindow:
     """Ask for sums over the last `width` steps: `wanted=("totals", unacorda.window(28))`.
 
+    Parameters
+    ----------
+    width
+        The number of steps, from 2 on.
+
+    Raises
+    ------
+    InvalidParameter
+        For a width that is no whole number in its range.
+
+    Examples
+    --------
     >>> window(28)
     SlidingWindow(width=28)
     """

@@ -178,10 +178,21 @@ def _exact_root(square: Fraction) -> Fraction | None:
 class PureDP(Additive):
     r"""Pure differential privacy: P(S) <= e^epsilon Q(S) for every event S and all neighbors.
 
-    epsilon: 0 or above; a float means the decimal it prints as. Epsilons add.
-    Raises InvalidParameter for a negative or non-finite epsilon.
-    Source: Dwork, McSherry, Nissim, Smith 2006.
+    Epsilons add under composition. Source: Dwork, McSherry, Nissim, Smith 2006.
 
+    Parameters
+    ----------
+    epsilon
+        0 or above. A float means the decimal it prints as: 0.1 is 1/10. Texts, Decimals and
+        Fractions are taken too.
+
+    Raises
+    ------
+    InvalidParameter
+        For a negative or non-finite epsilon.
+
+    Examples
+    --------
     >>> PureDP(0.1) * 10 == PureDP(1)
     True
     >>> PureDP(1) - PureDP("0.75")
@@ -235,10 +246,24 @@ class PureDP(Additive):
 class ApproxDP(Additive):
     r"""Approximate differential privacy: P(S) <= e^epsilon Q(S) + delta.
 
-    epsilon: 0 or above; delta: in [0, 1]. Both add (sums of delta stop at 1). The order is
-    partial: of two values with a smaller epsilon here and a smaller delta there, neither is <=.
+    Epsilons add under composition, and so do deltas, whose sums stop at 1. The order is partial: of
+    two values with a smaller epsilon here and a smaller delta there, neither is <=.
     Source: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006.
 
+    Parameters
+    ----------
+    epsilon
+        0 or above. A float means the decimal it prints as.
+    delta
+        From 0 to 1; far below 1 / (number of people), such as 1e-8.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of its range.
+
+    Examples
+    --------
     >>> ApproxDP(1.0, 1e-6) <= ApproxDP(2.0, 1e-7), ApproxDP(1.0, 1e-6) >= ApproxDP(2.0, 1e-7)
     (False, False)
     """
@@ -289,10 +314,23 @@ class ApproxDP(Additive):
 class ZCDP(Additive):
     r"""Zero-concentrated DP: the Renyi divergence of order alpha is at most rho alpha, alpha > 1.
 
-    rho: 0 or above; delta: in [0, 1], the mass of the part of which this need not hold
-    (approximate zCDP). Both add; the order is partial, as that of ApproxDP.
+    Rhos add under composition, and so do deltas. The order is partial, as that of ApproxDP.
     Source: Bun and Steinke 2016, arXiv:1605.02065, Definitions 1.1 and 8.1.
 
+    Parameters
+    ----------
+    rho
+        0 or above. A float means the decimal it prints as.
+    delta
+        From 0 to 1: the mass of the part of which this need not hold (approximate zCDP).
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of its range.
+
+    Examples
+    --------
     >>> ZCDP(0.5, delta=1e-8) / 4
     ZCDP(rho=0.125, delta=2.5e-09)
     """
@@ -347,11 +385,24 @@ class ZCDP(Additive):
 class GDP(Additive):
     r"""Gaussian DP: no test tells the neighbors apart better than N(0, 1) from N(mu, 1).
 
-    mu: 0 or above; delta: in [0, 1], the mass of the part of which this need not hold. What adds
-    under composition is mu^2, kept exactly in `mu_squared`: the operators speak of composition,
-    so GDP(3) + GDP(4) is GDP(5), and GDP(1) / 4 is GDP(0.5), four of which make the whole.
-    Source: Dong, Roth, Su 2022, Definition 2.6 and Corollary 3.3.
+    What adds under composition is mu^2, kept exactly in `mu_squared`. The operators speak of
+    composition: GDP(3) + GDP(4) is GDP(5), and GDP(1) / 4 is GDP(0.5), four of which make the
+    whole. Source: Dong, Roth, Su 2022, Definition 2.6 and Corollary 3.3.
 
+    Parameters
+    ----------
+    mu
+        0 or above. A float means the decimal it prints as.
+    delta
+        From 0 to 1: the mass of the part of which this need not hold.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of its range.
+
+    Examples
+    --------
     >>> GDP(3) + GDP(4)
     GDP(mu=5.0)
     >>> GDP(1) / 4
@@ -419,9 +470,23 @@ class GDP(Additive):
 class RenyiDP(Additive):
     r"""Renyi DP: the Renyi divergence of order alpha between neighbors is at most epsilon.
 
-    alpha: above 1; epsilon: 0 or above. Epsilons of one order add; two orders never meet.
+    Epsilons of one order add; guarantees of two orders are not comparable.
     Source: Mironov 2017, arXiv:1702.07476, Definition 4.
 
+    Parameters
+    ----------
+    alpha
+        The order, above 1.
+    epsilon
+        0 or above. A float means the decimal it prints as.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of its range.
+
+    Examples
+    --------
     >>> RenyiDP(alpha=8, epsilon=0.3) + RenyiDP(alpha=8, epsilon=0.2)
     RenyiDP(alpha=8.0, epsilon=0.5)
     """

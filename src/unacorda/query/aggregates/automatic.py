@@ -353,9 +353,23 @@ class RowsPerPerson(LadderSearch):
 def find_bounds(column: Written, *, weight: Number = 1) -> FoundBounds:
     """Find public bounds of a number column privately: few people have values outside of them.
 
-    For columns whose range no rule or law of nature tells. The answer's interval is the range,
-    its value the middle; `Session.find_bounds` gives it as `Bounds`. Weight as in `count`.
+    It is for columns whose range no rule or law of nature tells. The answer's interval is the
+    range, its value the middle; `Session.find_bounds` gives it as `Bounds`.
 
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> find_bounds("income").column
     'income'
     """

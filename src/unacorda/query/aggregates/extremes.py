@@ -112,8 +112,22 @@ def max(  # noqa: A001  # the public word is unacorda.max
 ) -> Extreme:
     """Find a value that nearly all people keep below: their greatest value, few left out.
 
-    `explain` says beforehand how many. Bounds, resolution and weight as in `quantile`.
+    `explain` says beforehand how many.
 
+    Parameters
+    ----------
+    column, lower, upper, resolution, weight
+        As in `quantile`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> max("age", 0, 120).side
     'max'
     """
@@ -131,8 +145,22 @@ def min(  # noqa: A001  # the public word is unacorda.min
 ) -> Extreme:
     """Find a value that nearly all people keep above: their least value, few left out.
 
-    `explain` says beforehand how many. Bounds, resolution and weight as in `quantile`.
+    `explain` says beforehand how many.
 
+    Parameters
+    ----------
+    column, lower, upper, resolution, weight
+        As in `quantile`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> min("age", 0, 120).side
     'min'
     """

@@ -324,14 +324,36 @@ def histogram(
 ) -> BinCounts | EqualBins:
     """Count rows by bin of a number column; one line of the release for each bin.
 
-    edges: 2 to 1,001 public numbers, rising. A bin counts the values from its lower edge up to
-    below its upper one; the last bin its upper edge too. Values below all edges and above all of
-    them are counted in two lines of their own, whose `from` or `to` is None.
-    bins: in place of edges, 2 to 100 bins of about as many rows each. Their edges are found
-    privately for a fourth of this aggregate's budget, between the bounds, as `quantiles` finds
-    them; values beyond the bounds count in the outer bins. Bounds and resolution as in `quantile`,
-    weight as in `count`.
+    With edges, a bin counts the values from its lower edge up to below its upper one; the last bin
+    its upper edge too. Values below all edges and above all of them are counted in two lines of
+    their own, whose `from` or `to` is None.
 
+    With bins, edges are found privately for a fourth of this aggregate's budget, between the
+    bounds, as `quantiles` finds them. Values beyond the bounds count in the outer bins.
+
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    edges
+        2 to 1,001 public numbers, rising, in the column's unit.
+    bins
+        In place of edges: 2 to 100 bins of about as many rows each.
+    lower, upper, resolution
+        With bins alone: as in `quantile`.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        Where neither or both of edges and bins are given, for edges that do not rise, and for
+        numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> histogram("age", [0, 18, 65, 120]).lines
     5
     >>> histogram("income", bins=4, lower=0, upper=500_000).wanted[0]
@@ -378,11 +400,29 @@ def top(
 ) -> Top:
     """Find the k most frequent values of a column, with the number of rows that have each.
 
-    values: at most 5,000 public values, of one type: text, whole numbers, booleans or dates; left
-    out, those that the column is declared to have (`Categories`). Rows with other values are left
-    out. One line of the release for each of the k, the most frequent first, with the value as
-    `value`. Weight as in `count`.
+    There is one line of the release for each of the k, the most frequent first, with the value as
+    `value`.
 
+    Parameters
+    ----------
+    column
+        A column or an expression.
+    k
+        The number of values to find, from 1 to the number of values that are listed.
+    values
+        At most 5,000 public values of one type: text, whole numbers, booleans or dates. Left out,
+        they are those that the column is declared to have (`Categories`). Rows with other values
+        are left out.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a k out of its range, an illegal list of values, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> top("county", 3, ["A", "B", "C", "D"]).lines
     3
     """

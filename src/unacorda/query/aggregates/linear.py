@@ -228,8 +228,20 @@ class CountDistinct(Linear):
 def count(column: Written | None = None, *, weight: Number = 1) -> Count:
     """Count rows, or with a column (or expression) the rows in which it is not NULL.
 
-    weight: this aggregate's part of the budget, relative to the others in the same `agg`.
+    Parameters
+    ----------
+    column
+        A column or an expression, whose NULLs are not counted; None counts all rows.
+    weight
+        This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
 
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> count().column is None
     True
     """
@@ -239,11 +251,24 @@ def count(column: Written | None = None, *, weight: Number = 1) -> Count:
 def count_people(column: Written | None = None, *, weight: Number = 1) -> CountPeople:
     """Count the people (units) with at least one row, with a column one in which it is not NULL.
 
-    The column may be an expression. Each person counts once in each group, from all of their rows,
-    however few of these the unit's limits keep for other aggregates; in as many groups as the
-    limits let them have rows in (`max_groups`, and no more than `max_rows`), chosen at random where
-    they are in more. Weight as in `count`.
+    Each person counts once in each group, from all of their rows, however few of these the unit's
+    limits keep for other aggregates. They count in as many groups as the limits let them have rows
+    in (`max_groups`, and no more than `max_rows`), chosen at random where they are in more.
 
+    Parameters
+    ----------
+    column
+        A column or an expression that must be present in one of their rows; None counts all people.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> count_people("phone").column
     'phone'
     """
@@ -253,9 +278,22 @@ def count_people(column: Written | None = None, *, weight: Number = 1) -> CountP
 def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
     """Count the rows for which a row-wise SQL condition is true (NULL is not true).
 
-    Unlike `where` it leaves the rows in for the other aggregates. The name of a boolean column is a
-    condition, whatever signs it holds. Weight as in `count`.
+    Unlike `where` it leaves the rows in for the other aggregates.
 
+    Parameters
+    ----------
+    condition
+        A row-wise SQL condition. The name of a boolean column is one, whatever characters it holds.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> count_if("age >= 65").condition
     'age >= 65'
     """
@@ -265,11 +303,25 @@ def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
 def count_distinct(column: Written, *, weight: Number = 1) -> CountDistinct:
     """Count the different values of a column or expression: numbers, text, dates, booleans.
 
-    NULL is none of them; text differs by its code points. Counted are the values of the bounded
-    rows: a person's rows beyond their limits take values along that no one else has. The noise
-    grows with the number of rows a person may bring, so that for many distinct values of few people
-    a smaller limit tells more. Weight as in `count`.
+    NULL is none of them; text differs by its code points. Only values of the bounded rows are
+    counted: where a person's rows beyond their limits are dropped, values that no one else has are
+    dropped with them. The noise grows with the number of rows that a person may bring. For many
+    distinct values of few people a smaller limit is therefore more accurate.
 
+    Parameters
+    ----------
+    column
+        A column or an expression.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> count_distinct("product").column
     'product'
     """
@@ -328,12 +380,31 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
 ) -> BoundedSum:
     """Sum a number column, each value clamped to the public range [lower, upper].
 
-    Left out, the bounds are those declared of the column. Where there are none either, each
-    person's total is cut at a level that is found privately with half of the share, and released
-    beside the sum of cut totals (columns name_from and name_to): a sum without few of the people
-    with the largest totals. With bounds that are near the truth, it is better to write them. NULL
-    and NaN count for nothing; infinities are clamped. Weight as in `count`.
+    NULL and NaN count for nothing; infinities are clamped.
 
+    Without bounds, each person's total is clamped at a level that is found privately with half of
+    the share. The level is released with the sum (columns name_from and name_to), which then leaves
+    out what few people have above it. Bounds near the truth, written down, are more accurate.
+
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    lower, upper
+        Public clamping bounds of one row's number, in the column's unit, lower < upper. Left out,
+        they are those declared of the column.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, and a weight that is not above 0.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> sum("income", 0, 100_000).upper
     Fraction(100000, 1)
     """
@@ -393,13 +464,29 @@ class VectorSum(Linear):
 
 
 def vector_sum(columns: Sequence[Written], *, norm: Number, weight: Number = 1) -> VectorSum:
-    """Sum several columns (or expressions), the vector of each row cut to a public length.
+    """Sum several columns (or expressions), the vector of each row clipped to a public length.
 
-    columns: 1 to 1000 of them; norm: above 0, the length in the l2 norm, to which longer vectors
-    are shortened, keeping their direction. A row with a missing number adds nothing. Answers are
-    named after the aggregate and the place of the column: `g_0`, `g_1`, .... Under normal noise
-    the error does not depend on how many there are. weight: as for `count`.
+    A row with a missing number adds nothing. Answers are named after the aggregate and the place of
+    the column: `g_0`, `g_1`, .... Under normal noise the error does not depend on how many there
+    are.
 
+    Parameters
+    ----------
+    columns
+        1 to 1,000 columns or expressions of numbers.
+    norm
+        The greatest length of a row's vector in the l2 norm, from 1e-100 to 1e100. Longer vectors
+        are shortened and keep their direction.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For another number of columns, a norm out of its range, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> vector_sum(["x", "x * x"], norm=2).parts
     ('_0', '_1')
     """

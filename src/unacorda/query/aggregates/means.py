@@ -181,8 +181,25 @@ def mean(
 ) -> BoundedMean:
     """Average a number column over the rows in which it is present, values clamped to a range.
 
-    Left out, the bounds are those declared of the column. Weight as in `count`.
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    lower, upper
+        Public clamping bounds in the column's unit, lower < upper. Left out, they are those
+        declared of the column.
+    weight
+        This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
 
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, and a weight that is not above 0.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> mean("age", 0, 120).lower
     Fraction(0, 1)
     """
@@ -328,8 +345,22 @@ class Proportion(SplitMean):
 def proportion(condition: Written, *, weight: Number = 1) -> Proportion:
     """The share of rows for which a row-wise SQL condition is true, of those where it is not NULL.
 
-    As the mean of 1 where it is true and 0 where it is false. Arguments as in `count_if`.
+    It is the mean of 1 where the condition is true and 0 where it is false.
 
+    Parameters
+    ----------
+    condition
+        A row-wise SQL condition, or the name of a boolean column.
+    weight
+        This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> proportion("smokes = 'yes'").condition
     "smokes = 'yes'"
     """
@@ -408,10 +439,28 @@ def weighted_mean(
 ) -> WeightedMean:
     """The mean of a number column in which each row counts by another column.
 
-    Over rows where both are present: the sum of weights times values over that of the weights.
-    bounds, weights_bounds: (lower, upper) of each, by default as declared; weights are 0 at least.
-    weight: of this aggregate in the budget, as in `count`.
+    Over rows where both are present, the sum of weights times values is divided by the sum of
+    weights.
 
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    weights
+        A column or an expression of numbers, of which none is below 0.
+    bounds, weights_bounds
+        Public clamping bounds (lower, upper) of each, by default as declared; the weights' lower
+        bound is 0 or above.
+    weight
+        This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, weights below 0, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> weighted_mean("income", "persons", (0, 100_000), (0, 10)).assumes
     ('income', 'persons')
     """

@@ -463,14 +463,38 @@ def quantile(
 ) -> BoundedQuantile:
     """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
 
-    Left out, the bounds are those declared of the column. Answers are points of a public grid of at
-    most 2^20 steps: numbers of at most 14 to 17 binary digits, so that they are within 0.006% of
-    any value, however far apart the bounds are. resolution: smaller differences do not matter, so
-    that near 0 answers are multiples of it; by default 1 for a column of whole numbers, else next
-    to nothing beside the bounds. A resolution that is as coarse as the values are makes answers
-    better: 1 for ages, 0.01 for prices. interval: the share of this aggregate's budget, below 1,
-    that buys a 95% interval; 0 for none. Weight as in `count`.
+    Answers are points of a public grid of at most 2^20 steps: numbers of at most 14 to 17 binary
+    digits, so that they are within 0.006% of any value, however far apart the bounds are.
 
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    q
+        From 0 to 1, with at most six decimals.
+    lower, upper
+        Public bounds in the column's unit, lower < upper. Left out, they are those declared of the
+        column.
+    resolution
+        A difference, in the column's unit, below which values need not be told apart, so that near
+        0 answers are multiples of it. By default 1 for a column of whole numbers, else next to
+        nothing beside the bounds. One that is as coarse as the values are makes answers better: 1
+        for ages, 0.01 for prices.
+    interval
+        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval; 0 for
+        none.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> quantile("income", 0.9, 0, 500_000).q
     Fraction(9, 10)
     """
@@ -497,6 +521,20 @@ def median(
 ) -> BoundedQuantile:
     """Find the median: `quantile` with q = 1/2.
 
+    Parameters
+    ----------
+    column, lower, upper, resolution, interval, weight
+        As in `quantile`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> median("age", 0, 120, interval=0.5).interval
     Fraction(1, 2)
     """
@@ -517,12 +555,33 @@ def quantiles(
 ) -> Quantiles:
     """Find several quantiles of a number column at once, with less noise than one by one.
 
-    q: at most 100 numbers from 0 to 1, at least a millionth apart. The answers stand under the
-    name of the aggregate and the quantile in percent: `income=unacorda.quantiles("income", [0.25,
-    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. interval:
-    the share of this aggregate's budget, below 1, that buys a 95% interval for each of them; 0 for
-    none. Bounds, resolution and weight as in `quantile`.
+    The answers stand under the name of the aggregate and the quantile in percent:
+    `income=unacorda.quantiles("income", [0.25, 0.5, 0.999])` gives `income_25`, `income_50` and
+    `income_99_9`. They never cross.
 
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    q
+        1 to 100 numbers from 0 to 1, with at most six decimals, at least a millionth apart.
+    lower, upper, resolution
+        As in `quantile`.
+    interval
+        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval for each
+        of them; 0 for none.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
     ('_10', '_90')
     """
@@ -545,10 +604,25 @@ def iqr(
 ) -> QuartileRange:
     """Find the interquartile range of a number column: the distance between its quartiles.
 
-    The quartiles themselves are released too, as its `from` and `to`. interval:
-    the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
-    none. Bounds, resolution and weight as in `quantile`.
+    The quartiles themselves are released too, as its `from` and `to`.
 
+    Parameters
+    ----------
+    column, lower, upper, resolution, weight
+        As in `quantile`.
+    interval
+        The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval of the
+        range; 0 for none.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> iqr("age", 0, 120).column
     'age'
     """

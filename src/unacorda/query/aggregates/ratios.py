@@ -276,9 +276,25 @@ def ratio(
 ) -> Ratio:
     """The sum of one number column over the sum of another, over rows where both are present.
 
-    Bounds are (lower, upper) of each, by default as declared; the denominator's lower bound is 0 at
-    least. An end of an interval is None where the noise leaves it open. Weight as in `count`.
+    An end of an interval is None where the noise leaves it open.
 
+    Parameters
+    ----------
+    numerator, denominator
+        Columns or expressions of numbers.
+    numerator_bounds, denominator_bounds
+        Public clamping bounds (lower, upper) of each, in its unit, by default as declared; the
+        denominator's lower bound is 0 or above.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, a denominator below 0, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> ratio("spent", "earned", (0, 5_000), (0, 10_000)).assumes
     ('spent', 'earned')
     """

@@ -441,8 +441,20 @@ def rows_kept(*, weight: Number = 1) -> RowsKept:
 
     Where `max_rows` drops rows, answers are about the kept ones. The share has an upper confidence
     limit. A lower one holds only where no person has more than some number of rows: the release
-    holds both in `kept`. Weight as in `count`.
+    holds both in `kept`.
 
+    Parameters
+    ----------
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a weight that is not above 0.
+
+    Examples
+    --------
     >>> rows_kept().overall
     True
     """

@@ -192,10 +192,30 @@ def variance(
 ) -> BoundedVariance:
     """The variance of a number column over rows where it is present, values clamped to a range.
 
-    ddof: 1 for the sample's variance, divided by n - 1, as SQL's VAR_SAMP; 0 for the population's,
-    divided by n. Of fewer rows than it needs, the exact variance counts as 0. Left out, the bounds
-    are those declared of the column. Weight as in `count`.
+    Of fewer rows than it needs, the exact variance counts as 0.
 
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers.
+    lower, upper
+        Public clamping bounds in the column's unit, lower < upper. Left out, they are those
+        declared of the column.
+    ddof
+        1 for the sample's variance, divided by n - 1, as SQL's VAR_SAMP; 0 for the population's,
+        divided by n.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, another ddof, and a weight that is not above 0.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> variance("age", 0, 120).ddof
     1
     """
@@ -217,8 +237,22 @@ def stdev(
     """The standard deviation of a number column: the root of `variance`, 0 where that is below.
 
     The root is taken after the noise. Where the deviation is small beside the noise it comes out
-    too large on average; the interval holds all the same. Arguments as in `variance`.
+    too large on average; the interval holds all the same.
 
+    Parameters
+    ----------
+    column, lower, upper, ddof, weight
+        As in `variance`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, another ddof, and a weight that is not above 0.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> stdev("age", 0, 120, ddof=0).root
     True
     """
@@ -439,10 +473,26 @@ def covariance(
 ) -> Covariance:
     """The covariance of two number columns over rows where both are present, values clamped.
 
-    x_bounds, y_bounds: (lower, upper) of each, by default as declared. ddof: 1 divides by n - 1, as
-    SQL's COVAR_SAMP; 0 by n, as COVAR_POP. Of fewer rows than it needs, the exact covariance counts
-    as 0. Weight as in `count`.
+    Of fewer rows than it needs, the exact covariance counts as 0.
 
+    Parameters
+    ----------
+    x, y
+        Columns or expressions of numbers.
+    x_bounds, y_bounds
+        Public clamping bounds (lower, upper) of each, in its unit, by default as declared.
+    ddof
+        1 divides by n - 1, as SQL's COVAR_SAMP; 0 by n, as COVAR_POP.
+    weight
+        As in `count`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, another ddof, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> covariance("age", "income", (0, 120), (0, 200_000)).ddof
     1
     """
@@ -461,9 +511,21 @@ def correlation(
 ) -> Correlation:
     """Pearson's correlation of two number columns over rows where both are present, clamped.
 
-    Always in [-1, 1]; 0 where the noise leaves a variance that is not above 0. Where a column does
-    not vary, the exact correlation is not defined. Bounds and weight as in `covariance`.
+    It is always in [-1, 1], and 0 where the noise leaves a variance that is not above 0. Where a
+    column does not vary, the exact correlation is not defined.
 
+    Parameters
+    ----------
+    x, y, x_bounds, y_bounds, weight
+        As in `covariance`.
+
+    Raises
+    ------
+    InvalidParameter
+        For bounds that are no range, and a weight that is not above 0.
+
+    Examples
+    --------
     >>> correlation("age", "income", (0, 120), (0, 200_000)).sides[0].column
     'age'
     """

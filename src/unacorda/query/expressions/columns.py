@@ -108,6 +108,23 @@ Written = str | ColumnExpression
 def col(name: str) -> ColumnExpression:
     r"""Name a column in an expression: `col("age") >= 18` means the text `"age" >= 18`.
 
+    Parameters
+    ----------
+    name
+        The name of the column, as the table has it.
+
+    Returns
+    -------
+    ColumnExpression
+        An expression with Python's operators for comparison and arithmetic, and `&`, `|`, `~`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a name that is no text.
+
+    Examples
+    --------
     >>> str((col("age") >= 18) & ~col("county").is_in(["A", "B"]))
     '"age" >= 18 AND NOT "county" IN (\'A\', \'B\')'
     """

@@ -67,11 +67,25 @@ def private_keys(
     and NULL is a key like any other. Several columns that are private in one question are chosen
     together, by their combinations. The question must be asked with a delta.
 
-    weight: the part of the budget that finding keys takes, relative to the aggregates' weights.
-    delta: how much of the question's delta it takes; by default all, or half where an `ApproxDP`
-    spends the rest on normal noise. max_groups: under how many keys a person counts in this
-    question, at most 1,000: fewer show rarer keys, and leave out more rows of people with many.
+    Parameters
+    ----------
+    weight
+        The part of the budget that finding keys takes, relative to the aggregates' weights; above
+        0.
+    delta
+        How much of the question's delta it takes, between 0 and 1. By default all, or half where an
+        `ApproxDP` spends the rest on normal noise.
+    max_groups
+        Under how many keys a person counts in this question, from 1 to 1,000. Fewer show rarer
+        keys, and leave out more rows of people with many.
 
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> private_keys(max_groups=2).max_groups
     2
     """

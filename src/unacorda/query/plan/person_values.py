@@ -365,8 +365,24 @@ def _text(argument: str, value: object, expected: str = "a column or an expressi
 def max_(column: Written) -> PersonExtreme:
     """Take the greatest value of each person's rows: `per_person(highest=max_("value"))`.
 
-    Of numbers, texts (by code point), dates, instants or truth values.
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers, texts (compared by code point), dates, instants or
+        truth values.
 
+    Returns
+    -------
+    PersonExtreme
+        A value for `Query.per_person`; NULL for a person of whom no value is present.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column that is no text.
+
+    Examples
+    --------
     >>> print(max_("value"))
     max_('value')
     """
@@ -376,6 +392,23 @@ def max_(column: Written) -> PersonExtreme:
 def min_(column: Written) -> PersonExtreme:
     """Take the least value of each person's rows; see `max_`.
 
+    Parameters
+    ----------
+    column
+        As in `max_`.
+
+    Returns
+    -------
+    PersonExtreme
+        A value for `Query.per_person`; NULL for a person of whom no value is present.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column that is no text.
+
+    Examples
+    --------
     >>> print(min_("value"))
     min_('value')
     """
@@ -385,6 +418,23 @@ def min_(column: Written) -> PersonExtreme:
 def any_(condition: Written) -> PersonExtreme:
     """Take whether a condition holds in any of a person's rows; NULL where it never is known.
 
+    Parameters
+    ----------
+    condition
+        A row-wise SQL condition, or the name of a column of truth values.
+
+    Returns
+    -------
+    PersonExtreme
+        A value for `Query.per_person`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a condition that is no text.
+
+    Examples
+    --------
     >>> print(any_("test = 'smoke'"))
     any_("test = 'smoke'")
     """
@@ -394,6 +444,24 @@ def any_(condition: Written) -> PersonExtreme:
 def all_(condition: Written) -> PersonExtreme:
     """Take whether a condition holds in all of a person's rows in which it is known.
 
+    Parameters
+    ----------
+    condition
+        A row-wise SQL condition, or the name of a column of truth values.
+
+    Returns
+    -------
+    PersonExtreme
+        A value for `Query.per_person`; NULL for a person in whose rows the condition never is
+        known.
+
+    Raises
+    ------
+    InvalidParameter
+        For a condition that is no text.
+
+    Examples
+    --------
     >>> print(all_("value < 60"))
     all_('value < 60')
     """
@@ -406,6 +474,25 @@ def first_(column: Written, *, by: Written) -> PersonFirst:
     Rows in which one of the two is missing are passed over. Of several rows at the first time the
     least value is taken.
 
+    Parameters
+    ----------
+    column
+        A column or an expression, of which the value is taken.
+    by
+        The column or expression that orders the rows, such as a date. Its type must be known.
+
+    Returns
+    -------
+    PersonFirst
+        A value for `Query.per_person`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column or an order that is no text.
+
+    Examples
+    --------
     >>> print(first_("value", by="days"))
     first_('value', by='days')
     """
@@ -419,6 +506,25 @@ def last_(column: Written, *, by: Written) -> PersonFirst:
     Rows in which one of the two is missing are passed over. Of several rows at the last time the
     greatest value is taken.
 
+    Parameters
+    ----------
+    column
+        A column or an expression, of which the value is taken.
+    by
+        The column or expression that orders the rows, such as a date. Its type must be known.
+
+    Returns
+    -------
+    PersonFirst
+        A value for `Query.per_person`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column or an order that is no text.
+
+    Examples
+    --------
     >>> print(last_("value", by="days"))
     last_('value', by='days')
     """
@@ -429,6 +535,23 @@ def last_(column: Written, *, by: Written) -> PersonFirst:
 def count_(column: Written | None = None) -> PersonCount:
     """Count each person's rows, or those in which a column is present.
 
+    Parameters
+    ----------
+    column
+        A column or an expression, whose NULLs are not counted; None counts all rows.
+
+    Returns
+    -------
+    PersonCount
+        A value for `Query.per_person`: a whole number, 0 where the column is never present.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column that is no text.
+
+    Examples
+    --------
     >>> print(count_(), count_("value"))
     count_() count_('value')
     """
@@ -438,9 +561,29 @@ def count_(column: Written | None = None) -> PersonCount:
 def sum_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonSum:
     """Sum each person's numbers, every row clamped first to public bounds.
 
-    lower, upper: of one row. They may be left out where they are declared of the column, or follow
-    from the expression, and for whole numbers.
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers. Rows where it is NULL are passed over.
+    lower, upper
+        Public clamping bounds of one row's number, in the column's unit, lower < upper. They may be
+        left out where they are declared of the column, where they follow from the expression, and
+        for whole numbers.
 
+    Returns
+    -------
+    PersonSum
+        A value for `Query.per_person`; NULL for a person of whom no number is present.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column that is no text, and for bounds that are no range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> print(sum_("dose", 0, 50))
     sum_('dose', 0, 50)
     """
@@ -451,9 +594,28 @@ def sum_(column: Written, lower: Number | None = None, upper: Number | None = No
 def mean_(column: Written, lower: Number | None = None, upper: Number | None = None) -> PersonMean:
     """Take the mean of each person's numbers, every row clamped first to public bounds.
 
-    lower, upper: of one row. They may be left out where they are declared of the column, or follow
-    from the expression.
+    Parameters
+    ----------
+    column
+        A column or an expression of numbers. Rows where it is NULL are passed over.
+    lower, upper
+        Public clamping bounds of one row's number, in the column's unit, lower < upper. They may be
+        left out where they are declared of the column, or follow from the expression.
 
+    Returns
+    -------
+    PersonMean
+        A value for `Query.per_person`; NULL for a person of whom no number is present.
+
+    Raises
+    ------
+    InvalidParameter
+        For a column that is no text, and for bounds that are no range.
+    MissingBound
+        Where one bound is given without the other.
+
+    Examples
+    --------
     >>> print(mean_("value", 0, 300))
     mean_('value', 0, 300)
     """

@@ -42,17 +42,28 @@ SAMPLE = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Assume(Assumption):
-    """What a reader assumes of the data, so that errors that depend on it can be forecast.
+    """Assumptions about the data, from which errors that depend on it can be forecast.
 
-    rows: rows in a cell, after bounding, whose value is present; values: for a column as the
-    aggregate names it, public numbers whose law it is assumed to follow. Quantiles need values;
-    means without values are taken at an end of their range. rows_per_person: public numbers of how
-    many rows people have, to say how many of them go; rows_kept: which share of all rows the limits
-    on a person leave, where that is known. Nothing of it touches the private data.
+    Nothing of it touches the private data.
 
-    table: `from_table` alone sets it. Each question then takes these numbers from the rows of the
-    table that it is about, and is tried out on it with and without the limits on a person's rows.
+    Parameters
+    ----------
+    rows
+        The number of rows in a cell, after contribution bounding, whose value is present.
+    values
+        By column, named as the aggregate names it: public numbers whose distribution its values are
+        assumed to follow. Quantiles need them. Means without them are taken at an end of their
+        range.
+    rows_per_person
+        Public numbers of how many rows people have, to forecast how many rows are dropped.
+    rows_kept
+        The share of all rows that contribution bounding keeps, from 0 to 1, where that is known.
+    table
+        Set by `from_table` alone. Each question then takes these numbers from the rows of the table
+        that it is about, and is tried out on it with and without contribution bounds.
 
+    Examples
+    --------
     >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
     500
     """

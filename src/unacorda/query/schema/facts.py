@@ -37,9 +37,21 @@ _PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
 class Bounds:
     """A number column and the range its values are clamped to.
 
-    lower, upper: public numbers, lower < upper. They must not be read off the data.
-    Source of the numbers: the form, the law of nature, the rule book.
+    Take the numbers from the form, the law of nature or the rule book. They must not be read off
+    the data.
 
+    Parameters
+    ----------
+    lower, upper
+        Public numbers in the column's unit, lower < upper, of a size up to 1e100.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are no such range.
+
+    Examples
+    --------
     >>> Bounds(0, 120)
     Bounds(lower=0.0, upper=120.0)
     """
@@ -59,8 +71,20 @@ class Bounds:
 class Categories:
     """A column with a public list of values: `group_by` then needs no `keys`.
 
-    values: text, whole numbers, booleans or dates, all of one type; None for NULL.
+    Parameters
+    ----------
+    values
+        At most 1,000,000 values, each once: text, whole numbers, booleans or dates, all of one
+        type; None for NULL. They must be public, not read off the data.
 
+    Raises
+    ------
+    InvalidParameter
+        For an empty list, values of two types, a value that stands twice, and numbers that are not
+        whole.
+
+    Examples
+    --------
     >>> Categories(["A", "B"]).values
     ('A', 'B')
     """
@@ -77,9 +101,21 @@ class Categories:
 class Dates:
     """A column of dates (in text: YYYY-MM-DD).
 
-    first, last: a public range, by dates or texts of them, or neither. It says which dates a
-    synthetic table has; answers to other questions are about all dates.
+    The range says which dates a synthetic table has. Answers to other questions are about all
+    dates.
 
+    Parameters
+    ----------
+    first, last
+        The ends of a public range, as dates or as text, first < last; or neither.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no date, one end without the other, and a range that is empty.
+
+    Examples
+    --------
     >>> Dates("2024-01-01", "2024-12-31").last
     datetime.date(2024, 12, 31)
     """
@@ -105,7 +141,14 @@ class Dates:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A column of text, even where its values look like numbers."""
+    """A column of text, even where its values look like numbers.
+
+    Examples
+    --------
+    >>> columns = {"zip_code": Text()}
+    >>> columns["zip_code"]
+    Text()
+    """
 
     tag: ClassVar[str] = "text"
 
@@ -211,10 +254,26 @@ def dates(
 ) -> tuple[dt.date, ...]:
     """The dates from `first` up to `last`: `group_by("day", keys=unacorda.dates(..., ...))`.
 
-    Of weeks, months, quarters and years the first day, as DATE_TRUNC gives it, of every one that
-    has a day in the range; weeks begin on Mondays. Raises InvalidParameter for what is no date, an
-    empty range, or more than a million dates.
+    Parameters
+    ----------
+    first, last
+        The ends of the range, both part of it, as dates or as text such as "2024-01-31".
+    every
+        "day", "week", "month", "quarter" or "year". Of all but days it is the first day, as
+        DATE_TRUNC gives it, of every one that has a day in the range. Weeks begin on Mondays.
 
+    Returns
+    -------
+    tuple of datetime.date
+        At most 1,000,000 dates, rising.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no date, an empty range, another step, and too many dates.
+
+    Examples
+    --------
     >>> [str(day) for day in dates("2024-01-15", "2024-03-01", every="month")]
     ['2024-01-01', '2024-02-01', '2024-03-01']
     """

@@ -28,8 +28,20 @@ _ENDINGS = (*_DELIMITERS, ".parquet", ".pq")
 class Csv:
     """A CSV file that is not written with commas and double quotes.
 
-    path: the file; delimiter, quote: one character each.
+    Parameters
+    ----------
+    path
+        Where the file is.
+    delimiter, quote
+        One ASCII character each, and not the same one.
 
+    Raises
+    ------
+    InvalidParameter
+        For characters that are none.
+
+    Examples
+    --------
     >>> Csv("visits.csv", delimiter=";").quote
     '"'
     """

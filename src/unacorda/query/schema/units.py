@@ -47,15 +47,34 @@ def auto(
 ) -> Auto:
     """Let a session find how many rows of a person to keep: `Person("id", max_rows=auto(...))`.
 
-    budget: what the search may cost, of the session's. most: a public end of the search. What is
-    found is public: `session.unit.max_rows`. The ledger keeps it: an account pays once for a search
-    of the same tables with the same end, whatever the budget, and later sessions read what was
-    found. All of a person's rows in a table are counted, whatever other limits there are.
-    objective: "people" finds the first number that only few people pass. "error" finds how many
-    people have how many rows, and each question gets the bound with which its own budget is
-    expected to err least, as `Session.suggest_bounds` computes it, unless `Query.with_max_rows`
-    gives one; `session.unit.max_rows` then drops about one row in a hundred.
+    What is found is public: `session.unit.max_rows`. The ledger keeps it. An account pays once for
+    a search of the same tables with the same end, whatever the budget, and later sessions read what
+    was found. All of a person's rows in a table are counted, whatever other limits there are.
 
+    Parameters
+    ----------
+    budget
+        A guarantee: what the search may cost, of the session's budget.
+    most
+        A public end of the search, from 1 to 1,000,000 rows.
+    objective
+        "people" finds the first number that only few people pass. "error" finds how many people
+        have how many rows. Each question then gets the bound with which its own budget is expected
+        to err least, as `Session.suggest_bounds` computes it, unless `Query.with_max_rows` gives
+        one; `session.unit.max_rows` drops about one row in a hundred.
+
+    Returns
+    -------
+    Auto
+        A value for `Person(..., max_rows=)`.
+
+    Raises
+    ------
+    InvalidParameter
+        For a budget that is no guarantee, an end out of its range, and an unknown objective.
+
+    Examples
+    --------
     >>> from unacorda.privacy.guarantees import PureDP
     >>> auto(budget=PureDP(0.1)).most
     1000
@@ -67,22 +86,39 @@ def auto(
 class Person:
     """Protect a person with all their rows, of which a bounded number enters any question.
 
-    id: the column that names the person, or a row-wise expression such as "lower(email)", or
-    several of them that do so together. Every table of the session has it; where tables name it
-    differently, a mapping by table: {"visits": "pid", "labs": "patient"}. Rows without an id (NULL
-    in any of them) are dropped. Numbers that are computed are ids where they are whole and below
-    2^53.
-    max_rows: how many rows a person may bring into one question, over all groups together. With
-    `unacorda.auto(budget=...)` the session finds the number privately when it is opened: it is then
-    the first rung of a public ladder that only few people pass.
-    max_groups: into how many groups of one question they may fall. max_rows_per_group: how many
-    of them may fall into one group; without groups all rows are one. Either max_rows or both of
-    the others must be given, since noise hides only what is bounded.
-    Where a person has more, a pseudo-random choice is used, every group and then every row as
-    likely as the other, fixed by a salt that is drawn anew for every question.
-    neighbors: `AddRemove` compares the table with the one without them; `ReplaceOne` with the one
-    in which their rows are another person's.
+    Where a person has more rows than the limits allow, a pseudo-random choice counts: every group,
+    and then every row, is as likely as the other. A salt that is drawn anew for every question
+    fixes it.
 
+    Parameters
+    ----------
+    id
+        The column that names the person, or a row-wise expression such as "lower(email)", or a
+        tuple of several that do so together. Every table of the session has it; where tables name
+        it differently, a mapping by table: {"visits": "pid", "labs": "patient"}. Rows without an id
+        (NULL in any of them) are dropped. Numbers that are computed are ids where they are whole
+        and below 2^53.
+    max_rows
+        The most rows of a person that count in one question, over all groups together, from 1 to
+        1,000,000. With `unacorda.auto(budget=...)` the session finds the number privately when it
+        is opened: the first rung of a public ladder that only few people pass.
+    max_groups
+        The most groups of one question that a person's rows may fall into.
+    max_rows_per_group
+        The most rows of a person in one group; without groups all rows are one group. Either
+        `max_rows` or both of the others must be given, since noise hides only what is bounded.
+    neighbors
+        `AddRemove` compares the table with the one without the person. `ReplaceOne` compares it
+        with one in which their rows are another person's.
+
+    Raises
+    ------
+    InvalidParameter
+        For an id that is no text, a limit that is no whole number from 1 on, limits that leave the
+        rows of a person unbounded, and another relation.
+
+    Examples
+    --------
     >>> Person("patient", max_rows=10)
     Person(id=('patient',), max_rows=10, neighbors=AddRemove)
     >>> print(Person("patient", max_groups=3, max_rows_per_group=2))
@@ -237,8 +273,18 @@ class Person:
 class Row:
     """Protect single rows: right only where no person owns more than one.
 
-    neighbors: as in `Person`.
+    Parameters
+    ----------
+    neighbors
+        `AddRemove` or `ReplaceOne`, as in `Person`.
 
+    Raises
+    ------
+    InvalidParameter
+        For another relation.
+
+    Examples
+    --------
     >>> Row()
     Row(neighbors=AddRemove)
     """
