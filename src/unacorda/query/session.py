@@ -96,28 +96,57 @@ def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
 class Session:
     """Private answers about tables of people, within one budget.
 
-    tables: names to sources: a path to .csv or .tsv (also .gz), .parquet (globs too) or
-    'file.duckdb::table', a `unacorda.Csv`, a pandas or polars data frame, an Arrow table.
-    unit: who is protected: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
-    budget: the most that all answers together may cost; its kind fixes how costs add up. May be
-    left out where the ledger already knows the data set. columns: public facts about columns:
-    `Bounds`, `Categories`, `Dates`, `Text`, of every table that has the column, or by table,
-    `{"labs": {"value": Bounds(0, 500)}}`. public: tables without people, to join with. dataset:
-    the account's name in the ledger. ledger: None for this process's memory, or
-    "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
-    `SeededBits` in tests only. engine: "duckdb", a SparkSession,
-    "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: what
-    DuckDB may use, "1.5GB" and all cores where they are left out; other engines have neither.
-    timeout: seconds after which what is asked of the engine is interrupted, call by call; it then
-    fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
-    depends on the data, and no noise hides it: see docs/promise.md. most_aggregates, most_cells:
-    what a question, or a batch of them, may have at most of aggregates, and of numbers in its
-    release (of keys that are found, in one line); larger ones are refused by what was written. The
-    questions of `describe` are as large as its table.
+    Opening it reads schemas, and copies data frames. Only a `max_rows` that is to be found
+    privately is a question, paid for and refused like any other. A session is a context manager.
 
-    Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
-    copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
+    Parameters
+    ----------
+    tables
+        By name the sources: a path to .csv or .tsv (also .gz), to .parquet (globs too) or
+        'file.duckdb::table', a `unacorda.Csv`, a pandas or polars data frame, an Arrow table.
+    unit
+        Who is protected: `unacorda.Person("id column", max_rows=...)` or `unacorda.Row()`.
+    budget
+        The guarantee that all answers together keep; its class fixes how costs add up. It may be
+        left out where the ledger already knows the data set.
+    columns
+        Public facts about columns: `Bounds`, `Categories`, `Dates`, `Text`. By column, of every
+        table that has it, or by table: `{"labs": {"value": Bounds(0, 500)}}`.
+    public
+        Tables without people, to join with, by name.
+    dataset
+        The name of the account in the ledger; needed with a durable one.
+    ledger
+        None for the memory of this process, "sqlite:///file.db", "postgresql://..." or a ledger.
+    analyst, purpose
+        Texts, noted with every entry.
+    bits
+        `SeededBits` in tests only.
+    engine
+        "duckdb", a SparkSession, "postgresql://user@host/database" or a SQLAlchemy Engine of such.
+    memory_limit, threads
+        What DuckDB may use, such as "1.5GB" and 4; by default "1.5GB" and all cores. Other engines
+        have neither.
+    timeout
+        Seconds, from which on what is asked of the engine is interrupted, call by call. It then
+        fails as for any other cause, with `EngineFailed`, and the charge stays. That it fails
+        depends on the data, and no noise hides it: see docs/promise.md.
+    most_aggregates, most_cells
+        The most aggregates of a question or batch, and the most numbers in its release (of keys
+        that are found, in one line). Larger ones are refused by what was written. The questions of
+        `describe` are as large as its table.
 
+    Raises
+    ------
+    InvalidParameter
+        For arguments that do not fit.
+    SourceUnreadable
+        For a source that is not there or no table.
+    LedgerMismatch
+        Where the account was opened with another budget or another unit.
+
+    Examples
+    --------
     >>> import unacorda
     >>> import pandas as pd
     >>> with Session(
@@ -247,7 +276,23 @@ class Session:
         return self._closed
 
     def table(self, name: str) -> Query:
-        """Begin a question about one table."""
+        """Begin a question about one table.
+
+        Parameters
+        ----------
+        name
+            One of `tables`.
+
+        Returns
+        -------
+        Query
+            A question without aggregates, to which `where`, `group_by`, `agg` and others add.
+
+        Raises
+        ------
+        InvalidParameter
+            For a table that the session does not have.
+        """
         return self._admission.begin(name)
 
     @overload
@@ -294,13 +339,45 @@ class Session:
         level_weights: GivenLevelWeights = None,
         detail: bool = False,
     ) -> Explanation | Explanations | SynthesisForecast:
-        """What a question, or several together, would do, cost and err by. Free: reads no data.
+        """Forecast what a question, or several together, would cost and by how much they err; free.
 
-        assuming: what to assume of the data, for errors that depend on it: `Assume(...)`, or
-        `Assume.from_table(...)` of a public table with these columns, on which the question is
-        tried out with and without the limits on a person's rows. detail: print all that is known,
-        and not the expected errors and the cost alone. The rest as in `evaluate`. Of a synthetic
-        table it is the noise of what will be measured, and its error on a table that is assumed.
+        It reads no data. Of a synthetic table it forecasts the noise of what will be measured, and
+        its error on a table that is assumed.
+
+        Parameters
+        ----------
+        query, budget, weights, errors, kept, keys, level_weights
+            As in `evaluate`.
+        assuming
+            What to assume of the data, for errors that depend on it: `Assume(...)`, or
+            `Assume.from_table(...)` of a public table with these columns, on which the question is
+            tried out with and without contribution bounds.
+        detail
+            Print all that is known, and not the expected errors and the cost alone.
+
+        Returns
+        -------
+        Explanation, Explanations or SynthesisForecast
+            Of one question, a batch or a synthetic table; printing it gives text.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit.
+        WrongUnit
+            For a budget of a class that the account does not take.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     query = session.table("visits").agg(n=unacorda.count())
+        ...     forecast = session.explain(query, budget=unacorda.PureDP(0.5))
+        ...     round(forecast.standard_error("n"), 2), session.spent
+        (2.8, PureDP(epsilon=0.0))
         """
         if isinstance(query, Synthesis):
             given = {"weights": weights, "errors": errors, "kept": kept}
@@ -364,23 +441,67 @@ class Session:
     ) -> Release | Batch | SyntheticTable:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
-        query: a question or a SELECT; a list, or a dict by name, of them is a batch, which is
-        priced and reserved as one, with one scan for all questions about the same rows (table,
-        steps, groups, keys); or a synthetic table that is asked for, `Query.synthesize`, by itself.
-        weights: each question's part of the budget relative to the others',
-        in the form of the questions; else 1. errors: wanted standard errors of one question, a
-        number or by aggregate: the split that reaches them with the least is taken, and no more is
-        spent, unless others share what is left. kept: a part of each question's budget, such as
-        0.05, for the share of its rows that contribution bounding keeps, `release.kept`; it is not
-        spent where no bound can drop rows. assuming: as in `explain`. keys, level_weights: for
-        the GROUP BY of a SELECT, as `sql` takes them. keep: called with what is returned, before
-        the ledger notes that it was computed: who stores answers stores every one that is noted.
-        What it raises is raised, and the charge stays.
+        A batch is priced and reserved as one, with one scan for all questions about the same rows
+        (table, steps, groups, keys).
 
-        Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
-        not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
-        batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
-        stays spent, unless the engine had not been asked yet, which gives it back.
+        Parameters
+        ----------
+        query
+            A question or a SELECT; a list, or a dict by name, of them, which is a batch; or by
+            itself a synthetic table that is asked for with `Query.synthesize`.
+        budget
+            A guarantee: the most that the answer may cost.
+        weights
+            Of a batch each question's part of the budget, relative to the others', in the form of
+            the questions; else 1.
+        errors
+            The standard errors wanted of one question, in the units of its answers, a number or by
+            aggregate. The allocation that reaches them with the least is taken, and no more is
+            spent, unless others share what is left.
+        kept
+            A part of each question's budget, such as 0.05, for the share of its rows that
+            contribution bounding keeps, `release.kept`. It is not spent where no bound can drop
+            rows.
+        assuming
+            As in `explain`; with errors alone.
+        keys, level_weights
+            For the GROUP BY of a SELECT, as `sql` takes them.
+        keep
+            A function that is called with what is returned, before the ledger notes that it was
+            computed: who stores answers stores every one that is noted. What it raises is raised,
+            and the charge stays.
+
+        Returns
+        -------
+        Release, Batch or SyntheticTable
+            Of one question, of several, or of a synthetic table.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit. What is about one question of a batch names it. This,
+            WrongUnit and BudgetExceeded are raised before anything is spent or read.
+        WrongUnit
+            For a budget of a class that the account does not take.
+        BudgetExceeded
+            Where the account has less left.
+        SourceChanged
+            For a file that is not the one that was opened. After the charge was reserved it stays
+            spent, unless the engine had not been asked yet, which gives it back.
+        EngineFailed
+            Where the engine fails or is interrupted; the charge stays, likewise.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     query = session.table("visits").agg(n=unacorda.count())
+        ...     release = session.evaluate(query, budget=unacorda.PureDP(0.5))
+        ...     release.columns, release.charge
+        (('n', 'n_se', 'n_low', 'n_high'), PureDP(epsilon=0.5))
         """
         if isinstance(query, Synthesis):
             given = {"weights": weights, "errors": errors, "kept": kept, "assuming": assuming}
@@ -422,9 +543,20 @@ class Session:
         return kept_answers[0]
 
     def best_limits(self, query: Query, *, budget: Guarantee) -> int | None:
-        """The `max_rows` that a question of another session would get here, if it has one table.
+        """Give the `max_rows` that a question about the one table would get here.
 
-        None where the session has found no histogram of people by rows, or no bound can drop rows.
+        Parameters
+        ----------
+        query
+            A question.
+        budget
+            What it would be asked with.
+
+        Returns
+        -------
+        int or None
+            None where the session has found no histogram of people by rows, or no bound can drop
+            rows.
         """
         found, search = tuple(self._histograms.values()), getattr(self.unit, "search", None)
         if search is None or len(found) != 1 or not (query.drops_rows and query.bounded_by_rows):
@@ -442,17 +574,38 @@ class Session:
     ) -> SuggestedBounds:
         """Find the `max_rows` with the least expected error for a question, and pay for it.
 
-        Too large a bound adds noise, and too small a one drops rows. budget: for the question and
-        the search together. share: the part of it that is spent now, on a private histogram of
-        people by number of rows; which bound errs least is computed of that. Then
+        Too large a bound adds noise, and too small a one drops rows. After it,
         `session.evaluate(found.query, budget=found.budget)` asks the question with that bound for
         what is left of the budget. `session.unit` stays as it is, and its own `max_rows` is not
-        used. keys, level_weights: for the GROUP BY of a SELECT, as `sql` takes them.
+        used.
 
         The expected error is that of a count of rows in each group, from noise and from dropped
         rows, of which each group is taken to have an equal part; where keys are private, it is that
-        of all groups together. Raises as `evaluate` does, and InvalidParameter where no bound on
-        rows can drop any, or another one can.
+        of all groups together.
+
+        Parameters
+        ----------
+        query
+            A question or a SELECT.
+        budget
+            For the question and the search together.
+        share
+            The part of it, between 0 and 1, that is spent now, on a private histogram of people by
+            number of rows. Which bound errs least is computed of that.
+        keys, level_weights
+            For the GROUP BY of a SELECT, as `sql` takes them.
+
+        Returns
+        -------
+        SuggestedBounds
+            The question with the bound, the budget that is left for it, and what was spent.
+
+        Raises
+        ------
+        InvalidParameter
+            As `evaluate`, and where no bound on rows can drop any, or another one can.
+        WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
+            As `evaluate`.
         """
         check_single(query)
         part = checks.exact("share", share)
@@ -490,15 +643,47 @@ class Session:
         keys: GivenKeys = None,
         level_weights: GivenLevelWeights = None,
     ) -> Guarantee:
-        """The least budget with which `evaluate` reaches these standard errors: pass it on.
+        """Compute the least budget with which `evaluate` reaches these standard errors; free.
 
-        Free: reads no data. error: a number or by aggregate; of tables with margins it is that of
-        the finest level. kind: PureDP, ZCDP, ... of
-        the budget, else the account's. delta: of it; ApproxDP needs one. The rest as in `evaluate`.
-        The number is rounded up to three digits. The aggregates keep their weights.
+        It reads no data. The number is rounded up to three digits. The aggregates keep their
+        weights.
 
-        Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
-        WrongUnit for a kind that the account does not take.
+        Parameters
+        ----------
+        query
+            A question or a SELECT.
+        error
+            The standard error wanted, in the units of the answers, a number or by aggregate; of
+            tables with margins that of the finest level.
+        kind
+            The class of the budget, PureDP, ZCDP or another; by default that of the account.
+        delta
+            Of the budget; ApproxDP needs one.
+        assuming, keys, level_weights
+            As in `evaluate`.
+
+        Returns
+        -------
+        Guarantee
+            To pass on to `evaluate`.
+
+        Raises
+        ------
+        InvalidParameter
+            For errors that no budget reaches or that are not known beforehand.
+        WrongUnit
+            For a class that the account does not take.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     query = session.table("visits").agg(n=unacorda.count())
+        ...     session.suggest_budget(query, error=5)
+        PureDP(epsilon=0.282)
         """
         check_single(query)
         make = budgets_of(kind, delta, account=self.budget)
@@ -514,10 +699,28 @@ class Session:
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
 
-        table: its name, or a question begun with `table` that has no aggregates yet. The bounds
-        are round numbers, and public from now on: write them with an aggregate, or declare them in
-        `columns=` of later sessions. `explain` says what it does, of the same question,
-        `session.table(...).agg(range=unacorda.find_bounds(column))`. Raises as `evaluate` does.
+        The bounds are round numbers, and public from now on: write them with an aggregate, or
+        declare them in `columns=` of later sessions. `explain` forecasts the same question,
+        `session.table(...).agg(range=unacorda.find_bounds(column))`.
+
+        Parameters
+        ----------
+        table
+            Its name, or a question begun with `table` that has no groups and no aggregates yet.
+        column
+            A column or an expression of numbers.
+        budget
+            A guarantee: the most that it may cost.
+
+        Returns
+        -------
+        Bounds
+            The range.
+
+        Raises
+        ------
+        InvalidParameter, WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
+            As `evaluate`.
         """
         query = self._admission.begun(table)
         expected = "no groups: .agg(range=unacorda.find_bounds(...)) takes them"
@@ -536,12 +739,33 @@ class Session:
     ) -> Description:
         """Take a first look at a table: ranges, means, quantiles and pictures of its columns.
 
-        What undeclared columns of text hold is put to a private vote, undeclared ranges are found
-        privately; all of it together costs at most the budget. Printing it gives a page of text,
-        `to_html()` one with pictures. only, skip: columns to look at, and to leave out; columns
-        that are named as ids or row numbers are left out unless `only` names them. progress: called
-        with the questions done, and of how many.
-        Raises as `evaluate` does, before the first question where the budget is more than is left.
+        What undeclared columns of text hold is put to a private vote, and undeclared ranges are
+        found privately. All of it together costs at most the budget. Printing it gives a page of
+        text, `to_html()` one with pictures.
+
+        Parameters
+        ----------
+        table
+            Its name.
+        budget
+            A guarantee: the most that all questions may cost together.
+        only, skip
+            Columns to look at, and to leave out. Columns that are named as ids or row numbers are
+            left out unless `only` names them.
+        progress
+            Called with the number of questions done, and of all.
+
+        Returns
+        -------
+        Description
+            What was found, column by column.
+
+        Raises
+        ------
+        InvalidParameter, WrongUnit, SourceChanged, EngineFailed
+            As `evaluate`.
+        BudgetExceeded
+            Where the budget is more than is left, before the first question.
         """
         from unacorda.query.describe import describe
 
@@ -561,15 +785,35 @@ class Session:
     ) -> M:
         """Fit a model of `unacorda.inference` to a table, by noisy sums: no row leaves the engine.
 
-        model: such as LinearRegression(budget=...); it is changed and handed back. Its whole budget
-        is reserved once, before the engine runs, and a fit that fails keeps it. table: its name, or
-        a question begun with `table`. features, target: columns or expressions; a row that lacks
-        one of them counts nowhere. weight: likewise, of each row, within [0, 1]: what is outside is
-        clipped to it, what is missing is 0. Bounds that the model is not given are those of
-        `columns=`, and where there are none are found for the `bounds_share` of the model.
-        Raises as `evaluate` does, and InvalidParameter for what the model cannot use, columns of
-        text among it. Too few people are no error: by the number of rows as it was released,
-        intervals are infinite then, and `cannot_` says why.
+        Too few people are no error: by the number of rows as it was released, intervals are
+        infinite then, and `cannot_` says why.
+
+        Parameters
+        ----------
+        model
+            Such as LinearRegression(budget=...). It is changed and handed back. Its whole budget is
+            reserved once, before the engine runs, and a fit that fails keeps it. Bounds that it is
+            not given are those of `columns=`; where there are none they are found, for its
+            `bounds_share`.
+        table
+            Its name, or a question begun with `table`.
+        features, target
+            Columns or expressions. A row in which one of them is missing counts nowhere.
+        weight
+            A column or expression, of each row's weight in [0, 1]: what is outside is clamped to
+            it, what is missing is 0.
+
+        Returns
+        -------
+        The model
+            Fitted.
+
+        Raises
+        ------
+        InvalidParameter
+            As `evaluate`, and for what the model cannot use, such as columns of text.
+        WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
+            As `evaluate`.
         """
         from unacorda.query.fit import fitted, rows_of
 
@@ -596,23 +840,55 @@ class Session:
 
         Protected is a person with all rows that they will ever have. The whole budget is reserved
         when the series is opened, which reads nothing; `answer(day)` then costs nothing further. By
-        its name alone a later session, in any process, goes on where the ledger stands. See
+        its name alone a later session, in any process, continues where the ledger stands. See
         docs/over-time.md.
 
-        query: counts of rows, sums with bounds and people so far, of one table, by groups with
-        public keys. by: a column of dates, when a row became visible. You promise that rows are
-        only added, and that it, the id and what decides whether a row counts (`where`, joins, other
-        groups than are listed) never change: a late row has a late date. every: the length of a
-        step, 'hour', 'day', 'week' or 'month'. start: the first step. steps: how many
-        there will be; None without an end, where no totals are wanted. Rows before, after and
-        without a date count nowhere. person: which rows of a person count; not needed for
-        `count_people`, which counts each at their first row, nor where single rows are protected.
-        wanted: what the noise is made for, 'totals', 'steps', `unacorda.window(28)`. kept: the
-        share of the budget, such as 0.05, for what share of rows the bound keeps
-        (`answers.kept()`), where there is an end; by default nothing is spent on it.
+        You promise that rows are only added, and that their dates, ids and what decides whether a
+        row counts (`where`, joins, other groups than are listed) never change. A late row has a
+        late date.
 
-        Raises InvalidParameter, WrongUnit, BudgetExceeded, and LedgerMismatch for a name that
-        stands for another plan.
+        Parameters
+        ----------
+        query
+            Counts of rows, sums with bounds and people so far, of one table, by groups with public
+            keys.
+        name
+            Of the series in the ledger.
+        by
+            A column of dates, when a row became visible. Rows without a date count nowhere.
+        every
+            The length of a step: 'hour', 'day', 'week' or 'month'.
+        start
+            The first step. Rows before it count nowhere.
+        steps
+            How many steps there will be; None without an end, where no totals are wanted.
+        person
+            Which rows of a person count. It is not needed for `count_people`, which counts each at
+            their first row, nor where single rows are protected.
+        wanted
+            What the noise is made for: 'totals', 'steps', `unacorda.window(28)`, or several of
+            them.
+        budget
+            A guarantee: the price of all answers.
+        kept
+            The share of the budget, such as 0.05, that measures what share of rows the bound keeps
+            (`answers.kept()`), where there is an end; by default nothing is spent on it.
+
+        Returns
+        -------
+        Series
+            Its `answer` releases the numbers of a step.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit.
+        WrongUnit
+            For a budget of a class that the account does not take.
+        BudgetExceeded
+            Where the account has less left.
+        LedgerMismatch
+            For a name that stands for another plan.
         """
         from unacorda.query.series.stream import open_series
 
@@ -633,9 +909,26 @@ class Session:
         return open_series(self._context, name, plan)
 
     def explain_over_time(self, query: Query, **asked: Any) -> SeriesForecast:
-        """What `over_time` with these arguments would do, cost and err by. Free: reads no data.
+        """Forecast what `over_time` with these arguments would cost and by how much it errs; free.
 
-        asked: `by`, `start`, `steps`, `person`, `budget` and others, as of `over_time`.
+        It reads no data.
+
+        Parameters
+        ----------
+        query
+            As in `over_time`.
+        **asked
+            `by`, `start`, `steps`, `person`, `budget` and others, as of `over_time`.
+
+        Returns
+        -------
+        SeriesForecast
+            Printing it gives text.
+
+        Raises
+        ------
+        InvalidParameter, WrongUnit
+            As `over_time`.
         """
         from unacorda.query.series.answers import SeriesForecast
 
@@ -651,17 +944,39 @@ class Session:
         share: Number = "0.1",
         **asked: Any,
     ) -> SuggestedSteps:
-        """Find how to bind people in a series by the rows before its start, and pay for it.
+        """Find contribution bounds for a series by the rows before its start, and pay for it.
 
-        Too large a bound adds noise, and too small a one drops rows. Spent is a `share` of the
-        budget now, on a private histogram of people by number of rows in the `before` steps before
+        Too large a bound adds noise, and too small a one drops rows. A `share` of the budget is
+        spent now, on a private histogram of people by number of rows in the `before` steps before
         the start. Of bounds by powers of two, for good and anew in each `before` steps, the one is
         taken that errs least if people go on as before; each row is taken for a step of its own.
         Then `session.over_time(query, person=found.person, budget=found.budget, ...)` opens the
         series for what is left of the budget.
 
-        asked: `by`, `every`, `start`, `steps` and `wanted`, as of `over_time`. Raises as it does,
-        and InvalidParameter where single rows are protected, or limits by group are set.
+        Parameters
+        ----------
+        query
+            As in `over_time`.
+        before
+            The number of steps before the start that are looked at, from 1 to 10,000.
+        budget
+            For the series and the search together.
+        share
+            The part of it, between 0 and 1, that is spent now.
+        **asked
+            `by`, `every`, `start`, `steps` and `wanted`, as of `over_time`.
+
+        Returns
+        -------
+        SuggestedSteps
+            The bounds, the budget that is left, and what was spent.
+
+        Raises
+        ------
+        InvalidParameter
+            As `over_time`, and where single rows are protected or limits by group are set.
+        WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
+            As `evaluate`.
         """
         from unacorda.over_time.bounds import OverTime
         from unacorda.query.series.bounds import SuggestedSteps, earlier_rows, errors_of_bounds
@@ -701,11 +1016,47 @@ class Session:
     ) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
-        keys: for each column of GROUP BY its public values, where they are not declared already,
-        or `unacorda.private_keys()`, also for all such columns at once; or a public table with
-        columns named as they are selected; or one list, as `group_by` takes it. level_weights: of
-        ROLLUP and CUBE, as `group_by` takes them. kept: as in `evaluate`. ORDER BY and LIMIT
-        arrange what is released. See docs/sql.md. Raises as `evaluate` does.
+        ORDER BY and LIMIT arrange what is released. See docs/sql.md.
+
+        Parameters
+        ----------
+        text
+            The SELECT.
+        budget
+            A guarantee: the most that the answer may cost.
+        keys
+            For each column of GROUP BY its public values, where they are not declared already, or
+            `unacorda.private_keys()`, also for all such columns at once; or a public table with
+            columns named as they are selected; or one list, as `group_by` takes it.
+        level_weights
+            Of ROLLUP and CUBE, as `group_by` takes them.
+        kept
+            As in `evaluate`.
+
+        Returns
+        -------
+        Release
+            The answer.
+
+        Raises
+        ------
+        InvalidParameter, WrongUnit, BudgetExceeded, SourceChanged, EngineFailed
+            As `evaluate`.
+        UnsafeExpression
+            For SQL that cannot be answered privately.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     release = session.sql(
+        ...         "SELECT COUNT(*) AS n FROM visits WHERE age >= 40", budget=unacorda.PureDP(0.5)
+        ...     )
+        ...     len(release), session.remaining
+        (1, PureDP(epsilon=0.5))
         """
         query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
         query = bounded(query, budget, self._histograms)
@@ -716,18 +1067,57 @@ class Session:
     def read_sql(
         self, text: str, *, keys: GivenKeys = None, level_weights: GivenLevelWeights = None
     ) -> tuple[Query, Select]:
-        """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
+        """Read the question that a SELECT asks, and the SELECT itself, without data or budget.
+
+        Parameters
+        ----------
+        text, keys, level_weights
+            As in `sql`.
+
+        Returns
+        -------
+        tuple of Query and Select
+            The question, and how its release is arranged.
+
+        Raises
+        ------
+        InvalidParameter, UnsafeExpression
+            As `sql`.
+        """
         select = parse_select(text, start=self.table)
         query = build_query(select, keys=keys, level_weights=level_weights)
         return self._admission.asked(query), select
 
     def read_json(self, question: str | Mapping[str, Any]) -> Query:
-        """The question that JSON asks; reads and spends nothing.
+        """Read the question that JSON asks, without data or budget.
 
-        question: the text, or the object that it holds, as `Query.to_json` writes it: a table, its
-        steps, group_by and aggregates by the names of the methods and functions. Numbers are
-        decimals, or texts such as "1/3". See docs/questions.md. Raises InvalidParameter and
-        UnsafeExpression, whose `pointer` says where in the object.
+        Parameters
+        ----------
+        question
+            The text, or the object that it holds, as `Query.to_json` writes it: a table, its steps,
+            group_by and aggregates by the names of the methods and functions. Numbers are decimals,
+            or texts such as "1/3". See docs/questions.md.
+
+        Returns
+        -------
+        Query
+            The question.
+
+        Raises
+        ------
+        InvalidParameter, UnsafeExpression
+            For what is no question; `pointer` says where in the object.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     query = session.table("visits").where("age >= 40").agg(n=unacorda.count())
+        ...     session.read_json(query.to_json()) == query
+        True
         """
         from unacorda.query.plan.questions import read_question
 
@@ -743,15 +1133,55 @@ class Session:
         max_parts: int = 1,
         name: str | None = None,
     ) -> dict[Key, Self]:
-        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
+        """Open sub-sessions by key over parts of the people, in any order, each to be split again.
 
-        Every person is bound, once for all questions, to at most `max_parts` of the parts that they
-        have rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
-        together are debited as they grow. name: of a split that the ledger shall know again: any
-        session that gives it goes on with the same parts and with what they have spent, for the
-        same data alone (a file that changed is refused; what a frame holds no one can tell).
-        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
-        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
+        Every person is bounded, once for all questions, to at most `max_parts` of the parts that
+        they have rows in. See docs/tables.md.
+
+        Parameters
+        ----------
+        column
+            The column whose value is the key of a row.
+        keys
+            Public values of the column.
+        budget
+            A guarantee: what each sub-session may spend. Of this session's budget, the `max_parts`
+            largest spends together are debited as they grow.
+        max_parts
+            The most parts of one person, from 1 on.
+        name
+            Of a split that the ledger shall know again. Any session that gives it continues with
+            the same parts and with what they have spent, for the same data alone (a file that
+            changed is refused; of a data frame it cannot be checked). Without a name each split is
+            a new one, with a charge of its own.
+
+        Returns
+        -------
+        dict
+            A session by key.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit.
+        WrongUnit
+            For a budget of a class that the account does not take.
+        LedgerMismatch
+            For a name that is another split's.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "town": ["A", "B", "B"]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     towns = session.split("town", keys=["A", "B"], budget=unacorda.PureDP(0.5))
+        ...     for town in towns.values():
+        ...         query = town.table("visits").agg(n=unacorda.count())
+        ...         release = town.evaluate(query, budget=unacorda.PureDP(0.5))
+        ...     session.spent
+        PureDP(epsilon=0.5)
         """
         self._check_alive()
         _check_limit(budget)
@@ -776,12 +1206,42 @@ class Session:
         return children
 
     def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
-        """A sub-session whose spending is debited here too, and ends at a limit of its own.
+        """Open a sub-session whose spending is debited here too, and ends at a limit of its own.
 
-        name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
-        ledger: later left out or equal, until `Ledger.change_limit` sets another one. Nothing is
-        set aside: together the limits may be more than there is. Raises InvalidParameter (also
-        below a part or another analyst), LedgerMismatch, WrongUnit.
+        Nothing is set aside: together the limits may be more than there is.
+
+        Parameters
+        ----------
+        name
+            Of an analyst or a project, noted with every entry.
+        budget
+            The limit, kept by the ledger: later left out or equal, until `Ledger.change_limit` sets
+            another one.
+
+        Returns
+        -------
+        Session
+            Of the analyst.
+
+        Raises
+        ------
+        InvalidParameter
+            Where the name has no limit yet, and below a part or another analyst.
+        LedgerMismatch
+            For another limit than the ledger has.
+        WrongUnit
+            For a limit of a class that the account does not take.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     alice = session.for_analyst("alice", unacorda.PureDP(0.25))
+        ...     alice.remaining, session.remaining
+        (PureDP(epsilon=0.25), PureDP(epsilon=1.0))
         """
         self._check_alive()
         if budget is not None:
@@ -800,7 +1260,23 @@ class Session:
         return self._child(ledger.scoped(sub_account=name), _notes=notes)
 
     def for_purpose(self, purpose: str) -> Self:
-        """The session with a purpose, noted with every entry, after that of the session if any."""
+        """Open the same session with a purpose, noted with every entry after the session's own.
+
+        Parameters
+        ----------
+        purpose
+            A text.
+
+        Returns
+        -------
+        Session
+            With the same account.
+
+        Raises
+        ------
+        InvalidParameter
+            For a purpose that is no text.
+        """
         notes = self._context.with_purpose(purpose).notes
         _check_notes(notes)
         return self._child(self._ledger, _notes=notes)

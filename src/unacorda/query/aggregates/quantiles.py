@@ -476,7 +476,7 @@ def quantile(
         Public bounds in the column's unit, lower < upper. Left out, they are those declared of the
         column.
     resolution
-        A difference, in the column's unit, below which values need not be told apart, so that near
+        Smaller differences, in the column's unit, do not matter, so that near
         0 answers are multiples of it. By default 1 for a column of whole numbers, else next to
         nothing beside the bounds. One that is as coarse as the values are makes answers better: 1
         for ages, 0.01 for prices.

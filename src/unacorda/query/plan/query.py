@@ -148,8 +148,22 @@ class Query:
     def where(self, condition: Written) -> Query:
         """Keep the rows for which a row-wise condition is true (NULL is not true).
 
-        condition: SQL text, `where("age >= 18")`, or `where(unacorda.col("age") >= 18)`.
-        Raises UnsafeExpression or InvalidParameter, naming the hint.
+        Parameters
+        ----------
+        condition
+            SQL text, `where("age >= 18")`, or an expression, `where(unacorda.col("age") >= 18)`.
+
+        Returns
+        -------
+        Query
+            The question about these rows alone.
+
+        Raises
+        ------
+        UnsafeExpression
+            For SQL that is no safe row-wise expression; the message has a hint.
+        InvalidParameter
+            For an unknown column, and for what is no condition.
         """
         self._open("where")
         return dataclasses.replace(self, rows=self.rows.where(expression_text(condition)))
@@ -157,7 +171,24 @@ class Query:
     def derive(self, /, **columns: Written) -> Query:
         """Add columns made by row-wise expressions: `derive(bmi="weight / (height * height)")`.
 
-        Later ones may use earlier ones. A name that is taken already is refused.
+        Later ones may use earlier ones.
+
+        Parameters
+        ----------
+        **columns
+            By new name the expression: SQL text or an expression of `unacorda.col`.
+
+        Returns
+        -------
+        Query
+            The question with these columns.
+
+        Raises
+        ------
+        UnsafeExpression
+            For SQL that is no safe row-wise expression; the message has a hint.
+        InvalidParameter
+            For a name that is taken already, and for an unknown column.
         """
         self._open("derive")
         checks.demand(columns, "derive", columns, expected="name='expression'")
@@ -176,13 +207,30 @@ class Query:
     ) -> Query:
         """Turn every row into one for each part of a text: `explode("tags", most=5)`.
 
-        column: a column or expression of text; it is split at the separator, and the first `most`
-        parts count (it must be given); rows where it is NULL go. into: the name of the column of
-        parts, which by default stands in place of the column that was split.
-
         Where people are protected, their limits hold for the rows that are split, and again for
-        what comes out; where single rows are, the noise of counts and sums grows with `most`. One
+        what comes out. Where single rows are, the noise of counts and sums grows with `most`. One
         row becomes at most 1,000 by all steps and joins of a question together.
+
+        Parameters
+        ----------
+        column
+            A column or expression of text. Rows where it is NULL are dropped.
+        separator
+            The text between two parts.
+        most
+            How many parts of a row count, the first ones; it must be given.
+        into
+            The name of the column of parts, which by default replaces the column that was split.
+
+        Returns
+        -------
+        Query
+            The question about the new rows.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit.
         """
         self._before_groups("explode")
         rows = self.rows.explode(written(column), separator=separator, most=most, into=into)
@@ -197,20 +245,38 @@ class Query:
         columns: Columns = None,
         max_rows: int | tuple[int, int] | None = None,
     ) -> Query:
-        """Put columns of another table beside these.
+        """Join columns of another table.
 
-        other: the name of a public table of the session, whose rows may be joined on any columns;
-        or rows of another private table, `session.table(...)`, which are joined on the person's id,
-        so that all rows that meet are theirs. on: the columns to compare, by one name in both or
-        `{left: right}`; of private tables by default the id, to which others may be added. NULL
-        meets nothing. how: "inner" drops rows that meet none, "left" keeps them with NULLs.
-        columns: which columns to take along, all others by default; `{new name: its name}`.
-        max_rows: of private tables how many rows of a person enter the join, from each side; their
-        product is at most 1,000.
-
-        Where people are protected, their limits hold for the joined rows, and before that for
-        those that meet several public ones, 1,000 at most. A single row that is protected may meet
+        Where people are protected, their limits hold for the joined rows, and before that for those
+        that match several public ones, 1,000 at most. A single row that is protected may match
         several, and then counts as so many.
+
+        Parameters
+        ----------
+        other
+            The name of a public table of the session, whose rows may be joined on any columns; or
+            rows of another private table, `session.table(...)`, which are joined on the person's
+            id, so that all rows that match are theirs.
+        on
+            The columns to compare, by one name in both or `{left: right}`; of private tables by
+            default the id, to which others may be added. NULL matches nothing.
+        how
+            "inner" drops rows that match none, "left" keeps them with NULLs.
+        columns
+            Which columns to take along, all others by default; `{new name: its name}`.
+        max_rows
+            Of private tables how many rows of a person enter the join, from each side; their
+            product is at most 1,000.
+
+        Returns
+        -------
+        Query
+            The question about the joined rows.
+
+        Raises
+        ------
+        InvalidParameter
+            For arguments that do not fit.
         """
         self._before_groups("join")
         if isinstance(other, Query):
@@ -223,27 +289,56 @@ class Query:
         return dataclasses.replace(self, rows=rows)
 
     def union(self, other: Query) -> Query:
-        """The rows of both, with the columns that both have: `union(session.table("b"))`.
+        """Take the rows of both, with the columns that both have: `union(session.table("b"))`.
 
         A person's limits hold for their rows of both together. Where single rows are protected and
         one table stands on both sides, its rows count twice.
+
+        Parameters
+        ----------
+        other
+            Rows of a private table of the same session.
+
+        Returns
+        -------
+        Query
+            The question about all rows.
+
+        Raises
+        ------
+        InvalidParameter
+            For rows of another session, and for columns of two types.
         """
         self._before_groups("union")
         rows = united(self.rows, self._beside("union", other))
         return dataclasses.replace(self, rows=rows)
 
     def per_person(self, /, **values: PersonValue) -> Query:
-        """One row for each person, of values over all of their rows.
+        """Make one row of each person, with values over all of their rows.
 
-        `labs.per_person(highest=unacorda.max_("value"), ever=unacorda.any_("test = 'smoke'"))`:
-        `min_`, `max_`, `sum_`, `mean_`, `count_`, `any_`, `all_`, and `first_` and `last_` by
-        another column. No row is left out and none is sampled, however many a person has: the
-        values are exact, and noise is added for one row per person alone. What stands before is
-        about rows, and what follows about people: `where`, `derive`, `join`, `group_by` and `agg`
-        know these values, and the id, as their columns.
+        `labs.per_person(highest=unacorda.max_("value"), ever=unacorda.any_("test = 'smoke'"))`. No
+        row is left out and none is sampled, however many a person has: the values are exact, and
+        noise is added for one row per person alone. What stands before is about rows, and what
+        follows about people: `where`, `derive`, `join`, `group_by` and `agg` know these values, and
+        the id, as their columns.
 
-        Raises InvalidParameter where the unit has no id, and after a step that may make several
-        rows of one; MissingBound for sums and means of numbers without public bounds.
+        Parameters
+        ----------
+        **values
+            By new name what `min_`, `max_`, `sum_`, `mean_`, `count_`, `any_`, `all_`, `first_` or
+            `last_` gives.
+
+        Returns
+        -------
+        Query
+            The question about people.
+
+        Raises
+        ------
+        InvalidParameter
+            Where the unit has no id, and after a step that may make several rows of one.
+        MissingBound
+            For sums and means of numbers without public bounds.
         """
         self._before_groups("per_person")
         expected = "name=unacorda.max_('value'), ..."
@@ -259,26 +354,42 @@ class Query:
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
-        keys: for one column a list of values; for several a mapping of lists (all combinations)
-        or a list of tuples. A public table does as well, in place of a list or of them all: a data
-        frame, an Arrow table, `Csv` or a path of a CSV or Parquet file, each of whose lines is one
-        key, in columns called as those of the group. Columns declared as `Categories`, and boolean
-        columns, need no keys. Rows with other values are left out of the question. With
-        `unacorda.private_keys()` in place of a list, or of them all, the keys that enough people
-        have are found, and answered.
+        Rows with other values are left out of the question.
 
-        margins: answer sums over columns too, from noise at every level, fitted so that all tables
-        add up. "rollup": a total, and by the first column, the first two, ...; keys may be any
-        tuples. "cube": by every subset of the columns, of which the keys are all combinations.
-        Counts and sums can be asked, which add up; people too, where each has rows in one group at
-        most. Private keys are found of the combinations, and the sums are those over what is found.
-        The release has the columns of each line in `margin`, and NULL in the others.
+        Parameters
+        ----------
+        *columns
+            Columns or expressions, each an argument.
+        keys
+            For one column a list of values; for several a mapping of lists (all combinations) or a
+            list of tuples. A public table does as well, in place of a list or of them all: a data
+            frame, an Arrow table, `Csv` or a path of a CSV or Parquet file, each of whose lines is
+            one key, in columns called as those of the group. Columns declared as `Categories`, and
+            boolean columns, need no keys. With `unacorda.private_keys()` in place of a list, or of
+            them all, the keys that enough people have are found, and answered.
+        margins
+            Answer sums over columns too, from noise at every level, fitted so that all tables add
+            up. "rollup": a total, and by the first column, the first two, ...; keys may be any
+            tuples. "cube": by every subset of the columns, of which the keys are all combinations.
+            Counts and sums can be asked, which add up; people too, where each has rows in one group
+            at most. Private keys are found of the combinations, and the sums are those over what is
+            found. The release has the columns of each line in `margin`, and NULL in the others.
+        level_weights
+            With margins: each level's part of the budget relative to the others', in the order of
+            the release: of a rollup coarse to fine; of a cube the total, each column, each pair,
+            .... Left out, no level errs more than one asked by itself with an equal part, and all
+            numbers together err as little as can then be. With "overall" they err as little as can
+            be at all, coarse levels more and the finest less.
 
-        level_weights: beside margins, each level's part of the budget relative to the others', in
-        the order of the release: of a rollup coarse to fine; of a cube the total, each column, each
-        pair, ... Left out, no level errs more than one asked by itself with an equal part, and all
-        numbers together err as little as can then be. With "overall" they err as little as can be
-        at all, coarse levels more and the finest less.
+        Returns
+        -------
+        Query
+            The question by groups.
+
+        Raises
+        ------
+        InvalidParameter
+            For an unknown column, keys that are missing or do not fit, and a second `group_by`.
         """
         self._open("group_by")
         expected = "one group_by with all columns"
@@ -305,10 +416,28 @@ class Query:
         )
 
     def agg(self, /, *unnamed: object, **aggregates: Aggregate) -> Query:
-        """The aggregates to answer, by the names their columns get in the release.
+        """Name the aggregates to answer, by the names that their columns get in the release.
 
-        The budget of the question is split over them by their weights. Raises TypeError for an
-        aggregate without a name.
+        The budget of the question is allocated to them by their weights.
+
+        Parameters
+        ----------
+        **aggregates
+            By name what `unacorda.count()`, `sum()`, `mean()` or another makes.
+
+        Returns
+        -------
+        Query
+            The question, ready for `Session.explain` and `Session.evaluate`.
+
+        Raises
+        ------
+        TypeError
+            For an aggregate without a name.
+        InvalidParameter
+            For an unknown column, a name whose columns are taken, and too many numbers.
+        MissingBound
+            For an aggregate that needs public bounds and has none.
         """
         if unnamed:
             raise TypeError("agg() takes every answer by a name. Write .agg(n=unacorda.count()).")
@@ -374,19 +503,45 @@ class Query:
         reserved once, no row leaves the engine, and the errors of the finished rows are measured.
         A row of the result is a row of the table, not a person. See docs/synthesis.md.
 
-        columns: columns or expressions. Those declared as Categories have their values as cells and
-        one for all others; booleans false, true and NULL; numbers and dates those of `bins`. bins:
-        the edges of bins, or how many, for which edges are found privately in the public range; of
-        texts their values, or `unacorda.private_keys()` to find them, as for columns declared as
-        Text. workload: the tables whose errors count, all of this many columns or a list of names.
-        weights: how much they count, 1 by default. never: conditions that no row meets,
-        "sex = 'M' AND pregnant" or {"sex": "M", "pregnant": True}. report: the share of the budget
-        that measures errors. finding: the share that finds edges and texts, in equal parts. watch:
-        called after each round. max_cells: of a measured table, and of all tables that must be kept
-        together. rows: how many are drawn, by default as many as there seem to be.
+        Parameters
+        ----------
+        columns
+            Columns or expressions. Those declared as Categories have their values as cells and one
+            for all others; booleans false, true and NULL; numbers and dates those of `bins`.
+        bins
+            By column the edges of bins, or how many, for which edges are found privately in the
+            public range; of texts their values, or `unacorda.private_keys()` to find them, as for
+            columns declared as Text.
+        workload
+            The tables whose errors count: all of this many columns, or a list of names.
+        weights
+            By table how much it counts; 1 by default.
+        never
+            Conditions that no row meets, "sex = 'M' AND pregnant" or {"sex": "M", "pregnant":
+            True}.
+        report
+            The share of the budget that measures errors.
+        finding
+            The share that finds edges and texts, in equal parts.
+        watch
+            Called after each round.
+        max_cells
+            The most cells of a measured table, and of all tables that must be kept together.
+        rows
+            How many are drawn, by default as many as there seem to be.
+        **unknown
+            Refused, with the nearest argument as a hint.
 
-        Raises InvalidParameter for columns whose cells are neither public nor can be found, for
-        tables and conditions of more cells than `max_cells`, and for other arguments.
+        Returns
+        -------
+        Synthesis
+            The question, for `Session.explain` and `Session.evaluate`.
+
+        Raises
+        ------
+        InvalidParameter
+            For columns whose cells are neither public nor can be found, for tables and conditions
+            of more cells than `max_cells`, and for other arguments.
         """
         from unacorda.query.plan.synthesis import synthesis_of
 
@@ -413,9 +568,24 @@ class Query:
         )
 
     def with_kept(self, share: Number) -> Query:
-        """The same, which answers what share of its rows are kept for this share of its budget.
+        """Ask also what share of the rows is kept, for this share of the question's budget.
 
-        As it is where no contribution bound can drop a row.
+        The question stays as it is where no contribution bound can drop a row.
+
+        Parameters
+        ----------
+        share
+            Of the budget, between 0 and 1, such as 0.05.
+
+        Returns
+        -------
+        Query
+            The question, whose release has `kept`.
+
+        Raises
+        ------
+        InvalidParameter
+            For a share out of its range.
         """
         value = checks.exact("kept", share)
         checks.demand(0 < value < 1, "kept", share, expected="a share of the budget, such as 0.05")
@@ -431,9 +601,24 @@ class Query:
         return self.asking({**self.asked, name: kept})
 
     def with_max_rows(self, max_rows: int) -> Query:
-        """The same question with another bound on the rows of a person, such as a suggested one.
+        """Ask the same question with another bound on the rows of a person.
 
         The noise is that for this bound. A session takes the question as its own.
+
+        Parameters
+        ----------
+        max_rows
+            The most rows of a person that count, from 1 to 1,000,000.
+
+        Returns
+        -------
+        Query
+            The question.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number out of its range, and for a question about single rows.
         """
         if not isinstance(self.unit, Person):
             expected = "a question about people: Person('id', max_rows=...)"

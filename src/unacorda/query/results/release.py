@@ -45,17 +45,57 @@ _LEGEND = {
 class Release:
     """A private answer. Everything in it may be published.
 
-    groups: names of the group columns; keys: one tuple a row, in the order they were listed.
-    answers: by name, values with standard errors and 95% intervals, which are functions of the
-    released values and public numbers. computed: those of them that a SELECT makes of others, with
-    their expressions. charge: what the account was debited; event: what was done,
-    for any accountant; remaining: what was left afterwards of the account's budget. provenance:
-    how it was made, sentence by sentence. reproducible: the noise came from a seed and protects no
-    one. batch: of several questions that were asked together, which one this is; charge and event
-    are then those of all.
-    found: which private keys appear how often, None where all were public. readings: which values
-    are clamped, and which answers have no interval, or one about something else. kept: the
-    share of rows that contribution bounding kept, where it was asked for.
+    A release has one row for each key. It is a sequence of dictionaries, `release["name"]` is a
+    column as a list, and `str(release)` is a table.
+
+    Attributes
+    ----------
+    query
+        The question.
+    groups
+        Names of the group columns.
+    keys
+        One tuple a row, in the order they were listed.
+    answers
+        By name, values with standard errors and 95% intervals, in the units of the question. They
+        are functions of the released values and public numbers.
+    computed
+        Those of them that a SELECT makes of others, with their expressions.
+    request
+        The budget that was asked with.
+    charge
+        What the account was debited.
+    remaining, budget
+        What was left afterwards of the account's budget, and that budget.
+    event
+        What was done, for any accountant.
+    provenance
+        How it was made, sentence by sentence.
+    salt
+        Of the pseudo-random choice of a person's rows.
+    reproducible
+        Whether the noise came from a seed, and so protects no one.
+    batch
+        Of several questions that were asked together, which one this is; charge and event are then
+        those of all.
+    found
+        Which private keys appear how often; None where all were public.
+    readings
+        Which values are clamped, and which answers have no interval, or one about something else.
+    kept
+        The share of rows that contribution bounding kept, where it was asked for.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62]})
+    >>> with unacorda.Session(
+    ...     {"visits": visits}, unit=unacorda.Person("id", max_rows=1), budget=unacorda.PureDP(1)
+    ... ) as session:
+    ...     release = session.sql("SELECT COUNT(*) AS n FROM visits", budget=unacorda.PureDP(1))
+    >>> release.columns, release.remaining
+    (('n', 'n_se', 'n_low', 'n_high'), PureDP(epsilon=0.0))
     """
 
     query: Query
@@ -102,7 +142,15 @@ class Release:
     def scalar(self) -> Any:
         """The number of a release that holds one alone, as released.
 
-        Raises InvalidParameter where there are several rows or several answers.
+        Returns
+        -------
+        number
+            As released, and not clamped.
+
+        Raises
+        ------
+        InvalidParameter
+            Where there are several rows or several answers.
         """
         one = len(self) == 1 and len(self.answers) == 1
         held = f"{len(self):,} rows of {', '.join(self.answers)}"
@@ -167,8 +215,26 @@ class Release:
     def plot(self, name: str | None = None, *, axes: Any = None) -> Any:
         """Draws one answer with its 95% intervals, by group; returns axes (extra `plots`).
 
-        name: of the answer, needed where there are several; axes: to draw on, such as those of
-        `unacorda.plots.new_axes(size=(8, 5), dpi=200)`. Values are those of `clamped`.
+        Values are those of `clamped`.
+
+        Parameters
+        ----------
+        name
+            Of the answer, needed where there are several.
+        axes
+            To draw on, such as those of `unacorda.plots.new_axes(size=(8, 5), dpi=200)`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            With the picture.
+
+        Raises
+        ------
+        InvalidParameter
+            For a name that is no answer's.
+        MissingExtra
+            Without matplotlib.
         """
         from unacorda.query.results.pictures import draw
 
@@ -215,8 +281,20 @@ class Release:
     ) -> Verification:
         """Compute question, event and price again from what `to_json` wrote, without the data.
 
-        Also what `Batch.to_json` and `Description.to_json` wrote. Gives one line a check, and
-        whether all hold: see `unacorda.query.results.record`.
+        It reads also what `Batch.to_json` and `Description.to_json` wrote. See
+        `unacorda.query.results.record`.
+
+        Parameters
+        ----------
+        text
+            What `to_json` wrote.
+        ledger, dataset
+            The ledger and the account that were debited, to compare with their entries.
+
+        Returns
+        -------
+        Verification
+            One line a check, and whether all hold.
         """
         return verify_record(text, ledger=ledger, dataset=dataset)
 
