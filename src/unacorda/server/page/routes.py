@@ -18,7 +18,7 @@ import secrets
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -37,6 +37,7 @@ from unacorda.server.page.cookies import (
     sign_out,
     signed_in,
 )
+from unacorda.server.page.curator import CuratorPages
 from unacorda.server.page.forms import (
     FUNCTIONS,
     MOST_AGGREGATES,
@@ -50,10 +51,11 @@ from unacorda.server.page.forms import (
     read_form,
 )
 from unacorda.server.page.screens import render
+from unacorda.server.page.visits import Visit
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.requests import check_host, check_token, read_body
 from unacorda.server.service import Service
-from unacorda.server.store import StoredQuestion, Token
+from unacorda.server.store import StoredQuestion
 
 require("starlette", extra="server")
 
@@ -88,21 +90,6 @@ _FROM_ELSEWHERE: Final = "This form was not sent from the page. Open the page, a
 _NOT_YOURS: Final = "There is no such page, or it is not yours."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
-    """One request of a browser. form_token: what its forms must hold; fields: of a form."""
-
-    request: Request
-    holder: Token
-    form_token: str
-    fields: Fields = field(default_factory=dict)
-
-    @property
-    def analyst(self) -> str:
-        """Who asks."""
-        return self.holder.analyst
-
-
 Screen = Callable[[Visit], Awaitable[Response]]
 
 
@@ -113,6 +100,7 @@ class Pages:
         self._service = service
         self._asking, self._explaining = asking, explaining
         self._secure = service.config.public_url.startswith("https:")
+        self._curator = CuratorPages(service, self._html, _leave)
         # The prefix binds a cookie to this host, but browsers demand TLS for it.
         self._cookie = "__Host-unacorda" if self._secure else "unacorda"
 
@@ -132,6 +120,10 @@ class Pages:
             self._screen("/answers/{id}/withdraw", self._withdraw, "POST"),
             self._screen("/answers/{id}/{name}", self._download),
             self._screen("/history", self._history),
+            *(
+                self._screen(path, screen, method, curator=True)
+                for (method, path), screen in self._curator.screens().items()
+            ),
         ]
 
     def _screen(self, path: str, screen: Screen, method: str = "GET", **more: Any) -> Route:
@@ -165,6 +157,8 @@ class Pages:
                 return await screen(visit)
             except Problem as problem:
                 return self._problem(problem, visit)
+            except UnacordaError as error:
+                return self._problem(problem_of(error, own="", show_total=False), visit)
 
         return self._open(show)
 
@@ -507,6 +501,11 @@ class Pages:
         if found is None or found.analyst != visit.analyst:
             raise Problem("not-found", _NOT_YOURS)
         return found.shown
+
+
+def _leave(path: str) -> Response:
+    """Go on to another page, by GET."""
+    return RedirectResponse(path, status_code=303)
 
 
 def is_from(request: Request, url: str) -> bool:

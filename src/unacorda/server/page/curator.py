@@ -1,0 +1,229 @@
+"""The curator's screens: accounts and limits of analysts, tokens, ledgers and acts, operations."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from unacorda.errors import UnacordaError
+from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+from unacorda.query.results.record import software
+from unacorda.server.curation import PAGE, Curation, Curator
+from unacorda.server.page.charts import spent_share
+from unacorda.server.page.forms import first
+from unacorda.server.page.visits import Visit
+from unacorda.server.problems import Problem, problem_of
+from unacorda.server.requests import address_of
+from unacorda.server.service import Service
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+Show: TypeAlias = Callable[..., "Response"]
+"""The HTML of a template for a visit."""
+Action: TypeAlias = Callable[[Visit], Awaitable["Response"]]
+
+_GUARANTEES: Final = ("budget", "limit", "spent", "left", "request", "charge", "sub_spent")
+
+
+class CuratorPages:
+    """What a curator sees and does; every change is an act of `Curation`."""
+
+    def __init__(self, service: Service, show: Show, leave: Callable[[str], Response]) -> None:
+        self._service = service
+        self._curation = Curation(service)
+        self._show, self._leave = show, leave
+
+    def screens(self) -> dict[tuple[str, str], Action]:
+        """What answers, by method and path."""
+        return {
+            ("GET", "/curator"): self.accounts,
+            ("POST", "/curator"): self.change_limits,
+            ("GET", "/curator/tokens"): self.tokens,
+            ("POST", "/curator/tokens"): self.change_tokens,
+            ("GET", "/curator/ledger/{dataset}"): self.ledger,
+            ("POST", "/curator/ledger/{dataset}"): self.check_ledger,
+            ("GET", "/curator/acts"): self.acts,
+            ("GET", "/curator/operations"): self.operations,
+            ("POST", "/curator/operations"): self.operate,
+        }
+
+    async def accounts(self, visit: Visit, problem: Problem | None = None) -> Response:
+        """Budgets of data sets and limits of analysts."""
+        curator = _curator(visit)
+        accounts = await self._done(self._curation.accounts, curator)
+        analysts = await self._done(self._curation.analysts, curator)
+        shown = [
+            {
+                **_readable(account),
+                "analysts": [
+                    _readable(one) for one in analysts["datasets"].get(account["name"], ())
+                ],
+            }
+            for account in accounts["datasets"]
+        ]
+        return self._show("accounts.html", visit, accounts=shown, problem=problem)
+
+    async def change_limits(self, visit: Visit) -> Response:
+        """Add an analyst, or change, close or resume one."""
+        fields = visit.fields
+        named: Any = {"dataset": first(fields, "dataset"), "analyst": first(fields, "analyst")}
+        budget = {
+            name.removeprefix("budget."): values[0].strip()
+            for name, values in fields.items()
+            if name.startswith("budget.") and values[0].strip()
+        }
+        curation = self._curation
+        changes: Mapping[str, Callable[[Curator], Any]] = {
+            "add": functools.partial(curation.add_analyst, **named, budget=budget),
+            "limit": functools.partial(curation.change_limit, **named, budget=budget),
+            "close": functools.partial(curation.close_analyst, **named),
+            "resume": functools.partial(curation.resume_analyst, **named),
+        }
+        try:
+            await self._done(_chosen(changes, visit), _curator(visit))
+        except Problem as refused:
+            return await self.accounts(visit, refused)
+        return self._leave(f"/curator#{named['dataset']}")
+
+    async def tokens(
+        self, visit: Visit, problem: Problem | None = None, made: str | None = None
+    ) -> Response:
+        """Tokens; made: a new one, which is shown this once."""
+        found = await self._done(self._curation.tokens, _curator(visit))
+        newest = list(reversed(found["tokens"]))
+        more: dict[str, Any] = {"problem": problem, "made": made}
+        return self._show("tokens.html", visit, tokens=newest, **more)
+
+    async def change_tokens(self, visit: Visit) -> Response:
+        """Make a token, or end one."""
+        fields, curation = visit.fields, self._curation
+        try:
+            add = functools.partial(
+                curation.add_token,
+                analyst=first(fields, "analyst"),
+                role=first(fields, "role", "analyst"),
+                days=_days(first(fields, "days", "90")),
+                note=first(fields, "note"),
+            )
+            revoke = functools.partial(curation.revoke_token, id=first(fields, "id"))
+            change = _chosen({"add": add, "revoke": revoke}, visit)
+            found = await self._done(change, _curator(visit))
+        except Problem as refused:
+            return await self.tokens(visit, refused)
+        return await self.tokens(visit, made=found.get("token"))
+
+    async def ledger(
+        self, visit: Visit, checked: Mapping[str, Any] | None = None, problem: Problem | None = None
+    ) -> Response:
+        """A page of the entries of a data set; checked: what came out of a check."""
+        name = visit.request.path_params["dataset"]
+        after = visit.request.query_params.get("after", "0")
+        find = functools.partial(self._curation.ledger_entries, dataset=name, after=after)
+        found = (await self._done(find, _curator(visit)))["entries"]
+        return self._show(
+            "ledger.html",
+            visit,
+            dataset=name,
+            datasets=list(self._service.config.datasets),
+            entries=[_readable(one) for one in found],
+            following=found[-1]["sequence"] if len(found) == PAGE else None,
+            checked=checked,
+            problem=problem,
+        )
+
+    async def check_ledger(self, visit: Visit) -> Response:
+        """Check the hashes of a data set's entries, and price them again."""
+        name, curation = visit.request.path_params["dataset"], self._curation
+        checks: Mapping[str, Callable[[Curator], Any]] = {
+            "verify": functools.partial(curation.verify_ledger, dataset=name),
+            "reprice": functools.partial(
+                curation.reprice_ledger, dataset=name, delta=first(visit.fields, "delta", "1e-6")
+            ),
+        }
+        try:
+            checked = await self._done(_chosen(checks, visit), _curator(visit))
+        except Problem as refused:
+            return await self.ledger(visit, problem=refused)
+        return await self.ledger(visit, checked)
+
+    async def acts(self, visit: Visit) -> Response:
+        """What curators did."""
+        after = visit.request.query_params.get("after", "0")
+        found = await self._done(
+            functools.partial(self._curation.acts, after=after), _curator(visit)
+        )
+        acts = found["acts"]
+        following = acts[-1]["sequence"] if len(acts) == PAGE else None
+        return self._show("acts.html", visit, acts=acts, count=found["count"], following=following)
+
+    async def operations(self, visit: Visit, problem: Problem | None = None) -> Response:
+        """What runs, what is stopped, and versions."""
+        accounts = (await self._done(self._curation.accounts, _curator(visit)))["datasets"]
+        config = self._service.config
+        return self._show(
+            "operations.html",
+            visit,
+            accounts=accounts,
+            running=await asyncio.to_thread(self._service.store.running),
+            config=config,
+            software=software(),
+            problem=problem,
+        )
+
+    async def operate(self, visit: Visit) -> Response:
+        """Stop questions about a data set, or take them again."""
+        named: Any = {"dataset": first(visit.fields, "dataset")}
+        changes: Mapping[str, Callable[[Curator], Any]] = {
+            "stop": functools.partial(self._curation.stop_dataset, **named),
+            "start": functools.partial(self._curation.start_dataset, **named),
+        }
+        try:
+            await self._done(_chosen(changes, visit), _curator(visit))
+        except Problem as refused:
+            return await self.operations(visit, refused)
+        return self._leave("/curator/operations")
+
+    async def _done(self, what: Callable[[Curator], Any], curator: Curator) -> Any:
+        try:
+            return await asyncio.to_thread(what, curator)
+        except UnacordaError as error:
+            raise problem_of(error, own="", show_total=True) from None
+
+
+def _curator(visit: Visit) -> Curator:
+    holder = visit.holder
+    return Curator(name=holder.analyst, token=holder.id, address=address_of(visit.request))
+
+
+def _chosen(
+    changes: Mapping[str, Callable[[Curator], Any]], visit: Visit
+) -> Callable[[Curator], Any]:
+    """What the button of a form does."""
+    found = changes.get(first(visit.fields, "do"))
+    if found is None:
+        raise Problem("refused", f"Choose one of {', '.join(changes)}.")
+    return found
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 5):
+        raise Problem("refused", "A token lasts a whole number of days, 1 to 366.")
+    return int(text)
+
+
+def _readable(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """An account, an analyst or an entry with its guarantees as such, and the share spent."""
+    found: dict[str, Any] = dict(stated)
+    for name in _GUARANTEES:
+        if isinstance(found.get(name), dict):
+            found[name] = guarantee_from_json(json.dumps(found[name]))
+    whole = found.get("budget") or found.get("limit")
+    if isinstance(whole, Guarantee) and isinstance(found.get("spent"), Guarantee):
+        found["share"] = spent_share(found["spent"], whole)
+    return found
