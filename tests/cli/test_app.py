@@ -39,6 +39,7 @@ VERBS = [
     ("ledger", "export"),
     ("ledger", "limit"),
     ("serve",),
+    ("ask",),
     ("server", "check"),
     ("server", "example"),
     ("server", "token", "add"),
@@ -86,6 +87,7 @@ def test_the_root_lists_the_verbs_that_work() -> None:
         "ledger",
         "serve",
         "server",
+        "ask",
     ]
 
 

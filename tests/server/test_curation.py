@@ -25,6 +25,7 @@ BODIES: dict[str, Any] = {
     "explain": COUNT,
     "suggest": {"sql": COUNT["sql"], "error": 20},
     "ask": COUNT,
+    "rehearse": COUNT,
     "add_analyst": {"dataset": "visits", "analyst": "eve", "budget": {"rho": "0.01"}},
     "change_limit": {"dataset": "visits", "analyst": "ana", "budget": {"rho": "0.12"}},
     "close_analyst": {"dataset": "labs", "analyst": "ben"},
@@ -33,7 +34,7 @@ BODIES: dict[str, Any] = {
 }
 OWN = {"question", "release", "withdraw"}
 """Of a question of ana's."""
-OF_ANA = {"dataset", "explain", "suggest", "ask", "questions"} | OWN
+OF_ANA = {"dataset", "explain", "suggest", "rehearse", "ask", "questions"} | OWN
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ Begin with:
 _VERBS = (
     *("demo", "query", "describe", "fit", "synthesize", "series"),
     *("account", "calibrate", "audit", "plot"),
-    *("verify", "ledger", "serve", "server"),
+    *("verify", "ledger", "serve", "server", "ask"),
 )
 """The verbs in the order of their use; each is what its module of that name calls so."""
 

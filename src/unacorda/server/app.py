@@ -140,6 +140,10 @@ class Routes:
         """What a question would cost."""
         return await self._run_on_body(request, holder, "explain", self._service.explain)
 
+    async def rehearse(self, request: Request, holder: Token) -> Response:
+        """A question's answer on made-up rows."""
+        return await self._run_on_body(request, holder, "rehearse", self._service.rehearse)
+
     async def suggest(self, request: Request, holder: Token) -> Response:
         """The least budget for standard errors."""
         return await self._run_on_body(request, holder, "suggest", self._service.suggest)

@@ -252,6 +252,14 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         ),
         problems=(*_ASKING, "busy"),
     ),
+    "rehearse": Endpoint(
+        method="post",
+        path="/v1/datasets/{dataset}/try",
+        says="The answer to a question about made-up rows, to see its form. Free.",
+        gives="made_up, which is true, and the release.",
+        fields=(*_QUESTION, _BUDGET),
+        problems=(*_ASKING, "busy", "budget-exceeded"),
+    ),
     "ask": Endpoint(
         method="post",
         path="/v1/datasets/{dataset}/ask",

@@ -97,11 +97,12 @@ class RemoteRelease:
     """An answer that a server gave.
 
     text: the release as it is stored, which `unacorda verify` reads. again: whether it was answered
-    before, and cost nothing now.
+    before, and cost nothing now. made_up: whether it is about rows of no person.
     """
 
     text: str
     again: bool
+    made_up: bool = False
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -216,6 +217,12 @@ class Remote:
         body |= {} if purpose is None else {"purpose": purpose}
         text, status = self._received(f"{self._path}/ask", body)
         return RemoteRelease(text=text, again=status == http.HTTPStatus.OK)
+
+    def rehearse(self, query: RemoteQuery | str, *, budget: Guarantee) -> RemoteRelease:
+        """The answer on made-up rows, to see its form. Free, and nothing of the data."""
+        body = _asked(query) | {"budget": _numbers(budget)}
+        found = self._sent(f"{self._path}/try", body)
+        return RemoteRelease(text=json.dumps(found["release"]), again=False, made_up=True)
 
     def sql(self, text: str, *, budget: Guarantee) -> RemoteRelease:
         """Answer a SELECT."""

@@ -38,6 +38,7 @@ from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.server.config import Config
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.scheduling import RoundRobin, leaves_after
+from unacorda.server.stand_in import StandIn
 from unacorda.server.store import AnswerStore, State, StoredQuestion
 
 _LOG = logging.getLogger("unacorda.server")
@@ -78,6 +79,7 @@ class OpenDataset:
         self.settings = settings
         self._ledger = ledger
         self.session = _session_of(settings, config, ledger, _unit_of(settings.unit))
+        self.stand_in = StandIn(settings, self.session)
         self._sessions: dict[str, Session] = {}
         known = ledger.sub_accounts(settings.name)
         new = {name: one for name, one in settings.analysts.items() if name not in known}
@@ -108,8 +110,9 @@ class OpenDataset:
         return known
 
     def close(self) -> None:
-        """Release the engine."""
+        """Release the engine, and remove what was made up."""
         self.session.close()
+        self.stand_in.close()
 
 
 class Service:
@@ -218,6 +221,13 @@ class Service:
         with self._planned(analyst), _translating_errors(found, analyst):
             asked = self.read(session, body)
             return session.explain(asked.query, budget=asked.budget, assuming=assumed(body))
+
+    def rehearse(self, name: str, analyst: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the question answers on made-up rows. Free: it reads no data."""
+        found, session = self.dataset(name, analyst)
+        with self._planned(analyst), _translating_errors(found, analyst):
+            asked = self.read(session, body)
+            return found.stand_in.ask(body, budget=asked.budget)
 
     def known(self, name: str, analyst: str, body: Mapping[str, Any]) -> StoredQuestion | None:
         """The equal question of the analyst that runs or was answered, as it may be seen. Free."""
