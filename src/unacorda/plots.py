@@ -64,12 +64,35 @@ def tradeoff(
     confidence: float | None = None,
     axes: Any = None,
 ) -> Any:
-    """Trade-off curves: by name the false-alarm rates and the miss rates at these.
+    """Draw trade-off curves.
 
-    audited: rates of tests that were really made, as an audit bounds them from above, such as
-    `attacks.error_region` gives: where both are larger no curve of the mechanism can be, and a
-    promise whose curve runs there is refuted. confidence: of these bounds, for the legend.
+    Parameters
+    ----------
+    curves
+        By name the false-alarm rates, and the miss rates at these.
+    audited
+        Pairs of rates (false alarms, misses) of tests that were really made, as an audit bounds
+        them from above, such as `attacks.error_region` gives. Where both are larger no curve of the
+        mechanism can be, and a promise whose curve runs there is refuted.
+    confidence
+        Of these bounds, for the legend.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> grid = np.linspace(0, 1, 11)
     >>> axes = tradeoff({"chance": (grid, 1 - grid)})
     >>> axes.get_xlabel()
@@ -96,8 +119,29 @@ def tradeoff(
 def profile(
     curves: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *, axes: Any = None
 ) -> Any:
-    """Curves of delta over epsilon: by name epsilons and the certified lower and upper deltas.
+    """Draw curves of delta over epsilon.
 
+    Parameters
+    ----------
+    curves
+        By name epsilons and the certified lower and upper deltas at these.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> axes = profile({"one": ([0, 1], [1e-3, 1e-5], [2e-3, 2e-5])})
     >>> axes.get_yscale()
     'log'
@@ -120,12 +164,36 @@ def privacy_loss(
     delta: float | None = None,
     axes: Any = None,
 ) -> Any:
-    """Privacy loss distributions: by name the losses on a grid and the density at each.
+    """Draw privacy loss distributions.
 
     The density is the mass over the step of the grid, so that distributions on several grids can
-    be compared. epsilon: a loss to mark; delta: which pays for what lies to its right, for the
-    legend.
+    be compared.
 
+    Parameters
+    ----------
+    laws
+        By name the losses on a grid and the density at each.
+    epsilon
+        A loss to mark.
+    delta
+        Which pays for what lies to its right, for the legend.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> privacy_loss({"coin": ([-1.0, 1.0], [0.27, 0.73])}).get_xlabel()
     'privacy loss'
     """
@@ -145,11 +213,32 @@ def privacy_loss(
 
 
 def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: Any = None) -> Any:
-    """By name, the epsilon of a sample over its share of the whole's, against the rate.
+    """Draw the epsilon of a sample over its share of the whole's, against the rate of sampling.
 
-    rates: of sampling; ratios: epsilon of the sampled mechanism over rate times epsilon of the
-    mechanism on everybody: 1 where a sample costs no more than its share.
+    Parameters
+    ----------
+    rates
+        Of sampling, from above 0 to 1.
+    ratios
+        By name epsilon of the sampled mechanism over rate times epsilon of the mechanism on
+        everybody, one a rate: 1 where a sample costs no more than its share.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> amplification([0.01, 0.1], {"sigma 2": [1.1, 1.5]}).get_xscale()
     'log'
     """
@@ -176,10 +265,33 @@ def budget(
     limit: float,
     axes: Any = None,
 ) -> Any:
-    """What was spent over time, by name, each in one currency, and how much there is.
+    """Draw what was spent over time, in one currency, and how much there is.
 
-    times: numbers, or instants; spent: the sums from each of them on.
+    Parameters
+    ----------
+    times
+        Numbers, or instants.
+    spent
+        By name the sums from each of the times on.
+    limit
+        The budget, in the same currency.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> axes = budget([1, 2, 3], {"rho": [0.1, 0.3, 0.4]}, limit=1.0)
     >>> round(axes.get_ylim()[1], 2).item()
     1.08
@@ -209,11 +321,38 @@ def errors(
     possible: tuple[float, float] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Released values with their intervals, one line a name; NaN where there is none.
+    """Draw released values with their intervals, one line a name.
 
-    series: of each value, in a color of its own, where names repeat; bars: from 0, as suits counts;
-    possible: the range that was known beforehand, shaded: an interval as wide says nothing.
+    Parameters
+    ----------
+    names
+        One a value.
+    values, lower, upper
+        Numbers, NaN where there is none.
+    series
+        Of each value, in a color of its own, where names repeat.
+    bars
+        Draw bars from 0, as suits counts.
+    possible
+        The range (lower, upper) that was known beforehand, shaded: an interval as wide says
+        nothing.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> errors(["a", "b"], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_yticks().tolist()
     [0, 1]
     """
@@ -257,10 +396,33 @@ def errors_over(
     series: Sequence[str] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Released values with their intervals at numbers or dates; NaN where there is none.
+    """Draw released values with their intervals at numbers or dates.
 
-    series: of each value, in a color of its own, where places repeat.
+    Parameters
+    ----------
+    places
+        A number or a date for each value.
+    values, lower, upper
+        Numbers, NaN where there is none.
+    series
+        Of each value, in a color of its own, where places repeat.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> bool(errors_over([2024, 2025], [3.0, 4.0], [2.5, 3.8], [3.5, 4.2]).get_ylim()[0] > 0)
     True
     """
@@ -289,10 +451,33 @@ def answers_over_time(
     ylabel: str = "",
     axes: Any = None,
 ) -> Any:
-    """Answers step by step: by name values, and the lower and upper ends of their bands.
+    """Draw answers step by step, with their bands.
 
-    days: of the steps, dates or instants.
+    Parameters
+    ----------
+    days
+        Of the steps, dates or instants.
+    curves
+        By name values, and the lower and upper ends of their bands.
+    ylabel
+        Of the values.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> days = [dt.date(2025, 1, 1), dt.date(2025, 1, 2)]
     >>> axes = answers_over_time(days, {"n": ([1, 2], [0, 1], [2, 3])}, ylabel="visits so far")
     >>> axes.get_ylabel()
@@ -322,10 +507,33 @@ def coverage(
     nominal_name: str = "promised",
     axes: Any = None,
 ) -> Any:
-    """How often something held, such as intervals the truth, against the number of people.
+    """Draw how often something held, such as intervals the truth, against the number of people.
 
-    shares: by name; nominal: the share that should be reached, called `nominal_name`.
+    Parameters
+    ----------
+    sizes
+        Numbers of people, above 0.
+    shares
+        By name the share from 0 to 1 at each size.
+    nominal, nominal_name
+        The share that should be reached, and its name in the legend.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> coverage([100, 1000], {"ours": [0.94, 0.95]}).get_xscale()
     'log'
     """
@@ -350,12 +558,36 @@ def influence(
     ylabel: str = "influence",
     axes: Any = None,
 ) -> Any:
-    """How far one more row moves a coefficient, or what it weighs, against a value of the row.
+    """Draw how far one more row moves a coefficient, or what it weighs, against a value of the row.
 
-    values: of a residual or a feature; curves: by name, such as a column of a fit's
-    `influence(X, y)` or weights; bounds: by the same names the most that a curve can be in size,
-    such as `gross_error_sensitivity_`, drawn on both sides.
+    Parameters
+    ----------
+    values
+        Of a residual or a feature.
+    curves
+        By name, such as a column of a fit's `influence(X, y)`, or weights.
+    bounds
+        By the same names the most that a curve can be in size, such as `gross_error_sensitivity_`,
+        drawn on both sides.
+    xlabel, ylabel
+        Of the axes.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> grid = np.linspace(-5, 5, 11)
     >>> influence(grid, {"cut at 2": np.clip(grid, -2, 2)}, bounds={"cut at 2": 2}).get_xlabel()
     'residual'
@@ -379,11 +611,33 @@ def roc(
     least: float = 1e-3,
     axes: Any = None,
 ) -> Any:
-    """Attacks: by name false-positive and true-positive rates, on log axes from `least` on.
+    """Draw the ROC curves of attacks, on log axes.
 
-    limits: by name the most that a promise lets any attack reach, at these false-positive rates.
-    Rates below `least` are drawn at it.
+    Parameters
+    ----------
+    curves
+        By name false-positive and true-positive rates.
+    limits
+        By name the most that a promise lets any attack reach, at these false-positive rates.
+    least
+        Where the axes begin; rates below it are drawn at it.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> roc({"attack": ([0.0, 0.01, 1.0], [0.2, 0.6, 1.0])}).get_xscale()
     'log'
     """
@@ -419,10 +673,33 @@ def utility(
     least: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draws errors over epsilon, on log axes: by name, the error of a mechanism at each epsilon.
+    """Draw errors over epsilon, on log axes.
 
-    least: the error that no mechanism beats, such as `accounting.lower_bound` gives: shaded below.
+    Parameters
+    ----------
+    epsilons
+        Numbers above 0.
+    errors
+        By name the error of a mechanism at each epsilon.
+    least
+        The error that no mechanism beats, such as `accounting.lower_bound` gives: shaded below.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> utility([0.1, 1.0], {"Gaussian": [0.5, 0.1]}, least=[0.1, 0.02]).get_xscale()
     'log'
     """
@@ -444,10 +721,31 @@ def utility(
 
 
 def roc_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
-    """ROC curves of classifiers: by name the frames of `ScoreTable.roc`, with bands.
+    """Draw ROC curves of classifiers, with bands.
 
     The band holds the true-positive rate at each threshold.
 
+    Parameters
+    ----------
+    curves
+        By name the frames of `ScoreTable.roc`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"false_positive_rate": [0, 0.2, 1], "true_positive_rate": [0, 0.7, 1]}
     >>> roc_curve({"model": frame | {"lower": [0, 0.6, 1], "upper": [0, 0.8, 1]}}).get_xlabel()
     'false-positive rate'
@@ -462,8 +760,29 @@ def roc_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
 
 
 def precision_recall_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
-    """Precision over recall of classifiers: by name the frames of `ScoreTable.precision_recall`.
+    """Draw precision over recall of classifiers, with bands.
 
+    Parameters
+    ----------
+    curves
+        By name the frames of `ScoreTable.precision_recall`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"recall": [0.5, 1], "precision": [0.9, 0.3]}
     >>> bands = {"lower": [0.8, 0.29], "upper": [1, 0.31]}
     >>> precision_recall_curve({"model": frame | bands}).get_ylabel()
@@ -477,8 +796,29 @@ def precision_recall_curve(curves: Mapping[str, Any], *, axes: Any = None) -> An
 
 
 def lift_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
-    """Lift over the share of rows with the highest scores: by name the frames of `ScoreTable.lift`.
+    """Draw lift over the share of rows with the highest scores.
 
+    Parameters
+    ----------
+    curves
+        By name the frames of `ScoreTable.lift`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"share": [0.1, 1], "lift": [3, 1], "lower": [2.5, 1], "upper": [3.5, 1]}
     >>> lift_curve({"model": frame}).get_ylabel()
     'lift'
@@ -492,8 +832,29 @@ def lift_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
 
 
 def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
-    """Shares of positives over scores: by name the frames of `ScoreTable.calibration`.
+    """Draw shares of positives over scores.
 
+    Parameters
+    ----------
+    curves
+        By name the frames of `ScoreTable.calibration`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"score": [0.2, 0.7], "observed": [0.25, 0.6]}
     >>> ends = {"lower": [0.2, 0.5], "upper": [0.3, 0.7]}
     >>> calibration_curve({"model": frame | ends}).get_xlabel()
@@ -509,10 +870,31 @@ def calibration_curve(curves: Mapping[str, Any], *, axes: Any = None) -> Any:
 
 
 def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -> Any:
-    """Mean residuals by bins, with bands, and the mean less and plus the spread.
+    """Draw mean residuals by bins, with bands, and the mean less and plus the spread.
 
-    frame: that of `ResidualTable.by_bins`; xlabel: what the bins are of.
+    Parameters
+    ----------
+    frame
+        That of `ResidualTable.by_bins`.
+    xlabel
+        What the bins are of.
+    axes
+        To draw on; by default those of a new figure.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> ends = {"low": [0, 1], "high": [1, 2], "lower": [-0.1, 0.1], "upper": [0.1, 0.3]}
     >>> residual_plot(ends | {"mean": [0, 0.2], "spread": [1, 1]}).get_ylabel()
     'residual'
@@ -530,8 +912,31 @@ def residual_plot(frame: Any, *, xlabel: str = "prediction", axes: Any = None) -
 
 
 def residual_histogram(frame: Any, *, xlabel: str = "residual", axes: Any = None) -> Any:
-    """Counts by bins with their intervals, as of `ResidualTable.histogram_of_residuals`.
+    """Draw counts of residuals by bins, with their intervals.
 
+    Parameters
+    ----------
+    frame
+        That of `ResidualTable.histogram_of_residuals`.
+    xlabel
+        What the bins are of.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"low": [-1, 0], "high": [0, 1], "count": [5, 6], "lower": [4, 5], "upper": [6, 7]}
     >>> residual_histogram(frame).get_ylabel()
     'rows'
@@ -547,8 +952,29 @@ def residual_histogram(frame: Any, *, xlabel: str = "residual", axes: Any = None
 
 
 def normal_plot(frame: Any, *, axes: Any = None) -> Any:
-    """Residuals over normal quantiles, with bands: that of `ResidualTable.normal_plot`.
+    """Draw residuals over normal quantiles, with bands.
 
+    Parameters
+    ----------
+    frame
+        That of `ResidualTable.normal_plot`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"residual": [-1, 0, 1], "normal": [-1, 0, 1]}
     >>> normal_plot(frame | {"lower": [-1.1, -0.1, 0.9], "upper": [-0.9, 0.1, 1.1]}).get_ylabel()
     'residual'
@@ -564,8 +990,29 @@ def normal_plot(frame: Any, *, axes: Any = None) -> Any:
 
 
 def importance_plot(frame: Any, *, axes: Any = None) -> Any:
-    """Importance of features with intervals, the largest first: that of `importance`.
+    """Draw the importance of features with intervals, the largest first.
 
+    Parameters
+    ----------
+    frame
+        That of `importance`.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"feature": ["a", "b"], "importance": [0.1, 0.3]}
     >>> axes = importance_plot(frame | {"lower": [0.05, 0.2], "upper": [0.15, 0.4]})
     >>> [text.get_text() for text in axes.get_yticklabels()]
@@ -583,8 +1030,31 @@ def importance_plot(frame: Any, *, axes: Any = None) -> Any:
 
 
 def validation_plot(frame: Any, *, parameter: str, axes: Any = None) -> Any:
-    """Scores of candidates over one parameter, with intervals: that of `ValidationCurve.frame`.
+    """Draw scores of candidates over one parameter, with intervals.
 
+    Parameters
+    ----------
+    frame
+        That of `ValidationCurve.frame`.
+    parameter
+        The column of the parameter.
+    axes
+        To draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the picture.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no numbers, and for arrays whose lengths do not fit.
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> frame = {"penalty": [0.1, 1], "score": [0.8, 0.7], "lower": [0.7, 0.6], "upper": [0.9, 0.8]}
     >>> validation_plot(frame, parameter="penalty").get_xlabel()
     'penalty'
@@ -600,10 +1070,27 @@ def validation_plot(frame: Any, *, parameter: str, axes: Any = None) -> Any:
 
 
 def new_axes(*, size: tuple[float, float] = (6, 4), dpi: float = 150) -> Any:
-    """Makes the axes of a new figure, for the `axes=` of every function here.
+    """Make the axes of a new figure, for the `axes=` of every function here.
 
-    size: width and height in inches; dpi: dots an inch, of a picture of dots such as PNG.
+    Parameters
+    ----------
+    size
+        Width and height in inches.
+    dpi
+        Dots an inch, of a picture of dots such as PNG.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Empty, in a figure of its own.
+
+    Raises
+    ------
+    MissingExtra
+        Without matplotlib.
+
+    Examples
+    --------
     >>> new_axes(size=(8, 3), dpi=300).figure.get_size_inches().tolist()
     [8.0, 3.0]
     """

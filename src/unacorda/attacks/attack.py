@@ -22,12 +22,24 @@ Floats = NDArray[np.float64]
 class Attack:
     """Guesses about a trait of people, such as membership, and the empirical epsilon.
 
-    scores: one a person, higher where the attacker believes more; truth: one boolean a person;
-    bound: the lower bound on epsilon that the guesses prove, where the coins allow one; promised:
-    the epsilon that was promised at the bound's delta, where there was a promise.
+    Parameters
+    ----------
+    scores
+        One number a person, higher where the attacker believes more.
+    truth
+        One boolean a person: whether they have the trait.
+    bound
+        The lower bound on epsilon that the guesses prove, where the coins allow one.
+    promised
+        The epsilon that was promised at the bound's delta, where there was a promise.
 
-    Raises InvalidParameter for NaN, arrays of different lengths, and people all of one kind.
+    Raises
+    ------
+    InvalidParameter
+        For NaN, arrays of different lengths, and people all of one kind.
 
+    Examples
+    --------
     >>> Attack(scores=np.array([0.0, 1.0]), truth=np.array([False, True]))
     Attack(2 people, AUC 1, advantage 1)
     """

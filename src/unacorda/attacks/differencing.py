@@ -22,9 +22,17 @@ _EXACT: Final = 1e-8
 class Exposed:
     """A person whose value is a combination of the answers.
 
-    person: the column; weights: one a question, so that the weighted sum of the answers is their
-    value; deviation: of that sum if each answer has noise of deviation 1, the defence there is.
+    Attributes
+    ----------
+    person
+        The column of the questions.
+    weights
+        One a question, so that the weighted sum of the answers is the person's value.
+    deviation
+        The standard deviation of that sum if each answer has noise of deviation 1.
 
+    Examples
+    --------
     >>> Exposed(person=3, weights=np.array([1.0, -1.0]), deviation=2**0.5)
     Exposed(person 3, from 2 questions; noise is worth 1.41 times its deviation)
     """
@@ -50,16 +58,32 @@ class Exposed:
 
 
 def differencing(questions: ArrayLike) -> list[Exposed]:
-    r"""Everybody whose value follows from the sums that were answered.
+    r"""Find everybody whose value follows from the sums that were answered.
 
-    questions: k x n, what each question adds up of each person: 1 where it counts them. Answers
-    are not needed: the log of questions tells who is exposed by it.
+    Answers are not needed: the log of questions shows who is exposed by it.
 
-    Statement   person j is exposed iff the unit vector e_j lies in the row space; the weights are
-                those of least length, e_j pinv(A).
-    Source      Denning 1980 (trackers); Dobra, Fienberg 2000 (exact disclosure from margins).
-    Raises InvalidParameter for arrays that are not k x n finite numbers.
+    Statement: person j is exposed iff the unit vector e_j lies in the row space; the weights are
+    those of least length, e_j pinv(A).
 
+    Source: Denning 1980 (trackers); Dobra, Fienberg 2000 (exact disclosure from margins).
+
+    Parameters
+    ----------
+    questions
+        k x n: what each question adds up of each person, 1 where it counts them.
+
+    Returns
+    -------
+    list of Exposed
+        By person.
+
+    Raises
+    ------
+    InvalidParameter
+        For arrays that are not k x n finite numbers.
+
+    Examples
+    --------
     >>> differencing([[1, 1, 1, 1], [1, 1, 1, 0]])
     [Exposed(person 3, from 2 questions; noise is worth 1.41 times its deviation)]
     """

@@ -15,10 +15,27 @@ Floats = NDArray[np.float64]
 
 
 def logit_confidence(probabilities: ArrayLike) -> Floats:
-    """ln(p / (1 - p)) of the probability that a model gave the right label, which is near normal.
+    """Compute ln(p / (1 - p)) of the probability that a model gave the right label.
 
-    Probabilities are cut at 1e-12 from 0 and 1. InvalidParameter for what is none.
+    It is near normal over models. Probabilities are clamped at 1e-12 from 0 and 1.
 
+    Parameters
+    ----------
+    probabilities
+        An array of numbers from 0 to 1.
+
+    Returns
+    -------
+    array of float
+        Of the same shape.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no probability.
+
+    Examples
+    --------
     >>> logit_confidence([0.5, 1.0]).round(2).tolist()
     [0.0, 27.63]
     """
@@ -33,20 +50,41 @@ def logit_confidence(probabilities: ArrayLike) -> Floats:
 def likelihood_ratio(
     shadows: ArrayLike, trained_on: ArrayLike, observed: ArrayLike, *, truth: ArrayLike
 ) -> Attack:
-    r"""Scores of examples by how much likelier the observed confidence is with them than without.
+    r"""Score examples by how much likelier the observed confidence is with them than without.
 
-    shadows: models x examples, logit-scaled confidences (`logit_confidence`) of shadow models on
-    the right labels; trained_on: the same shape, whether a shadow model was trained on an example;
-    observed: one an example, of the model under attack; truth: whether that one was trained on it.
-    Each example needs a shadow model of each kind; spreads are pooled over examples, since few
-    shadows tell little of one.
+    Spreads are pooled over examples, since few shadow models tell little of one.
 
-    Statement   score = ln N(observed; m, s^2) of the examples' mean m and common spread s with it,
-                less the same without it.
-    Source      Carlini et al. 2022, arXiv:2112.03570 (LiRA, with a global variance).
-    Raises InvalidParameter for shapes that do not fit, confidences that are not finite, examples
-    without either kind, and a truth of one kind alone.
+    Statement: score = ln N(observed; m, s^2) of the examples' mean m and common spread s with it,
+    less the same without it.
 
+    Source: Carlini et al. 2022, arXiv:2112.03570 (LiRA, with a global variance).
+
+    Parameters
+    ----------
+    shadows
+        Models x examples: logit-scaled confidences (`logit_confidence`) of shadow models on the
+        right labels.
+    trained_on
+        The same shape: whether a shadow model was trained on an example. Each example needs a
+        shadow model of each kind.
+    observed
+        One confidence an example, of the model under attack.
+    truth
+        Whether that model was trained on it, one boolean an example.
+
+    Returns
+    -------
+    Attack
+        With a score for each example.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes that do not fit, confidences that are not finite, examples without either kind,
+        and a truth of one kind alone.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> inside = drawn.random((32, 300)) < 0.5
     >>> truth = drawn.random(300) < 0.5

@@ -23,9 +23,17 @@ _DECAY: Final = 1.5
 class Link:
     """The record that fits best, or that none stands out.
 
-    match: the row of the table, None for "no match"; eccentricity: the gap between the best score
-    and the second in deviations of all scores; scores: one a record.
+    Attributes
+    ----------
+    match
+        The row of the table; None for "no match".
+    eccentricity
+        The gap between the best score and the second, in standard deviations of all scores.
+    scores
+        One a record.
 
+    Examples
+    --------
     >>> Link(match=None, eccentricity=0.3, scores=np.zeros(5))
     Link(no match, eccentricity 0.3)
     """
@@ -49,19 +57,40 @@ def linkage(
     time_scale: float = 30.0,
     least: float = 1.5,
 ) -> Link:
-    r"""The record of `table` that a few facts about one person belong to: Scoreboard-RH.
+    r"""Find the record of `table` that a few facts about one person belong to: Scoreboard-RH.
 
-    table: n x items, NaN where a record has no value; known: the items' values as the attacker
-    knows them, NaN where they know none, and known values may be wrong; times, known_times: when,
-    in any unit, likewise; value_scale, time_scale: how fast a wrong value or time loses its worth;
-    least: the eccentricity from which on there is a match.
+    Statement: score of r = sum over known items i that r has of w (exp(-|value gap| / value_scale)
+    + exp(-|time gap| / time_scale)), w = 1 / ln max(support, 2), support the number of records with
+    item i: what few people have tells most.
 
-    Statement   score of r = sum over known items i that r has of w (exp(-|value gap| / value_scale)
-                + exp(-|time gap| / time_scale)), w = 1 / ln max(support, 2), support the number of
-                records with item i: what few people have tells most.
-    Source      Narayanan and Shmatikov 2008, section 4.
-    Raises InvalidParameter for arrays whose shapes do not fit, and where nothing is known.
+    Source: Narayanan and Shmatikov 2008, section 4.
 
+    Parameters
+    ----------
+    table
+        n x items, NaN where a record has no value.
+    known
+        The items' values as the attacker knows them, NaN where they know none. Known values may be
+        wrong.
+    times, known_times
+        When values arose, in any unit, likewise.
+    value_scale, time_scale
+        The gap at which a wrong value or time is worth 1/e of a right one; above 0.
+    least
+        The eccentricity from which on there is a match.
+
+    Returns
+    -------
+    Link
+        The match, if there is one, and all scores.
+
+    Raises
+    ------
+    InvalidParameter
+        For arrays whose shapes do not fit, and where nothing is known.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> table = np.where(drawn.random((500, 200)) < 0.1, drawn.integers(1, 6, (500, 200)), np.nan)
     >>> facts = np.where(np.arange(200) < 80, table[7], np.nan)  # of some 8 items

@@ -36,19 +36,41 @@ def membership(
     delta: float = 1e-5,
     bits: RandomBits | None = None,
 ) -> Attack:
-    r"""Half of the people enter a table, its column means are released, and all are distinguished.
+    r"""Distinguish who entered a table, of which the column means are released, from who did not.
 
-    people: n x d, one row a person; a fair coin each decides who is in. population: d means that
-    the attacker knows of everybody else, None for those of all n. defended: takes the rows that
-    are in and gives back their released means; None releases them as they are. promised: what
-    epsilon `defended` promises at delta, to stand beside the bound.
-    A person's score is the inner product of their deviation from the population and that of the
-    release. Scores of those who are out show what chance does.
+    Half of the people enter. A person's score is the inner product of their deviation from the
+    population and that of the release. Scores of those who are out show what chance does.
 
     Source: Homer et al. 2008 (genomes); Dwork, Smith, Steinke, Ullman, Vadhan 2015, section 3.
-    Raises InvalidParameter for arrays of another shape or with NaN, and for a release that is not
-    d numbers.
 
+    Parameters
+    ----------
+    people
+        n x d finite numbers, one row a person, of 40 people or more; a fair coin each decides who
+        is in.
+    population
+        d means that the attacker knows of everybody else; None for those of all n.
+    defended
+        A function from the rows that are in to their released means; None releases the exact means.
+    promised
+        The epsilon that `defended` promises at delta, to compare the bound with.
+    delta
+        From 0, below 1, of the bound on epsilon.
+    bits
+        Of the coins; by default a secure source.
+
+    Returns
+    -------
+    Attack
+        Scores, truth and the bound on epsilon.
+
+    Raises
+    ------
+    InvalidParameter
+        For arrays of another shape or with NaN, and for a release that is not d numbers.
+
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> drawn = np.random.default_rng(1)
     >>> snps = (drawn.random((200, 4000)) < 0.3).astype(float)
@@ -85,14 +107,37 @@ def membership(
 
 
 def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: float = 0.01) -> float:
-    r"""About how many members the attack finds at a rate of false alarms.
+    r"""Approximate how many members the attack finds at a rate of false alarms.
 
-    dimension: d attributes of about the same variance s^2, independent; members: n in the table;
-    noise: the deviation of what is added to each mean, over s. Scores of members exceed those of
-    others by s^2 d / n on average, and deviate by s^2 sqrt(d (1/n + noise^2)).
+    Scores of members exceed those of others by s^2 d / n on average, and deviate by
+    s^2 sqrt(d (1/n + noise^2)).
+
     Source: Dwork et al. 2015, section 3 (whose lower bound this is: noise of sqrt(d) / n hides
     only those who are hidden anyway).
 
+    Parameters
+    ----------
+    dimension
+        d attributes of about the same variance s^2, independent; from 1 on.
+    members
+        n people in the table; from 1 on.
+    noise
+        The standard deviation of what is added to each mean, over s; 0 or above.
+    fpr
+        The rate of false alarms, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The share of members that are found.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> round(expected_power(dimension=1000, members=100), 3)
     0.798
     """

@@ -23,8 +23,13 @@ Floats = NDArray[np.float64]
 class Reconstruction:
     """The column as the attacker believes it was.
 
-    guesses: one number from 0 to 1 a person.
+    Attributes
+    ----------
+    guesses
+        One number from 0 to 1 a person.
 
+    Examples
+    --------
     >>> Reconstruction(guesses=np.array([0.9, 0.2])).column
     array([ True, False])
     """
@@ -55,15 +60,36 @@ def reconstruction(
     *,
     method: Literal["linear programme", "least squares"] = "linear programme",
 ) -> Reconstruction:
-    r"""Everybody's secret bit from how many of some groups of people have it.
+    r"""Reconstruct everybody's secret bit from how many of some groups of people have it.
 
-    questions: k x n, 1 where a question counts a person; answers: k numbers, exact or noisy.
     With noise below about sqrt(n) on each of 2 n random questions nearly all bits are found.
 
-    Statement   least sum of |A x - a| over x in [0, 1]^n, or least sum of squares, rounded.
-    Source      Dinur and Nissim 2003; Dwork, McSherry, Talwar 2007 (the linear programme).
-    Raises InvalidParameter for questions that are not 0 or 1, and answers that do not fit.
+    Statement: the guess has the least sum of |A x - a| over x in [0, 1]^n, or the least sum of
+    squares, rounded.
 
+    Source: Dinur and Nissim 2003; Dwork, McSherry, Talwar 2007 (the linear programme).
+
+    Parameters
+    ----------
+    questions
+        k x n, 1 where a question counts a person, else 0.
+    answers
+        k numbers, exact or noisy.
+    method
+        "linear programme" or "least squares".
+
+    Returns
+    -------
+    Reconstruction
+        A guess for each person.
+
+    Raises
+    ------
+    InvalidParameter
+        For questions that are not 0 or 1, answers that do not fit, and another method.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> secret, questions = drawn.random(40) < 0.5, drawn.random((80, 40)) < 0.5
     >>> reconstruction(questions, questions @ secret.astype(int)).share_right(secret)

@@ -26,10 +26,18 @@ _MOST: Final = 1_000
 class ErrorRegion:
     """Error rates that tests of a mechanism do not exceed, all of them together.
 
-    false_alarms, misses: one a test, falling misses with rising false alarms; confidence: with
-    which all of them hold. A trade-off curve passes each pair below or to the left; a promise
-    whose curve runs above one of them is refuted.
+    A trade-off curve passes each pair below or to the left; a promise whose curve runs above one of
+    them is refuted.
 
+    Attributes
+    ----------
+    false_alarms, misses
+        One rate a test, falling misses with rising false alarms.
+    confidence
+        At which all of them hold.
+
+    Examples
+    --------
     >>> ErrorRegion(false_alarms=np.array([0.1]), misses=np.array([0.6]), confidence=0.95)
     ErrorRegion(1 test, confidence=0.95)
     """
@@ -61,17 +69,38 @@ class ErrorRegion:
 def error_region(
     scores: ArrayLike, included: ArrayLike, *, confidence: float = 0.95, tests: int = 15
 ) -> ErrorRegion:
-    r"""Upper bounds on both error rates of thresholds, from independent runs.
+    r"""Bound both error rates of threshold tests from above, by independent runs.
 
-    scores: one number a run, higher where it had the record; included: whether it had it. tests:
-    how many thresholds, chosen on every other run of each kind and counted on the rest; fewer
-    where those have fewer scores that differ.
+    Statement: rates are bounded by Clopper and Pearson, each at (1 - confidence) / (2 tests).
 
-    Statement   rates bounded by Clopper and Pearson, each at (1 - confidence) / (2 tests).
-    Bound       upper, of all rates together with probability `confidence`.
-    Source      Bonferroni; Jagielski, Ullman, Oprea 2020, arXiv:2006.07709 (one threshold).
-    Raises InvalidParameter as `audit.many_runs` does.
+    Bound: upper, of all rates together with probability `confidence`.
 
+    Source: Bonferroni; Jagielski, Ullman, Oprea 2020, arXiv:2006.07709 (one threshold).
+
+    Parameters
+    ----------
+    scores
+        One number a run, higher where it had the record.
+    included
+        Whether it had it, one boolean a run.
+    confidence
+        Between 0 and 1, of all bounds together.
+    tests
+        How many thresholds, chosen on every other run of each kind and counted on the rest; fewer
+        where those have fewer scores that differ.
+
+    Returns
+    -------
+    ErrorRegion
+        A pair of rates for each threshold.
+
+    Raises
+    ------
+    InvalidParameter
+        As `audit.many_runs`.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> kind = np.arange(4000) % 2 == 1
     >>> region = error_region(2 * kind + drawn.normal(size=4000), kind)

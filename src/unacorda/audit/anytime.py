@@ -29,16 +29,34 @@ _MARGIN: Final = 1e-6
 
 
 def log_evidence(right: ArrayLike, guesses: ArrayLike, *, epsilon: ArrayLike) -> Floats:
-    r"""The logarithm of the evidence E against epsilon-DP after so many guesses; arrays broadcast.
+    r"""Compute the logarithm of the evidence E against epsilon-DP after so many guesses.
 
-    Statement   E = B(v + 1, t - v + 1) I_{1-q}(t - v + 1, v + 1) / ((1 - q) q^v (1 - q)^{t-v}), the
-                uniform mixture over rates in [q, 1] of likelihood ratios, is a supermartingale
-                that starts at 1 under epsilon-DP: P[E >= 1 / a for some t] <= a.
-    Bound       lower, by a part in a million for rounding.
-    Source      docs/proofs/anytime_audit.md.
-    Raises InvalidParameter for numbers that are not whole, more right ones than guesses, and an
-    epsilon that is negative or above 700.
+    Statement: E = B(v + 1, t - v + 1) I_{1-q}(t - v + 1, v + 1) / ((1 - q) q^v (1 - q)^{t-v}), the
+    uniform mixture over rates in [q, 1] of likelihood ratios, is a supermartingale that starts at 1
+    under epsilon-DP: P[E >= 1 / a for some t] <= a.
 
+    Bound: lower, by a part in a million for rounding. Source: docs/proofs/anytime_audit.md.
+
+    Parameters
+    ----------
+    right, guesses
+        Whole numbers: v right guesses of t. Arrays broadcast.
+    epsilon
+        From 0 to 700.
+
+    Returns
+    -------
+    array of float
+        The natural logarithm, of the shape that the arguments broadcast to.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are not whole, more right guesses than guesses, and an epsilon out of its
+        range.
+
+    Examples
+    --------
     >>> float(log_evidence(0, 0, epsilon=1.0).round(5))
     -0.0
     """
@@ -72,18 +90,37 @@ def log_evidence(right: ArrayLike, guesses: ArrayLike, *, epsilon: ArrayLike) ->
 
 
 def anytime(scores: ArrayLike, included: ArrayLike, *, confidence: float = 0.95) -> Bound:
-    r"""A lower bound on pure epsilon from one run; no number of guesses is fixed in advance.
+    r"""Bound pure epsilon from below by one run, without a number of guesses fixed in advance.
 
-    scores, included: as for `one_run`. Canaries are guessed at from the clearest score to the
-    least clear, by its distance from the median: in above it, out below. To stop sooner, to
-    abstain or to choose another order by what was revealed, use `log_evidence` oneself.
+    Canaries are guessed at from the clearest score to the least clear, by its distance from the
+    median: in above it, out below. To stop sooner, to abstain or to choose another order by what
+    was revealed, use `log_evidence` oneself.
 
-    Statement   the mechanism is not epsilon-DP for any smaller epsilon, with this confidence: of a
-                public grid of epsilons, each with a process of its own, all below the first whose
-                evidence stays below 1 / (1 - confidence) are refuted.
-    Bound       lower.
-    Source      docs/proofs/anytime_audit.md.
+    Statement: the mechanism is not epsilon-DP for any smaller epsilon, with this confidence: of a
+    public grid of epsilons, each with a process of its own, all below the first whose evidence
+    stays below 1 / (1 - confidence) are refuted.
 
+    Bound: lower. Source: docs/proofs/anytime_audit.md.
+
+    Parameters
+    ----------
+    scores, included
+        As for `one_run`.
+    confidence
+        Between 0 and 1, at which the bound is true.
+
+    Returns
+    -------
+    Bound
+        With the number of guesses that were counted.
+
+    Raises
+    ------
+    InvalidParameter
+        As `one_run`.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> coins = drawn.random(1000) < 0.5
     >>> anytime(coins + 0.3 * drawn.normal(size=1000), coins).epsilon > 2

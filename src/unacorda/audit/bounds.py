@@ -20,13 +20,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """No (epsilon, delta) with a smaller epsilon fits the evidence, at this confidence.
+    """A lower bound on epsilon: no (epsilon, delta) with a smaller epsilon fits the evidence.
 
-    epsilon: the lower bound, 0 where nothing was found; delta: for which it is said; confidence:
-    the probability, over the audit's own coins and the mechanism's, with which a bound is true;
-    method: of the audit; guesses, right: how many guesses were counted, and how many of them were
-    right; mu: the bound in Gaussian DP, where the method gives one; note: what stood in the way.
+    Attributes
+    ----------
+    epsilon
+        The lower bound, 0 where nothing was found.
+    delta
+        The delta for which it holds.
+    confidence
+        The probability, over the audit's own coins and the mechanism's, with which a bound is true.
+    method
+        Of the audit.
+    guesses, right
+        How many guesses were counted, and how many of them were right.
+    mu
+        The bound in Gaussian DP, where the method gives one, else None.
+    note
+        What stood in the way of a better one.
 
+    Examples
+    --------
     >>> Bound(epsilon=1.5, delta=0.0, confidence=0.95, method="one run", guesses=100, right=90)
     Bound(epsilon >= 1.5, delta=0, confidence=0.95, one run: 90 of 100 right)
     """

@@ -31,8 +31,20 @@ Floats = NDArray[np.float64]
 class Canaries:
     """Canaries and their coins.
 
-    features: one row a canary; targets: one a canary, None where canaries are gradients;
-    included: the coins. Keep these from the attacker until the scores are there.
+    Attributes
+    ----------
+    features
+        One row a canary.
+    targets
+        One a canary; None where canaries are gradients.
+    included
+        The coins, one boolean a canary. Keep them from the attacker until the scores are there.
+
+    Examples
+    --------
+    >>> canaries = Canaries(features=np.eye(2), targets=None, included=np.array([True, False]))
+    >>> canaries.scored_by_projection([3.0, 0.1]).tolist()
+    [3.0, 0.1]
     """
 
     features: NDArray[Any]
@@ -93,10 +105,32 @@ class Canaries:
 def dirac(
     count: int, *, dimension: int, norm: float = 1.0, bits: RandomBits | None = None
 ) -> Canaries:
-    """Gradients that point each in a direction of its own: the sharpest canaries there are.
+    """Make gradients that point each in a direction of its own: the sharpest canaries there are.
 
-    count: no more than dimension; norm: their length, which is that of clipping.
+    Parameters
+    ----------
+    count
+        How many, from 1 to the dimension.
+    dimension
+        The number of parameters of the model.
+    norm
+        Their length in the l2 norm, above 0, which is that of clipping.
+    bits
+        Of the coins; by default a secure source.
 
+    Returns
+    -------
+    Canaries
+        Gradients without targets.
+
+    Raises
+    ------
+    InvalidParameter
+        For a count or dimension that is no whole number in its range, and a norm that is not above
+        0.
+
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> dirac(3, dimension=5, norm=2.0, bits=SeededBits(1)).features[1].tolist()
     [0.0, 2.0, 0.0, 0.0, 0.0]
@@ -114,9 +148,34 @@ def dirac(
 def mislabelled(
     x: ArrayLike, y: ArrayLike, *, count: int, bits: RandomBits | None = None
 ) -> Canaries:
-    """Examples of one's data with labels that are not theirs, so that a model has to memorise them.
+    """Take examples of one's data with labels that are not theirs, which a model has to memorize.
 
-    x, y: at least `count` examples that are not trained on; each gets another label that occurs.
+    Parameters
+    ----------
+    x, y
+        At least `count` examples that are not trained on, and their labels, of which there are two
+        or more among the first `count`.
+    count
+        How many to take, the first ones. Each gets another label that occurs, at random.
+    bits
+        Of the labels and the coins; by default a secure source.
+
+    Returns
+    -------
+    Canaries
+        Examples with targets.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes that do not fit, too few examples, and labels of one kind alone.
+
+    Examples
+    --------
+    >>> from unacorda.bits import SeededBits
+    >>> x = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]
+    >>> mislabelled(x, [0, 1, 0], count=3, bits=SeededBits(1)).targets.tolist()
+    [1, 0, 1]
     """
     rows, labels = elements.numbers("x", x), _labels(y)
     many = checks.positive_integer(count=count)

@@ -33,9 +33,17 @@ _DIRECTIONS: Final = ("remove", "add")
 class HockeyStick:
     """delta(epsilon) of two laws on the same outputs, in both directions, rounded up.
 
-    p, q: probabilities of the outputs; rest: mass of either law that was not listed, which counts
-    as given away. Both orders of the neighbors count.
+    Both orders of the neighbors count.
 
+    Parameters
+    ----------
+    p, q
+        Arrays of the probabilities of the outputs on the one and the other input.
+    rest
+        The mass of either law that was not listed, which is added to every delta.
+
+    Examples
+    --------
     >>> HockeyStick(p=np.array([0.75, 0.25]), q=np.array([0.25, 0.75]))
     HockeyStick(2 outputs, epsilon 1.0986 at delta 0)
     """
@@ -195,19 +203,36 @@ class HockeyStick:
 
 
 def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
-    r"""The hockey-stick curve of a mechanism on two neighboring inputs.
+    r"""Compute the hockey-stick curve of a mechanism on two neighboring inputs.
 
-    law: from an input to its law, a mapping of outputs to their probabilities (floats, or
-    Fractions for exact ones). Of an infinite support list enough: the mass that is left out, of
-    the law that leaves out more, is added to every delta.
+    Statement: delta(epsilon) = sum over outputs o of max(0, P[o] - e^epsilon Q[o]), the larger one
+    of both orders of the laws.
 
-    Statement   delta(epsilon) = sum over outputs o of max(0, P[o] - e^epsilon Q[o]), the larger one
-                of both orders of the laws.
-    Bound       upper, by a part in 10^12, but for roundings of 10^-15 in a delta; without rest and
-                rounding it is the truth. `violates` takes lower bounds.
-    Raises InvalidParameter for laws that are no mappings, and for probabilities that are negative,
-    not finite or add up to more than 1.
+    Bound: upper, by a part in 10^12, but for roundings of 10^-15 in a delta; without rest and
+    rounding it is the truth. `violates` takes lower bounds.
 
+    Parameters
+    ----------
+    law
+        From an input to its law, a mapping of outputs to their probabilities (floats, or Fractions
+        for exact ones). Of an infinite support list enough: the mass that is left out, of the law
+        that leaves out more, is added to every delta.
+    x, neighbor
+        Two inputs of the mechanism, of any type.
+
+    Returns
+    -------
+    HockeyStick
+        Delta by epsilon, and epsilon by delta.
+
+    Raises
+    ------
+    InvalidParameter
+        For laws that are no mappings, and for probabilities that are negative, not finite or add up
+        to more than 1.
+
+    Examples
+    --------
     >>> flip = lambda bit: {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
     >>> curve = exact(flip, 0, 1)
     >>> round(curve.epsilon(), 6) == round(math.log(3), 6), curve.violates(PureDP(1))

@@ -97,20 +97,38 @@ def one_run_f_dp(
     guesses: int | Iterable[int] | None = None,
     sides: Sides = "both",
 ) -> Bound:
-    r"""A lower bound from one run, by the trade-off functions of a family.
+    r"""Bound epsilon from below by one run, through the trade-off functions of a family.
 
-    The arguments are those of `one_run`. family: "gaussian" bounds the mu of Gaussian DP, and
-    epsilon is what that mu means at delta: right for mechanisms whose trade-off function is about
-    that of normal noise, as DP-SGD's is, and tighter than `one_run`. "approximate" bounds epsilon
-    of (epsilon, delta)-DP of any mechanism, by the better of this and the bound of `one_run`.
+    Statement: no mechanism of the family with a smaller parameter gives so many right guesses with
+    a probability above 1 - confidence.
 
-    Statement   no mechanism of the family with a smaller parameter gives so many right guesses
-                with a probability above 1 - confidence.
-    Bound       lower.
-    Source      as for `refutes`.
-    Raises InvalidParameter as `one_run` does, and for a delta of 0 with the Gaussian family, which
-    has no epsilon then.
+    Bound: lower. Source: as for `refutes`.
 
+    Parameters
+    ----------
+    scores, included, confidence, guesses, sides
+        As for `one_run`.
+    delta
+        From 0, below 1; above 0 with the Gaussian family.
+    family
+        "gaussian" bounds the mu of Gaussian DP, and epsilon is what that mu means at delta: right
+        for mechanisms whose trade-off function is about that of normal noise, as DP-SGD's is, and
+        tighter than `one_run`. "approximate" bounds epsilon of (epsilon, delta)-DP of any
+        mechanism, by the better of this and the bound of `one_run`.
+
+    Returns
+    -------
+    Bound
+        With the number of guesses, and of right ones.
+
+    Raises
+    ------
+    InvalidParameter
+        As `one_run`, for another family, and for a delta of 0 with the Gaussian family, which has
+        no epsilon then.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> drawn = np.random.default_rng(1)
     >>> coins = drawn.random(2000) < 0.5

@@ -32,22 +32,44 @@ def many_runs(
     threshold: float | None = None,
     gaussian: bool = False,
 ) -> Bound:
-    r"""A lower bound on epsilon from independent runs with and without one record.
+    r"""Bound epsilon from below by independent runs with and without one record.
 
-    scores: one number a run, from its output alone; included: whether that run had the record, a
-    choice that does not hang on the outputs. threshold: runs at or above it are taken to have it;
-    None chooses one on every other run of each kind and counts on the others alone.
-    gaussian: bound the mu of Gaussian DP, and what it means at delta, which must be above 0; right
-    where the runs are independent and the mechanism adds normal noise, or a mixture near it.
+    Statement: with error rates bounded by Clopper and Pearson, each at (1 - confidence) / 2,
+    epsilon >= ln((1 - FN - delta) / FP) and ln((1 - FP - delta) / FN), and
+    mu >= Phi^-1(1 - FP) - Phi^-1(FN).
 
-    Statement   with error rates bounded by Clopper and Pearson, each at (1 - confidence) / 2,
-                epsilon >= ln((1 - FN - delta) / FP) and ln((1 - FP - delta) / FN), and
-                mu >= Phi^-1(1 - FP) - Phi^-1(FN).
-    Bound       lower.
-    Source      Jagielski, Ullman, Oprea 2020, arXiv:2006.07709; Nasr et al. 2023,
-                arXiv:2302.07956 (Gaussian DP).
-    Raises InvalidParameter as `one_run` does, and where there are fewer than 8 runs of a kind.
+    Bound: lower. Source: Jagielski, Ullman, Oprea 2020, arXiv:2006.07709; Nasr et al. 2023,
+    arXiv:2302.07956 (Gaussian DP).
 
+    Parameters
+    ----------
+    scores
+        One number a run, from its output alone.
+    included
+        Whether that run had the record, a choice that does not depend on the outputs.
+    delta
+        From 0, below 1.
+    confidence
+        Between 0 and 1, at which the bound is true.
+    threshold
+        Runs at or above it are taken to have the record. None chooses one on every other run of
+        each kind and counts on the others alone.
+    gaussian
+        Bound the mu of Gaussian DP, and what it means at delta, which must be above 0. It is right
+        where the runs are independent and the mechanism adds normal noise, or a mixture near it.
+
+    Returns
+    -------
+    Bound
+        With the number of runs that were counted.
+
+    Raises
+    ------
+    InvalidParameter
+        As `one_run`, and where there are fewer than 8 runs of a kind.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> kind = np.arange(4000) % 2 == 1
     >>> found = many_runs(kind + drawn.laplace(size=4000), kind)  # Laplace noise for epsilon 1

@@ -32,23 +32,47 @@ def one_run(
     guesses: int | Iterable[int] | None = None,
     sides: Sides = "both",
 ) -> Bound:
-    r"""A lower bound on epsilon from one run on many canaries.
+    r"""Bound epsilon from below by one run on many canaries.
 
-    scores: one number a canary, computed from what the mechanism released and from the canary
-    alone: the higher, the likelier it was in. included: the coins, one boolean a canary, fair and
-    independent. guesses: how many canaries are guessed at, those with the clearest scores; several
-    numbers are tried and paid for (Bonferroni), None means a sixth of all and a 32nd of all.
-    They must be chosen before the coins are looked at. sides: "both" guesses "in" for the highest
-    scores and "out" for as many of the lowest; "in" guesses at the highest alone.
     Of equal scores the earlier one is taken for the higher.
 
-    Statement   epsilon of (epsilon, delta)-DP, under adding or removing one canary, is at least
-                this with probability `confidence`.
-    Bound       lower.
-    Source      Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2.
-    Raises InvalidParameter for NaN scores, arrays of different lengths, canaries all in or all
-    out, more guesses than canaries, a confidence outside (0, 1), a delta outside [0, 1).
+    Statement: epsilon of (epsilon, delta)-DP, under adding or removing one canary, is at least this
+    with probability `confidence`.
 
+    Bound: lower. Source: Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2.
+
+    Parameters
+    ----------
+    scores
+        One number a canary, computed from what the mechanism released and from the canary alone:
+        the higher, the likelier it was in.
+    included
+        The coins, one boolean a canary, fair and independent.
+    delta
+        From 0, below 1.
+    confidence
+        Between 0 and 1, at which the bound is true.
+    guesses
+        How many canaries are guessed at, those with the clearest scores. Several numbers are tried
+        and paid for (Bonferroni); None means a sixth of all and a 32nd of all. They must be chosen
+        before the coins are looked at.
+    sides
+        "both" guesses "in" for the highest scores and "out" for as many of the lowest; "in" guesses
+        at the highest alone.
+
+    Returns
+    -------
+    Bound
+        With the number of guesses, and of right ones.
+
+    Raises
+    ------
+    InvalidParameter
+        For NaN scores, arrays of different lengths, canaries all in or all out, more guesses than
+        canaries, and numbers out of their range.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> coins = drawn.random(1000) < 0.5
     >>> found = one_run(coins + 0.3 * drawn.normal(size=1000), coins)

@@ -32,12 +32,44 @@ _LEAST_ALARM: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Finding:
-    """What a search ended with: a promise broken, or the nearest it came to that.
+    """The end of a search: a promise broken, or the nearest that the search came to that.
 
-    pair: the neighboring inputs; bound: the verdict on fresh samples; promised: the epsilon that
-    the claim allows at the bound's delta; tried: how many pairs were looked at; event: the set of
-    outputs that the verdict is about, in words; counts: how many of `runs` outputs of the first
-    and of the second input lie in it; unseen: what too few samples were taken for.
+    Attributes
+    ----------
+    pair
+        The neighboring inputs.
+    bound
+        The verdict on fresh samples.
+    promised
+        The epsilon that the claim allows at the bound's delta.
+    tried
+        How many pairs were looked at.
+    event
+        The set of outputs that the verdict is about, in words.
+    counts
+        How many of `runs` outputs of the first and of the second input lie in it.
+    runs
+        How many outputs of each input were sampled for the verdict.
+    unseen
+        What too few samples were taken for, in words.
+
+    Examples
+    --------
+    >>> from unacorda.audit.bounds import Bound
+    >>> bound = Bound(
+    ...     epsilon=1.8, delta=0.0, confidence=0.95, method="search", guesses=2000, right=1800
+    ... )
+    >>> Finding(
+    ...     pair=(0, 1),
+    ...     bound=bound,
+    ...     promised=1.0,
+    ...     tried=1,
+    ...     event="above 0.5",
+    ...     counts=(100, 900),
+    ...     runs=1000,
+    ...     unseen="",
+    ... ).violated
+    True
     """
 
     pair: Pair
@@ -78,27 +110,52 @@ def search(
 ) -> Finding:
     r"""Try neighboring inputs, learn what tells their outputs apart, and judge on fresh samples.
 
-    sample: from an input and a number n to n independent outputs of the mechanism; pairs: of
-    neighbors to begin with, a grid for instance; claim: PureDP, ApproxDP or GDP; vary: makes
-    another pair of neighbors from a pair, for `generations` rounds of evolution that go on from
-    the three best; explore: samples an input to find the best pairs; confirm: to learn again from
-    the three best, and as many fresh ones for the verdict; by default so many that, with
-    probability .99, noise of half the scale is found, and an output without noise in one of 1,000,
-    where 4,000,000 (400,000 for the latter) do it. What the number taken cannot see is in
-    `unseen`. false_alarm: the probability with which a claim that holds is called violated; seed:
-    of `vary`.
-
     Events tried are half-lines, bins, single values, sets of values that came before (so noise
     drawn from few seeds shows: what came on one input comes again on it, and not on the other),
     and what all features together tell.
 
-    Statement   if `violated`, the claim is false, or something happened that has a probability of
-                at most false_alarm: the verdict counts samples that had no part in any choice.
-    Source      Ding, Wang, Wang, Zhang, Kifer 2018 (StatDP); Bichsel, Steffen, Bogunovic, Vechev
-                2021 (DP-Sniper: learned events).
-    Raises InvalidParameter for no pairs, another claim, numbers below 1, and a false_alarm below
-    1e-12.
+    Statement: if `violated`, the claim is false, or something happened that has a probability of at
+    most false_alarm: the verdict counts samples that had no part in any choice.
 
+    Source: Ding, Wang, Wang, Zhang, Kifer 2018 (StatDP); Bichsel, Steffen, Bogunovic, Vechev 2021
+    (DP-Sniper: learned events).
+
+    Parameters
+    ----------
+    sample
+        A function from an input and a number n to n independent outputs of the mechanism.
+    pairs
+        Neighboring inputs to begin with, each a tuple of two, such as a grid of them.
+    claim
+        PureDP, ApproxDP or GDP.
+    vary
+        A function that makes another pair of neighbors from a pair and a NumPy generator.
+    generations
+        For how many rounds pairs are varied, each from the three best.
+    explore
+        How many samples of an input are drawn to find the best pairs, 100 or more.
+    confirm
+        How many samples are drawn to learn again from the three best, and as many fresh ones for
+        the verdict. By default so many that, with probability .99, noise of half the scale is
+        found, and an output without noise in one of 1,000, where 4,000,000 (400,000 for the latter)
+        do it. What the number taken cannot see is in `unseen`.
+    false_alarm
+        The probability, from 1e-12 to below 1, with which a claim that holds is called violated.
+    seed
+        Of the generator for `vary`.
+
+    Returns
+    -------
+    Finding
+        With the verdict as `violated`.
+
+    Raises
+    ------
+    InvalidParameter
+        For no pairs, another claim, and numbers out of their range.
+
+    Examples
+    --------
     >>> drawn = np.random.default_rng(1)
     >>> halved = lambda x, n: x + drawn.laplace(scale=0.5, size=n)  # epsilon 2
     >>> search(halved, [(0.0, 1.0)], claim=PureDP(1)).violated

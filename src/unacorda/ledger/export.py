@@ -18,12 +18,30 @@ _FORMAT = "unacorda ledger export 3"
 
 
 def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
-    r"""The lines of an export, each a JSON object: the account, then its entries, oldest first.
+    r"""Write an account and its entries, oldest first, as lines of JSON.
 
     They hold all that the hashes were made of, so that `verify_export` needs nothing else. There is
-    no word about data in them that the ledger does not hold. LedgerMismatch where there is no such
-    account; what is exported is not verified.
+    no word about data in them that the ledger does not hold. What is exported is not verified.
 
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    dataset
+        The name of the account.
+
+    Yields
+    ------
+    str
+        One JSON object a line: first the account.
+
+    Raises
+    ------
+    LedgerMismatch
+        Where there is no such account.
+
+    Examples
+    --------
     >>> from unacorda.ledger.ledger import open_ledger
     >>> from unacorda.privacy.guarantees import PureDP
     >>> ledger = open_ledger(None)
@@ -39,10 +57,33 @@ def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
 
 
 def verify_export(lines: Iterable[str], *, containing: str | None = None) -> tuple[str, int]:
-    """The dataset and the number of entries of an export in which all is right.
+    """Verify an export, and give the dataset and the number of its entries.
 
-    containing: a digest that some entry must have. Raises LedgerMismatch as `Ledger.verify` does,
-    and for lines that are no export.
+    Parameters
+    ----------
+    lines
+        What `export_account` wrote.
+    containing
+        A digest that some entry must have, such as one that was kept elsewhere.
+
+    Returns
+    -------
+    tuple of str and int
+        The name of the account, and how many entries there are.
+
+    Raises
+    ------
+    LedgerMismatch
+        As `Ledger.verify`, and for lines that are no export.
+
+    Examples
+    --------
+    >>> from unacorda.ledger.ledger import open_ledger
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", PureDP(1), {"unit": "person"})
+    >>> verify_export(export_account(ledger, "visits"))
+    ('visits', 0)
     """
     account, entries = read_export(lines)
     return account.dataset, verify_entries(account, entries, containing=containing)

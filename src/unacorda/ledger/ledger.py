@@ -44,14 +44,35 @@ _POSTGRES = ("postgresql://", "postgresql+psycopg://")
 
 
 def open_ledger(url: str | None) -> Ledger:
-    """The ledger at an address; None is a new one in memory, which nothing outlives.
+    """Open the ledger at an address; None is a new one in memory, which nothing outlives.
 
-    url: ``"sqlite:///budget.db"`` for a file in the current folder (four slashes for an absolute
-    path), or ``"postgresql://user:password@host/database"``, which needs the extra `postgres`.
-    Tables are made where there are none. Raises InvalidParameter for any other address,
-    LedgerMismatch for another schema, LedgerFailed where the place cannot be used, and
-    MissingExtra.
+    Tables are made where there are none.
 
+    Parameters
+    ----------
+    url
+        ``"sqlite:///budget.db"`` for a file in the current folder (four slashes for an absolute
+        path), ``"postgresql://user:password@host/database"``, which needs the extra `postgres`, or
+        None.
+
+    Returns
+    -------
+    Ledger
+        To be closed with `close`.
+
+    Raises
+    ------
+    InvalidParameter
+        For any other address.
+    LedgerMismatch
+        For a database of another schema.
+    LedgerFailed
+        Where the place cannot be used.
+    MissingExtra
+        Without the driver of PostgreSQL.
+
+    Examples
+    --------
     >>> open_ledger(None).durable
     False
     """

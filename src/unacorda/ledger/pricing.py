@@ -73,15 +73,35 @@ class OdometerReading:
 
 
 def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
-    """The whole history of a dataset, priced again by the numerical accountant.
+    """Price the whole history of a dataset again, by the numerical accountant.
 
-    delta: from 0, below 1; events spend their own deltas of it. For what holds when the noise, too,
-    was chosen after seeing answers, read `odometer`. Raises LedgerMismatch where there is no such
-    account, or it does not say which tables are neighbors.
+    For what holds when the noise, too, was chosen after seeing answers, read `odometer`.
 
-    Bound       upper.
-    Source      those of the accountant.
+    Bound: upper. Source: those of the accountant.
 
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    dataset
+        The name of the account.
+    delta
+        From 0, below 1; events spend their own deltas of it.
+
+    Returns
+    -------
+    Repriced
+        What the ledger counts, and the epsilon of all events together.
+
+    Raises
+    ------
+    LedgerMismatch
+        Where there is no such account, or it does not say which tables are neighbors.
+    InvalidParameter
+        For a delta out of its range.
+
+    Examples
+    --------
     >>> from unacorda.ledger.entries import Charge
     >>> from unacorda.ledger.ledger import open_ledger
     >>> from unacorda.privacy.events import Gaussian
@@ -128,21 +148,55 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
 
 
 def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> OdometerReading:
-    r"""What has been spent so far, valid at every time at once, however questions were chosen.
+    r"""Read what has been spent so far, valid at every time at once, however questions were chosen.
 
-    delta: of the reading, above the delta of the account's budget; it has to be the same at every
-    look, settled before the first answer. Raises InvalidParameter for another one, and for an
-    account in Renyi DP, which has no odometer here.
+    Statement: each question costs the zCDP price of its event, if that has no delta of its own and
+    is less, or else its charge. One about a part costs what its split owes more for that, the
+    largest sums taken in zCDP. With the costs' own deltas within that of the budget, the reading is
+    that of `accounting.odometers.Odometer` at delta less the budget's. Where the costs have no
+    delta, the plain sum of epsilons is one too.
 
-    Statement   each question costs the zCDP price of its event, if that has no delta of its own
-                and is less, or else its charge; one about a part what its split owes more for that,
-                the largest sums taken in zCDP. With the costs' own deltas within that of the
-                budget, the reading is that of `accounting.odometers.Odometer` at delta less the
-                budget's; where the costs have no delta, the plain sum of epsilons is one too.
-    Bound       upper, rounded up.
-    Source      docs/proofs/filters.md, Theorem 5. Of two readings, one of which spends d and the
-                other d' outside of epsilon, the smaller is one that spends d + d': a set of
-                transcripts is parted into those on which the one is smaller, and the others.
+    Bound: upper, rounded up.
+
+    Source: docs/proofs/filters.md, Theorem 5. Of two readings, one of which spends d and the other
+    d' outside of epsilon, the smaller is one that spends d + d': a set of transcripts is divided
+    into those on which the one is smaller, and the others.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    dataset
+        The name of the account.
+    delta
+        Of the reading, above the delta of the account's budget and below 1. It has to be the same
+        at every reading, fixed before the first answer.
+
+    Returns
+    -------
+    OdometerReading
+        Epsilon and delta of all answers so far.
+
+    Raises
+    ------
+    InvalidParameter
+        For another delta, and for an account in Renyi DP, which has no odometer here.
+    LedgerMismatch
+        Where there is no such account.
+
+    Examples
+    --------
+    >>> from unacorda.ledger.entries import Charge
+    >>> from unacorda.ledger.ledger import open_ledger
+    >>> from unacorda.privacy.events import Laplace
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", PureDP(1), {"neighbors": "AddRemove"})
+    >>> cost, event = PureDP("0.25"), Laplace(noise_multiplier=4)
+    >>> charge = Charge(cost=cost, event=event, request=cost, reproducible=False)
+    >>> reservation = ledger.reserve("visits", charge)
+    >>> round(odometer(ledger, "visits", delta=1e-6).epsilon, 6)
+    0.25
     """
     account = ledger.account(dataset)
     whole = zcdp_of(account.budget)
