@@ -266,6 +266,7 @@ class FoundBounds(LadderSearch):
     """The range of a number column that all but few people keep to, on round numbers."""
 
     tag: ClassVar[str] = "foundbounds"
+    functions: ClassVar[tuple[str, ...]] = ("find_bounds",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": Kind.NUMBER}
     runs: ClassVar[int] = 2
     each: ClassVar[str] = ", for each end"

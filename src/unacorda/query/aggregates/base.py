@@ -14,7 +14,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -288,15 +288,19 @@ class Aggregate(ABC):
     stays where a class is renamed. overall: whether its one answer is about all groups together,
     and so the same in each line of a release. reads: the fields that name columns or expressions,
     each with the kind that they have to be of, None for any; those whose names are plural hold
-    several. optional: those that may be left out. zeros_add_nothing: whether rows in which its
-    expression is 0 could go without changing it. in_units: whether its answer is in the unit of
-    its column, to be read beside the bounds.
+    several. optional: those that may be left out. functions: those of its module that make it,
+    whose names a question in JSON may use. renamed: fields that are called otherwise among the
+    arguments of these, or "" for what is none of them. zeros_add_nothing: whether rows in which its
+    expression is 0 could go without changing it. in_units: whether its answer is in the unit of its
+    column, to be read beside the bounds.
     """
 
     tag: ClassVar[str]
     overall: ClassVar[bool] = False
     reads: ClassVar[Mapping[str, Kind | None]] = MappingProxyType({})
     optional: ClassVar[Collection[str]] = ()
+    functions: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     zeros_add_nothing: ClassVar[bool] = False
     in_units: ClassVar[bool] = False
     weight: Fraction = Fraction(1)
@@ -313,6 +317,17 @@ class Aggregate(ABC):
             texts = (written,) if argument == name else written
             found += [expression_of(text, scope, kind=kind, argument=argument) for text in texts]
         return replace(self, expressions=tuple(found))
+
+    @property
+    def function(self) -> str:
+        """The one of its functions that made it."""
+        return self.functions[0]
+
+    def arguments(self) -> dict[str, Any]:
+        """Those with which this function makes the same, but for the weight."""
+        names = [one.name for one in fields(self) if one.name not in {"weight", "expressions"}]
+        found = {self.renamed.get(name, name): getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if name and value is not None}
 
     def within(self, reach: Reach) -> Aggregate:
         """The same in a question with these contribution bounds."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -54,9 +54,15 @@ class Extreme(GridAggregate, Single):
     """The least or the greatest value of a number column, few people left out."""
 
     tag: ClassVar[str] = "extreme"
+    functions: ClassVar[tuple[str, ...]] = ("min", "max")
+    renamed: ClassVar[Mapping[str, str]] = {"side": ""}
     assumes: ClassVar[tuple[str, ...]] = ()  # how far beyond the answer people lie is not forecast
 
     side: Literal["min", "max"]
+
+    @property
+    def function(self) -> str:
+        return self.side
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """People by their own extreme, each once in a cell."""

@@ -99,6 +99,7 @@ class BinCounts(Linear):
     """Rows by bin between given edges, and in one bin on either side of them."""
 
     tag: ClassVar[str] = "histogram"
+    functions: ClassVar[tuple[str, ...]] = ("histogram",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": Kind.NUMBER}
     counts: ClassVar[bool] = True
 
@@ -165,8 +166,14 @@ class EqualBins(GridAggregate):
     """Rows by bin, between edges that are found so that bins hold about as many rows each."""
 
     tag: ClassVar[str] = "equalbins"
+    functions: ClassVar[tuple[str, ...]] = ("histogram",)
 
     wanted: tuple[Fraction, ...]
+
+    def arguments(self) -> dict[str, Any]:
+        bounds = ("column", "lower", "upper", "resolution")
+        found = {name: getattr(self, name) for name in bounds if getattr(self, name) is not None}
+        return {**found, "bins": self.lines}
 
     @property
     def lines(self) -> int:
@@ -220,6 +227,8 @@ class Top(Single):
     """The `size` values of a list with the largest noisy counts of rows, the largest first."""
 
     tag: ClassVar[str] = "top"
+    functions: ClassVar[tuple[str, ...]] = ("top",)
+    renamed: ClassVar[Mapping[str, str]] = {"size": "k", "listed": "values"}
 
     column: str
     size: int

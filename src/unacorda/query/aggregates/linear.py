@@ -150,6 +150,7 @@ class Count(Linear):
     """How many rows, or how many in which `column` is not NULL."""
 
     tag: ClassVar[str] = "count"
+    functions: ClassVar[tuple[str, ...]] = ("count",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
     optional: ClassVar[Collection[str]] = ("column",)
     counts: ClassVar[bool] = True
@@ -168,6 +169,7 @@ class CountIf(Linear):
     """How many rows fulfil a condition."""
 
     tag: ClassVar[str] = "countif"
+    functions: ClassVar[tuple[str, ...]] = ("count_if",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"condition": Kind.BOOLEAN}
     counts: ClassVar[bool] = True
 
@@ -192,6 +194,7 @@ class CountPeople(Linear):
     """
 
     tag: ClassVar[str] = "countpeople"
+    functions: ClassVar[tuple[str, ...]] = ("count_people",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
     optional: ClassVar[Collection[str]] = ("column",)
     counts: ClassVar[bool] = True
@@ -210,6 +213,7 @@ class CountDistinct(Linear):
     """How many different values there are, NULL not among them."""
 
     tag: ClassVar[str] = "countdistinct"
+    functions: ClassVar[tuple[str, ...]] = ("count_distinct",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"column": None}
     counts: ClassVar[bool] = True
     notes: ClassVar[tuple[str, ...]] = ("values that only dropped rows have are not counted",)
@@ -353,6 +357,7 @@ class BoundedSum(OfClamped):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     tag: ClassVar[str] = "sum"
+    functions: ClassVar[tuple[str, ...]] = ("sum",)
     zeros_add_nothing: ClassVar[bool] = True
 
     def bound_to(self, scope: TableSchema) -> Aggregate:
@@ -424,6 +429,7 @@ class VectorSum(Linear):
     """
 
     tag: ClassVar[str] = "vectorsum"
+    functions: ClassVar[tuple[str, ...]] = ("vector_sum",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"columns": Kind.NUMBER}
 
     columns: tuple[str, ...]

@@ -169,6 +169,7 @@ class BoundedMean(OfClamped, SplitMean):
     """The mean of a number column over rows where it is present, values clamped."""
 
     tag: ClassVar[str] = "mean"
+    functions: ClassVar[tuple[str, ...]] = ("mean",)
     each: ClassVar[str] = " on each of two sums, of x - lower and of upper - x"
 
     def measures(self, values: Sequence[str]) -> tuple[Measure, ...]:
@@ -325,6 +326,7 @@ class Proportion(SplitMean):
     """
 
     tag: ClassVar[str] = "proportion"
+    functions: ClassVar[tuple[str, ...]] = ("proportion",)
     reads: ClassVar[Mapping[str, Kind | None]] = {"condition": Kind.BOOLEAN}
     clamp: ClassVar[Clamp] = Clamp(lower=0, upper=1, unit_log2=0)
     each: ClassVar[str] = (
@@ -372,6 +374,11 @@ class WeightedMean(OfTwo, SplitMean):
     """The mean of a number column, each row weighed by another column, both clamped."""
 
     tag: ClassVar[str] = "weightedmean"
+    functions: ClassVar[tuple[str, ...]] = ("weighted_mean",)
+    named: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("column", "bounds"),
+        ("weights", "weights_bounds"),
+    )
     even: ClassVar[tuple[str, ...]] = ("the errors by rows are for weights at their upper bound",)
     each: ClassVar[str] = " on each of two weighted sums, of x - lower and of upper - x"
     lowest: ClassVar[int] = 0  # above the lower bound weighted values are summed

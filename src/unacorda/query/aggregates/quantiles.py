@@ -216,6 +216,7 @@ class BoundedQuantile(GridAggregate, Single):
     """
 
     tag: ClassVar[str] = "quantile"
+    functions: ClassVar[tuple[str, ...]] = ("quantile", "median")
     in_units: ClassVar[bool] = True
 
     q: Fraction
@@ -407,6 +408,8 @@ class Quantiles(GridQuantiles):
     """Several quantiles of a number column, each an answer."""
 
     tag: ClassVar[str] = "quantiles"
+    functions: ClassVar[tuple[str, ...]] = ("quantiles",)
+    renamed: ClassVar[Mapping[str, str]] = {"wanted": "q"}
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -427,6 +430,8 @@ class QuartileRange(GridQuantiles):
     """The distance between the two quartiles of a number column."""
 
     tag: ClassVar[str] = "spread"
+    functions: ClassVar[tuple[str, ...]] = ("iqr",)
+    renamed: ClassVar[Mapping[str, str]] = {"wanted": ""}
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The distance by cell, with the quartiles that it lies between."""

@@ -17,10 +17,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +97,23 @@ def _range(side: RatioSide) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfTwo(Aggregate):
-    """What is made of two number columns, values clamped, over rows in which both are present."""
+    """What is made of two number columns, values clamped, over rows in which both are present.
+
+    named: the arguments that are the columns, and those that are their bounds.
+    """
+
+    named: ClassVar[tuple[tuple[str, str], ...]] = (("x", "x_bounds"), ("y", "y_bounds"))
+    renamed: ClassVar[Mapping[str, str]] = {"sides": ""}
 
     sides: tuple[RatioSide, RatioSide]
+
+    def arguments(self) -> dict[str, Any]:
+        found = Aggregate.arguments(self)
+        for (column, bounds), side in zip(self.named, self.sides, strict=True):
+            found[column] = side.column
+            if side.lower is not None:
+                found[bounds] = (side.lower, side.upper)
+        return found
 
     def bound_to(self, scope: TableSchema) -> Self:
         (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
@@ -167,6 +181,11 @@ class Ratio(OfTwo, OfMoments):
     """The sum of one number column over that of another, both clamped."""
 
     tag: ClassVar[str] = "ratio"
+    functions: ClassVar[tuple[str, ...]] = ("ratio",)
+    named: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("numerator", "numerator_bounds"),
+        ("denominator", "denominator_bounds"),
+    )
     even: ClassVar[str] = "the errors by rows are for values in the middle of both"
     numbers: ClassVar[str] = "two sums of combinations of both"
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -378,6 +378,8 @@ class RowsKept(Single):
     """
 
     tag: ClassVar[str] = "rowskept"
+    functions: ClassVar[tuple[str, ...]] = ("rows_kept",)
+    renamed: ClassVar[Mapping[str, str]] = {"aside": "", "limit": ""}
     overall: ClassVar[bool] = True
 
     aside: bool = False

@@ -36,7 +36,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -95,11 +95,17 @@ class BoundedVariance(OfColumn, OfMoments):
     """
 
     tag: ClassVar[str] = "variance"
+    functions: ClassVar[tuple[str, ...]] = ("variance", "stdev")
+    renamed: ClassVar[Mapping[str, str]] = {"root": ""}
     even: ClassVar[str] = "the errors by rows are for values spread evenly over the range"
     strategies: ClassVar[Strategies] = SQUARED
 
     ddof: int
     root: bool
+
+    @property
+    def function(self) -> str:
+        return "stdev" if self.root else "variance"
 
     @property
     def clamp(self) -> Clamp:
@@ -368,6 +374,7 @@ class Covariance(_Paired):
     """
 
     tag: ClassVar[str] = "covariance"
+    functions: ClassVar[tuple[str, ...]] = ("covariance",)
     strategies: ClassVar[Strategies] = PAIRED
     squares: ClassVar[bool] = False
     numbers: ClassVar[str] = "four sums of products of x and y"
@@ -425,6 +432,7 @@ class Correlation(_Paired):
     """Pearson's correlation of two number columns, values clamped."""
 
     tag: ClassVar[str] = "correlation"
+    functions: ClassVar[tuple[str, ...]] = ("correlation",)
     strategies: ClassVar[Strategies] = CROSSED
     squares: ClassVar[bool] = True
     numbers: ClassVar[str] = "six sums of products and squares of x and y"

@@ -7,24 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.automatic import FoundBounds
 from unacorda.query.aggregates.base import Aggregate
-from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.histograms import BinCounts, EqualBins, Top
-from unacorda.query.aggregates.linear import (
-    BoundedSum,
-    Count,
-    CountDistinct,
-    CountIf,
-    CountPeople,
-    VectorSum,
-)
-from unacorda.query.aggregates.means import BoundedMean, Proportion, WeightedMean
-from unacorda.query.aggregates.quantiles import BoundedQuantile, Quantiles, QuartileRange
-from unacorda.query.aggregates.ratios import Ratio
-from unacorda.query.aggregates.row_counts import RowsKept
-from unacorda.query.aggregates.variances import BoundedVariance, Correlation, Covariance
 from unacorda.query.expressions.quoting import identifier
 from unacorda.query.noise.key_selection import PrivateKeys
 from unacorda.query.plan.codec import encode
@@ -126,87 +111,29 @@ def _stated_source(rows: Relation) -> dict[str, Any]:
 
 def function_as_json(value: Any) -> dict[str, Any]:
     """The function that makes an aggregate, or a value of a person, with its arguments."""
-    name, arguments = _made_by(value)
-    if isinstance(value, Aggregate) and value.weight != 1:
-        arguments = {**arguments, "weight": value.weight}
+    if isinstance(value, Aggregate):
+        expected = "a question of the public functions, which JSON has names for"
+        checks.demand(bool(value.functions), "query", type(value).tag, expected=expected)
+        name, arguments = value.function, value.arguments()
+        if value.weight != 1:
+            arguments["weight"] = value.weight
+    else:
+        name, arguments = _of_person(value)
     return {name: {key: encode(one) for key, one in arguments.items() if one is not None}}
 
 
-def _made_by(value: Any) -> tuple[str, dict[str, Any]]:
-    def of(*names: str) -> dict[str, Any]:
-        return {name: getattr(value, name) for name in names}
-
-    bounds = ("column", "lower", "upper")
+def _of_person(value: Any) -> tuple[str, dict[str, Any]]:
     match value:
-        case Count():
-            return "count", of("column")
-        case CountPeople():
-            return "count_people", of("column")
-        case CountDistinct():
-            return "count_distinct", of("column")
-        case CountIf():
-            return "count_if", of("condition")
-        case BoundedSum():
-            return "sum", of(*bounds)
-        case VectorSum():
-            return "vector_sum", of("columns", "norm")
-        case BoundedMean():
-            return "mean", of(*bounds)
-        case Proportion():
-            return "proportion", of("condition")
-        case WeightedMean(sides=(one, other)):
-            arguments = {"column": one.column, "weights": other.column}
-            return "weighted_mean", arguments | _both(("bounds", one), ("weights_bounds", other))
-        case Ratio(sides=(one, other)):
-            arguments = {"numerator": one.column, "denominator": other.column}
-            pairs = ("numerator_bounds", one), ("denominator_bounds", other)
-            return "ratio", arguments | _both(*pairs)
-        case Covariance(sides=(one, other)):
-            arguments = {"x": one.column, "y": other.column}
-            return "covariance", arguments | of("ddof") | _both(
-                ("x_bounds", one), ("y_bounds", other)
-            )
-        case Correlation(sides=(one, other)):
-            arguments = {"x": one.column, "y": other.column}
-            return "correlation", arguments | _both(("x_bounds", one), ("y_bounds", other))
-        case BoundedVariance():
-            return "stdev" if value.root else "variance", of(*bounds, "ddof")
-        case Extreme():
-            return value.side, of(*bounds, "resolution")
-        case BoundedQuantile():
-            return "quantile", of(*bounds, "resolution", "q", "interval")
-        case QuartileRange():
-            return "iqr", of(*bounds, "resolution", "interval")
-        case Quantiles():
-            arguments = of(*bounds, "resolution", "interval")
-            return "quantiles", arguments | {"q": value.wanted}
-        case BinCounts():
-            return "histogram", of("column", "edges")
-        case EqualBins():
-            arguments = of(*bounds, "resolution")
-            return "histogram", arguments | {"bins": len(value.wanted) + 1}
-        case Top():
-            return "top", {"column": value.column, "k": value.size, "values": value.listed}
-        case FoundBounds():
-            return "find_bounds", of("column")
-        case RowsKept():
-            return "rows_kept", {}
         case PersonExtreme():
             name = "condition" if value.function in ("all", "any") else "column"
             return value.function, {name: value.column}
         case PersonFirst():
-            return value.function, of("column", "by")
+            return value.function, {"column": value.column, "by": value.by}
         case PersonCount():
-            return "count", of("column")
-        case PersonSum():
-            return "sum", of(*bounds)
-        case PersonMean():
-            return "mean", of(*bounds)
+            return "count", {"column": value.column}
+        case PersonSum() | PersonMean():
+            name = "sum" if isinstance(value, PersonSum) else "mean"
+            return name, {"column": value.column, "lower": value.lower, "upper": value.upper}
         case _:
             expected = "a question of the public functions, which JSON has names for"
             raise InvalidParameter("query", type(value).__name__, expected=expected)
-
-
-def _both(*sides: tuple[str, Any]) -> dict[str, Any]:
-    """The bounds of two columns, as far as they were written."""
-    return {name: None if side.lower is None else (side.lower, side.upper) for name, side in sides}

@@ -28,26 +28,16 @@ import functools
 import inspect
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates import (
-    automatic,
-    extremes,
-    histograms,
-    linear,
-    means,
-    quantiles,
-    ratios,
-    row_counts,
-    variances,
-)
 from unacorda.query.noise.key_selection import private_keys
 from unacorda.query.plan import person_values
-from unacorda.query.plan.codec import decode
+from unacorda.query.plan.codec import EVERY, decode
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
@@ -59,19 +49,7 @@ _DEEPEST: Final = 32
 _MOST_STEPS: Final = 256
 
 _AGGREGATES: Final[Mapping[str, Callable[..., Any]]] = {
-    name: getattr(module, name)
-    for module, names in (
-        (linear, ("count", "count_distinct", "count_if", "count_people", "sum", "vector_sum")),
-        (means, ("mean", "proportion", "weighted_mean")),
-        (ratios, ("ratio",)),
-        (extremes, ("min", "max")),
-        (quantiles, ("median", "quantile", "quantiles", "iqr")),
-        (histograms, ("histogram", "top")),
-        (variances, ("variance", "stdev", "covariance", "correlation")),
-        (automatic, ("find_bounds",)),
-        (row_counts, ("rows_kept",)),
-    )
-    for name in names
+    name: getattr(sys.modules[kind.__module__], name) for kind in EVERY for name in kind.functions
 }
 """The functions that make aggregates, by the names that a question may use."""
 
