@@ -31,6 +31,12 @@ class Loss(Protocol):
     The loss itself is not asked for: psi, its derivative, may stand alone. Functions made of
     operators and of NumPy's abs, sqrt, square, exp, tanh, sign, minimum, maximum, clip and where
     are fit from tables too, where they are called with symbols and write down SQL.
+
+    Examples
+    --------
+    >>> loss: Loss = Huber(1.0)
+    >>> loss.score_bound, loss.curvature_bound
+    (1.0, 1.0)
     """
 
     @property
@@ -76,9 +82,21 @@ class _OfResiduals:
 class Huber(_OfResiduals):
     """r^2 / 2 up to |r| = c, then a straight line; r = target - prediction.
 
-    c: above 0, in the unit of the target; 1.345 deviations have 95 % of the efficiency of least
-    squares under normal errors. Source: Huber 1964.
+    Source: Huber 1964.
 
+    Parameters
+    ----------
+    c
+        Above 0, in the unit of the target. 1.345 standard deviations have 95 % of the efficiency of
+        least squares under normal errors.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> Huber(1.0).score(np.array([0.0]), np.array([0.5, 3.0])).tolist()
     [-0.5, -1.0]
     """
@@ -96,8 +114,20 @@ class Huber(_OfResiduals):
 class SmoothedHuber(_OfResiduals):
     """c^2 (sqrt(1 + (r / c)^2) - 1): like r^2 / 2 near 0, like c |r| far away, smooth everywhere.
 
-    c: above 0, in the unit of the target. Source: Charbonnier and others 1994 (pseudo-Huber).
+    Source: Charbonnier and others 1994 (pseudo-Huber).
 
+    Parameters
+    ----------
+    c
+        Above 0, in the unit of the target.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> SmoothedHuber(1.0).score(np.array(0.0), np.array(1.0)).round(3)
     np.float64(-0.707)
     """
@@ -120,8 +150,18 @@ class SmoothedHuber(_OfResiduals):
 class LogCosh(_OfResiduals):
     """c^2 log cosh(r / c): like r^2 / 2 near 0, like c |r| far away.
 
-    c: above 0, in the unit of the target.
+    Parameters
+    ----------
+    c
+        Above 0, in the unit of the target.
 
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> LogCosh(1.0).score(np.array(0.0), np.array(1e9))
     np.float64(-1.0)
     """
@@ -141,10 +181,24 @@ class LogCosh(_OfResiduals):
 class Tukey(_OfResiduals):
     """c^2 (1 - (1 - (r / c)^2)^3) / 6 up to |r| = c, constant beyond: far outliers do not count.
 
-    c: above 0, in the unit of the target; 4.685 deviations have 95 % of the efficiency of least
-    squares under normal errors. Not convex: the curvature is negative from |r| = c / sqrt 5 on,
-    so that a fit has to begin near its end. Source: Beaton and Tukey 1974.
+    It is not convex: the curvature is negative from |r| = c / sqrt 5 on, so that a fit has to begin
+    near its end.
 
+    Source: Beaton and Tukey 1974.
+
+    Parameters
+    ----------
+    c
+        Above 0, in the unit of the target. 4.685 standard deviations have 95 % of the efficiency of
+        least squares under normal errors.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> Tukey(1.0).score(np.array(0.0), np.array([5.0, -5.0])).tolist()
     [-0.0, 0.0]
     """
@@ -201,10 +255,20 @@ class Logistic:
 class Poisson:
     """e^prediction - target * prediction, counts and means clipped at `most`.
 
-    most: above 0, public: the largest count (and mean) that is believed in. As long as neither a
-    count nor a mean is above it, the estimate is the usual one; without such a bound one person
-    could move the sum by any amount.
+    Parameters
+    ----------
+    most
+        Public, above 0: the largest count (and mean) that is believed in. As long as neither a
+        count nor a mean is above it, the estimate is the usual one. Without such a bound one person
+        could move the sum by any amount.
 
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> Poisson(50.0).score(np.array([0.0, 900.0]), np.array([3.0, 3.0])).tolist()
     [-2.0, 47.0]
     """
@@ -239,10 +303,24 @@ class Poisson:
 class Check:
     """The loss of a quantile, r (tau - 1[r < 0]), smoothed by a kernel (1 - u^2)^2 on [-1, 1].
 
-    tau: the quantile, in (0, 1); bandwidth: above 0, in the unit of the target: the deviation of
-    the kernel. It is made of sums and products alone, which are the same everywhere.
+    It is made of sums and products alone, which are the same on every machine.
+
     Source: Fernandes, Guerre, Horta 2021 (convolution smoothing).
 
+    Parameters
+    ----------
+    tau
+        The quantile, between 0 and 1.
+    bandwidth
+        The standard deviation of the kernel, above 0, in the unit of the target.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> Check(0.9, bandwidth=0.1).score(np.array(0.0), np.array([5.0, -5.0])).round(9).tolist()
     [-0.9, 0.1]
     """

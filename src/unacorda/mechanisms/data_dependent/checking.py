@@ -91,17 +91,38 @@ def check_sensitivity(
 ) -> SensitivityCheck:
     """Try all data sets of at most n records of a small domain, and all pairs of neighbors.
 
-    loss: takes a list of records and gives one number, or a sequence or mapping of numbers, a
-    candidate each, which must all keep to the sensitivity. Whole numbers are compared
-    exactly, others to a relative 2^-40; two infinite losses do not differ; what is no
-    number fails, and so does a loss that depends on the order of the records.
-    domain: made-up records, never the data; with edges and ties among them. n: 0 or above.
-    neighbors: AddRemove or ReplaceOne (data of the same size). Nothing about any real data is
-    read, so nothing is spent; a pass is evidence and no proof.
-    Raises InvalidParameter for another relation, or where there are over 200,000 data sets.
+    Nothing about any real data is read, so nothing is spent. A pass is evidence and no proof.
 
     Source: the definition of global sensitivity (Dwork, McSherry, Nissim, Smith 2006).
 
+    Parameters
+    ----------
+    loss
+        A function from a list of records to one number, or to a sequence or mapping of numbers, a
+        candidate each, which must all keep to the sensitivity. Whole numbers are compared exactly,
+        others to a relative 2^-40; two infinite losses do not differ. What is no number fails, and
+        so does a loss that depends on the order of the records.
+    domain
+        Made-up records, never the data, with edges and ties among them.
+    n
+        The most records of a data set, 0 or above.
+    neighbors
+        AddRemove, or ReplaceOne (data of the same size).
+    sensitivity
+        The number that the loss of neighbors may differ by at most, 0 or above.
+
+    Returns
+    -------
+    SensitivityCheck
+        True where the sensitivity holds; else printing it shows a pair of neighbors.
+
+    Raises
+    ------
+    InvalidParameter
+        For another relation, or where there are over 200,000 data sets.
+
+    Examples
+    --------
     >>> def distance_to_a_mean_of_two(records):
     ...     return abs(sum(records) - 2 * len(records))
     >>> print(check_sensitivity(distance_to_a_mean_of_two, domain=[0, 2, 5], n=3))

@@ -113,13 +113,31 @@ class RisingGrid(tuple[Fraction, ...]):  # noqa: SLOT001 - cached properties nee
 def geometric_grid(
     first: Number, last: Number, *, ratio: Number = 1.02, whole: bool = False
 ) -> tuple[float, ...]:
-    """0, and then first, first * ratio, first * ratio^2, ... up to one point at last or above.
+    """Make the grid 0, first, first * ratio, first * ratio^2, ... up to one point at last or above.
 
-    first: above 0; last: at least first; ratio: above 1, what a release may be off by where the
-    true answer lies between two points; whole: whole numbers only, each rounded up, for counts.
-    Up to about 2^22 points; each costs a search a little, as the logarithm of their number.
-    Raises InvalidParameter for other numbers.
+    Parameters
+    ----------
+    first
+        Above 0.
+    last
+        At least first.
+    ratio
+        Above 1: what a release may be off by where the true answer lies between two points.
+    whole
+        Whole numbers only, each rounded up, for counts.
 
+    Returns
+    -------
+    tuple of float
+        Up to about 2^22 points; each costs a search a little, as the logarithm of their number.
+
+    Raises
+    ------
+    InvalidParameter
+        For other numbers.
+
+    Examples
+    --------
     >>> geometric_grid(1, 8, ratio=2)
     (0.0, 1.0, 2.0, 4.0, 8.0)
     >>> geometric_grid(1, 6, ratio=1.5, whole=True)
@@ -262,16 +280,37 @@ def item_set_losses(
     grid: Sequence[Number],
     ratios: Sequence[Number] = RATIOS,
 ) -> Integers:
-    """Losses for `ShiftedInverse.release_losses`, of the number of distinct items. NOT private.
+    """Compute losses of the number of distinct items for `release_losses`. NOT private.
 
-    people, items: who holds what, one entry a pair, integers or text; pairs may repeat. grid: as
-    for the mechanism, from 0 or more; ratios: public, above 0, each a maximum flow to find.
+    They are for `ShiftedInverse.release_losses`.
 
     An answer y with a loss of at most t says: for each ratio r some people can be removed so that
     the items that are left, and r for each of those people, are at most y + r t. It is at most the
     number of items, rounded up to the grid, as any answer.
+
     Source: Knop and Steinke 2023 (capped counts); docs/proofs/adaptive_shifted_inverse.md.
 
+    Parameters
+    ----------
+    people, items
+        Who holds what, one entry a pair, integers or text; pairs may repeat.
+    grid
+        As for the mechanism, from 0 or more.
+    ratios
+        Public numbers above 0, each a maximum flow to find.
+
+    Returns
+    -------
+    array of int
+        A loss for each point of the grid.
+
+    Raises
+    ------
+    InvalidParameter
+        For arrays that do not fit, and numbers out of their range.
+
+    Examples
+    --------
     >>> held = {"people": [1, 1, 2, 2, 3], "items": ["a", "b", "b", "c", "d"]}
     >>> item_set_losses(**held, grid=[0, 1, 2, 3, 4]).tolist()
     [3, 2, 1, 1, 0]

@@ -37,18 +37,38 @@ def local_sensitivity(
     distance: int = 1,
     neighbors: Neighbors = AddRemove,
 ) -> float:
-    r"""How far the statistic moves where up to `distance` records change. NOT PRIVATE.
+    r"""Compute how far the statistic moves where up to `distance` records change. NOT PRIVATE.
 
-    The supremum of |f(x) - f(x')| over all x' within that distance of the values x; a record may
-    be any number between the bounds, any category or none, any distinct value.
-    It is exact: the least float at or above it. For `Mode` it is 1 where the mode can change, else
-    0. For a `Sum` without an upper bound it is inf. In the units of the statistic.
-    values: as for the statistic; distance: 1 or above; neighbors: AddRemove or ReplaceOne.
-    Raises InvalidParameter for another argument, shape or dtype.
-    Never release it, nor noise scaled to it: see examples/local_sensitivity.py.
+    It is the supremum of |f(x) - f(x')| over all x' within that distance of the values x. A record
+    may be any number between the bounds, any category or none, any distinct value. Never release
+    it, nor noise scaled to it: see examples/local_sensitivity.py.
 
     Source: Asi and Duchi 2020, section 2 (local modulus of continuity).
 
+    Parameters
+    ----------
+    statistic
+        Such as `Median(lower=0, upper=100)`.
+    values
+        The data, as the statistic takes them.
+    distance
+        The number of records, 1 or above.
+    neighbors
+        AddRemove or ReplaceOne.
+
+    Returns
+    -------
+    float
+        In the unit of the statistic: the least float at or above the exact number. For `Mode` it is
+        1 where the mode can change, else 0. For a `Sum` without an upper bound it is inf.
+
+    Raises
+    ------
+    InvalidParameter
+        For another argument, shape or dtype.
+
+    Examples
+    --------
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> local_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], distance=4)
     48.0
@@ -60,15 +80,33 @@ def local_sensitivity(
 
 
 def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int = 1) -> float:
-    r"""How far the statistic moves where up to `distance` records are removed. NOT PRIVATE.
+    r"""Compute how far the statistic moves where up to `distance` records are removed. NOT PRIVATE.
 
-    The supremum of |f(x) - f(x')| over all x' that are x without at most so many records; what
-    records might come has no part in it, so it is finite for sums without an upper bound.
-    Exact, in the units of the statistic, and what is raised: as for `local_sensitivity`.
+    It is the supremum of |f(x) - f(x')| over all x' that are x without at most so many records.
+    What records might come has no part in it, so it is finite for sums without an upper bound.
     Never release it, nor noise scaled to it.
 
     Source: Fang, Dong, Yi 2022, section 3 (down neighborhoods).
 
+    Parameters
+    ----------
+    statistic, values
+        As for `local_sensitivity`.
+    distance
+        The number of records, 1 or above.
+
+    Returns
+    -------
+    float
+        In the unit of the statistic: the least float at or above the exact number.
+
+    Raises
+    ------
+    InvalidParameter
+        As `local_sensitivity`.
+
+    Examples
+    --------
     >>> from unacorda.mechanisms.data_dependent import Sum
     >>> down_sensitivity(Sum(lower=0, upper=None), [3, 1, 4, 1, 5], distance=2)
     9.0
@@ -85,21 +123,41 @@ def smooth_sensitivity(
     smoothness: Number,
     neighbors: Neighbors = AddRemove,
 ) -> float:
-    r"""The smooth sensitivity: local sensitivities far away, discounted. NOT PRIVATE.
+    r"""Compute the smooth sensitivity: local sensitivities far away, discounted. NOT PRIVATE.
 
-    S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
-    LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
-    included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbors x and x'. It is at
-    least S(x), and, with t = 2^-36 + 2^-41 / smoothness, at most 1 + t / 4 times what S is with a
-    smoothness less by t (for a rank or the mode no less than 2^-900 of the range, if not 0).
-    In the units of the statistic; for a `Sum` without an upper bound it is inf.
-    smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic,
-    whose bounds are to be at least 2^-100 apart.
-    Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
-    Never release it; noise scaled to it is private only with a proof, as `SmoothSensitivity` has.
+    S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and LS
+    the local sensitivity (distance 1). The result s is a smooth bound itself, roundings included:
+    s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbors x and x'. It is at least S(x),
+    and, with t = 2^-36 + 2^-41 / smoothness, at most 1 + t / 4 times what S is with a smoothness
+    less by t (for a rank or the mode no less than 2^-900 of the range, if not 0). It takes O(n log
+    n) for n values. Never release it; noise scaled to it is private only with a proof, as
+    `SmoothSensitivity` has.
 
     Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2 and section 3.1.
 
+    Parameters
+    ----------
+    statistic
+        Such as `Median(lower=0, upper=100)`, whose bounds are at least 2^-100 apart.
+    values
+        The data, as the statistic takes them.
+    smoothness
+        At least 2^-16.
+    neighbors
+        AddRemove or ReplaceOne.
+
+    Returns
+    -------
+    float
+        In the unit of the statistic; for a `Sum` without an upper bound it is inf.
+
+    Raises
+    ------
+    InvalidParameter
+        For another argument, shape or dtype.
+
+    Examples
+    --------
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> round(smooth_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], smoothness=1), 4)
     2.4396

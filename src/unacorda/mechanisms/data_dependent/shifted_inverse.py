@@ -88,28 +88,47 @@ class Underestimate:
 class ShiftedInverse(PureCalibrated):
     r"""Release a monotone statistic of people whose contributions have no bound.
 
-    statistic: what is asked of `release`, or None where only `release_losses` is used; grid:
-    public, rising, from what there is without data (0 for sums and counts) to beyond all that is
-    plausible, see `geometric_grid`; epsilon: the price of one release under pure privacy, above 0;
-    neighbors: AddRemove or ReplaceOne.
-    solver:
-
-    - "ascending": AboveThreshold from the first point up, the best in general. All losses move one
-      way under AddRemove, and under ReplaceOne for the statistics offered here, which takes a
-      third off the noise; with bounded_range=True it buys the event of the exponential mechanism
-      instead, better where prices are zCDP's.
-    - "tolerant search": lives with wrong answers, for zCDP and large grids. noise: of one question,
-      in place of epsilon; by default discrete Laplace noise that makes epsilon the price of all.
-      With noise=DiscreteGaussian(...) at 0.1-zCDP in all, 43 people for 2^10 points and 51 for
-      2^16 (ascending 45 and 60), though its target, 22 or 26, is above the 9 of ascending; with
-      Laplace noise at epsilon = 1 it is the worse: 265 people for 2^10 points, and 26 for
-      ascending. It asks hundreds of questions, whose number (see `event`) follows from the grid,
-      the confidence and the kind of noise.
-
-    confidence: of what is said about the answer; target: the loss aimed at, by default the least
-    that leaves half of 1 - confidence to an answer above f. Floats mean the decimals they print as.
     Source: Fang, Dong, Yi 2022; docs/proofs/adaptive_shifted_inverse.md.
 
+    Parameters
+    ----------
+    epsilon
+        The price of one release under pure privacy, above 0.
+    grid
+        Public numbers, rising, from what there is without data (0 for sums and counts) to beyond
+        all that is plausible; see `geometric_grid`.
+    statistic
+        What is asked of `release`, or None where only `release_losses` is used.
+    neighbors
+        AddRemove or ReplaceOne.
+    solver
+        "ascending" is AboveThreshold from the first point up, the best in general. All losses move
+        one way under AddRemove, and under ReplaceOne for the statistics offered here, which takes a
+        third off the noise. "tolerant search" lives with wrong answers, for zCDP and large grids:
+        with noise=DiscreteGaussian(...) at 0.1-zCDP in all, 43 people for 2^10 points and 51 for
+        2^16 (ascending 45 and 60), though its target, 22 or 26, is above the 9 of ascending. With
+        Laplace noise at epsilon = 1 it is the worse: 265 people for 2^10 points, and 26 for
+        ascending. It asks hundreds of questions, whose number (see `event`) follows from the grid,
+        the confidence and the kind of noise.
+    target
+        The loss aimed at, by default the least that leaves half of 1 - confidence to an answer
+        above f.
+    confidence
+        Of what is said about the answer, between 0 and 1. A float means the decimal it prints as.
+    bounded_range
+        With "ascending": buy the event of the exponential mechanism instead, better where prices
+        are zCDP's.
+    noise
+        With "tolerant search": of one question, in place of epsilon; by default discrete Laplace
+        noise that makes epsilon the price of all.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range, and for arguments that do not fit the solver.
+
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> from unacorda.mechanisms.data_dependent import Sum

@@ -230,13 +230,28 @@ def _flips(epsilon: Fraction) -> int:
 class SubsetSelection(PureOracle):
     r"""Send a uniform set of d categories with the true one, or one without it, at odds e^epsilon.
 
-    A given set with the true category is e^epsilon times as probable as a given set without it.
-    epsilon: above 0; categories: k, from 2 to 2^30. d is the better of the two whole numbers
-    about k / (e^epsilon + 1). A report is ceil(k/8) bytes, one bit a category, packed as by
-    `numpy.packbits`. Its total error is the least of all mechanisms here, and for many people the
-    least possible; for d = 1 it is k-ary randomised response.
+    A given set with the true category is e^epsilon times as probable as a given set without it. d
+    is the better of the two whole numbers about k / (e^epsilon + 1). A report is ceil(k/8) bytes,
+    one bit a category, packed as by `numpy.packbits`. Its total error is the least of all
+    mechanisms here, and for many people the least possible; for d = 1 it is k-ary randomized
+    response.
+
     Source: Ye and Barg 2018, arXiv:1702.00610.
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    categories
+        k, from 2 to 2^30.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = SubsetSelection(epsilon=1.0, categories=10)
     >>> mechanism.size
     3

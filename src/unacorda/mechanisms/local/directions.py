@@ -48,15 +48,31 @@ class Directions(PureCalibrated):
     r"""Send a direction, one near the vector's own e^epsilon times as often as another.
 
     Axes are drawn at random; of their two ends each, the `nearest` with the least angles to the
-    vector are preferred. A vector that is shorter than the radius counts, at random, as one of
-    that length in its own or in the opposite direction. epsilon: above 0; size: how many numbers
-    a vector has, up to 2^16; radius: public, longer vectors are cut to it. For one axis this is
-    the mechanism of Duchi and others for the ball; with more it comes near to the least error
-    that is possible. A report is a vector of length 1.
+    vector are preferred. A vector that is shorter than the radius counts, at random, as one of that
+    length in its own or in the opposite direction. For one axis this is the mechanism of Duchi and
+    others for the ball; with more it comes near to the least error that is possible. A report is a
+    vector of length 1.
+
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 4.2.3 (one axis); Bhowmick
     et al. 2018, arXiv:1812.00984 (PrivUnit, the limit of many axes); Isik et al. 2023,
     arXiv:2306.04924 (the nearest of random directions).
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    size
+        How many numbers a vector has, from 1 to 2^16.
+    radius
+        A public l2 norm, above 0, that longer vectors are clipped to.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = Directions(epsilon=4.0, size=3)
     >>> mechanism.axes, mechanism.nearest
     (16, 4)

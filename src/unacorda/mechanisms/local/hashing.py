@@ -40,17 +40,31 @@ _SPARE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalHashing(PureOracle):
-    r"""Draw a hash function into g cells and tell the cell of the true category, or another cell.
+    r"""Draw a hash function into g cells and report the cell of the true category, or another cell.
 
     The function is v -> floor(g ((a v + b) mod (2^31 - 1)) / 2^31), a and b uniform and a not 0;
-    the cell is reported by g-ary randomised response. A report is the three integers a, b and the
+    the cell is reported by g-ary randomized response. A report is the three integers a, b and the
     cell, whatever k is. g is the better of the two whole numbers about e^epsilon + 1, up to 2^20.
-    epsilon: above 0; categories: k, from 2 to 2^30. The variance is about that of `UnaryEncoding`;
-    the server works once for every report and every category that is asked for, and need not ask
-    for all. Two categories fall into one cell with exactly the probability `collision`, so
-    estimates are exactly unbiased.
+    The variance is about that of `UnaryEncoding`; the server works once for every report and every
+    category that is asked for, and need not ask for all. Two categories fall into one cell with
+    exactly the probability `collision`, so estimates are exactly unbiased.
+
     Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimal local hashing.
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    categories
+        k, from 2 to 2^30.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = LocalHashing(epsilon=1.0, categories=10**9)
     >>> mechanism.cells
     4
@@ -189,15 +203,29 @@ def _cells_for(epsilon: Fraction, categories: int) -> Kary:
 class HadamardResponse(FrequencyOracle):
     r"""Send one of about k symbols, those of one half block e^epsilon times as often as others.
 
-    The symbols form `blocks` blocks of `block` symbols each, `block` a power of two, and each
-    block serves block - 1 categories: category j of a block prefers the symbols y for which the
-    number of common ones of j + 1 and y is even. epsilon: above 0; categories: k, from 2 to
-    2^30. A report is one integer below `symbols`, at most 4 k, and the server needs
-    about k log k steps. The number of blocks is the power of two with the least total error. In
-    `variance` the other people hold the other categories equally often, and it is an average over
-    categories, whose blocks differ in how many they serve.
+    The symbols form `blocks` blocks of `block` symbols each, `block` a power of two, and each block
+    serves block - 1 categories: category j of a block prefers the symbols y for which the number of
+    common ones of j + 1 and y is even. A report is one integer below `symbols`, at most 4 k, and
+    the server needs about k log k steps. The number of blocks is the power of two with the least
+    total error. In `variance` the other people hold the other categories equally often, and it is
+    an average over categories, whose blocks differ in how many they serve.
+
     Source: Acharya, Sun, Zhang 2019, arXiv:1802.04705.
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    categories
+        k, from 2 to 2^30.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = HadamardResponse(epsilon=2.0, categories=100)
     >>> mechanism.blocks, mechanism.block, mechanism.symbols
     (4, 32, 128)

@@ -166,10 +166,25 @@ class MeanOracle(PureCalibrated, ABC):
 class Duchi(MeanOracle):
     r"""Send one bit whose probability of being 1 is linear in the value.
 
-    The bit is 1 with odds 1 : e^epsilon at the lower bound and e^epsilon : 1 at the upper one.
-    epsilon: above 0; lower, upper: public bounds of the values. A report is the bit, 0 or 1.
+    The bit is 1 with odds 1 : e^epsilon at the lower bound and e^epsilon : 1 at the upper one. A
+    report is the bit, 0 or 1.
+
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, for one number.
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    lower, upper
+        Public clamping bounds of the values, in their unit, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = Duchi(epsilon=1.0, lower=0, upper=100)
     >>> mechanism.event
     RandomizedResponse(epsilon=1.0, categories=2)
@@ -239,12 +254,26 @@ class Piecewise(MeanOracle):
     r"""Send a place on a grid, one near the value e^epsilon times as often as another.
 
     The grid reaches beyond the bounds; of its 2^30 + `window` places the `window` about the value
-    are preferred, the share e^(-epsilon/2) as many as the others. epsilon: above 0; lower,
-    upper: public bounds of the values. A report is the integer number of a place. Its
-    largest error is below that of `Duchi` for epsilon above 1.29, its error of values in the
-    middle of the bounds for epsilon above 0.61.
+    are preferred, the share e^(-epsilon/2) as many as the others. A report is the integer number of
+    a place. Its largest error is below that of `Duchi` for epsilon above 1.29, its error of values
+    in the middle of the bounds for epsilon above 0.61.
+
     Source: Wang et al. 2019, arXiv:1907.00782, Algorithm 2, with a grid for the real line.
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    lower, upper
+        Public clamping bounds of the values, in their unit, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = Piecewise(epsilon=4.0, lower=0, upper=100)
     >>> mechanism.event
     RandomizedResponse(epsilon=4.0, categories=8)
@@ -312,11 +341,25 @@ class Hybrid(MeanOracle):
 
     The place is sent as by `Piecewise`, which errs least for values in the middle, the bit as by
     `Duchi`, which errs least near the bounds; the probability makes the error the same for all
-    values. epsilon: above 0; lower, upper: public bounds of the values. A report is one integer,
-    below 2^30 + `places.window` a place, the two above it the bit. For epsilon above 0.61 its
-    largest error is below that of both.
+    values. A report is one integer, below 2^30 + `places.window` a place, the two above it the bit.
+    For epsilon above 0.61 its largest error is below that of both.
+
     Source: Wang et al. 2019, arXiv:1907.00782, section III-C (hybrid mechanism).
 
+    Parameters
+    ----------
+    epsilon
+        Above 0.
+    lower, upper
+        Public clamping bounds of the values, in their unit, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> mechanism = Hybrid(epsilon=2.0, lower=0, upper=100)
     >>> mechanism.event
     Pure(epsilon=2.0)

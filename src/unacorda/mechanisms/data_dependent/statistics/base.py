@@ -46,7 +46,15 @@ _REACH: Final = 1000
 
 
 class Statistic(ABC):
-    """A statistic whose sensitivities near given data are known. None of its methods is private."""
+    """A statistic whose sensitivities near given data are known. None of its methods is private.
+
+    Examples
+    --------
+    >>> from unacorda.mechanisms.data_dependent import Median
+    >>> statistic: Statistic = Median(lower=0, upper=10)
+    >>> statistic.value([1, 2, 8, 9])
+    2.0
+    """
 
     __slots__ = ()
 

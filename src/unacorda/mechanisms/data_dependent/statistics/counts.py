@@ -47,8 +47,19 @@ class Mode(Statistic, Invertible):
     """The most frequent of public categories; of several, the one that stands first.
 
     A record that is none of them counts for none; for empty data it is the first category.
-    categories: text or whole numbers, each once, at least one.
 
+    Parameters
+    ----------
+    categories
+        Text or whole numbers, each once, at least one.
+
+    Raises
+    ------
+    InvalidParameter
+        For other categories.
+
+    Examples
+    --------
     >>> Mode(categories=("red", "green")).value(["green", "red", "blue"])
     'red'
     """

@@ -244,8 +244,21 @@ class OrderStatistic(RankStatistic):
     """The value of a fixed rank, from below, the smallest being 0.
 
     Where there are no more than `rank` values it is `upper`.
-    rank: 0 or above; lower, upper: public, lower < upper.
 
+    Parameters
+    ----------
+    rank
+        0 or above.
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> OrderStatistic(rank=1, lower=0, upper=10).value([7, 3, 99])
     7.0
     """
@@ -272,8 +285,20 @@ class OrderStatistic(RankStatistic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimum(OrderStatistic):
-    """The smallest value; for empty data it is `upper`. lower, upper: public, lower < upper.
+    """The smallest value; for empty data it is `upper`.
 
+    Parameters
+    ----------
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are no range.
+
+    Examples
+    --------
     >>> Minimum(lower=0, upper=10).value([4, 3, -5])
     0.0
     """
@@ -286,8 +311,21 @@ class KthLargest(RankStatistic):
     """The k-th largest value; the first is the maximum.
 
     Where there are fewer than k values, so for empty data, it is `lower`.
-    k: 1 or above; lower, upper: public, lower < upper.
 
+    Parameters
+    ----------
+    k
+        1 or above.
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> KthLargest(k=2, lower=0, upper=10).value([7, 3, 99])
     7.0
     """
@@ -314,8 +352,20 @@ class KthLargest(RankStatistic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maximum(KthLargest):
-    """The largest value; for empty data it is `lower`. lower, upper: public, lower < upper.
+    """The largest value; for empty data it is `lower`.
 
+    Parameters
+    ----------
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are no range.
+
+    Examples
+    --------
     >>> Maximum(lower=0, upper=10).value([4, 3, -5])
     4.0
     """
@@ -329,8 +379,21 @@ class Quantile(RankStatistic):
 
     That is the value of rank ceil(q n) - 1 of n, never one between two values; for empty data it
     is `lower`.
-    q: strictly between 0 and 1, else take Minimum or Maximum; lower, upper: public, lower < upper.
 
+    Parameters
+    ----------
+    q
+        Strictly between 0 and 1; for the ends take Minimum or Maximum.
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> Quantile(q=0.9, lower=0, upper=10).value(range(10))
     8.0
     """
@@ -365,8 +428,20 @@ class Quantile(RankStatistic):
 class Median(Quantile):
     """The lower median, of rank (n - 1) // 2 of n; `Quantile` with q = 1/2.
 
-    It is `lower` for empty data. lower, upper: public, lower < upper.
+    It is `lower` for empty data.
 
+    Parameters
+    ----------
+    lower, upper
+        Public bounds, in the unit of the values, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are no range.
+
+    Examples
+    --------
     >>> Median(lower=0, upper=10).value([1, 2, 8, 9])
     2.0
     """

@@ -54,8 +54,23 @@ class Slope(Invertible):
     A record is a pair (x, y). The slope ends at lower and upper; where all x are 0, so for empty
     data, it is the number between them that is nearest to 0. For a line through another public
     point (a, c) take x - a and y - c.
-    x_lower, x_upper, y_lower, y_upper, lower, upper: public, each lower one below its upper one.
 
+    Parameters
+    ----------
+    x_lower, x_upper
+        Public bounds of x, x_lower < x_upper.
+    y_lower, y_upper
+        Public bounds of y, y_lower < y_upper.
+    lower, upper
+        Public bounds of the slope, in units of y over those of x, lower < upper.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers that are no range.
+
+    Examples
+    --------
     >>> Slope(x_lower=0, x_upper=9, y_lower=0, y_upper=99, lower=0, upper=50).value(
     ...     [(1, 2), (2, 7)]
     ... )
