@@ -183,7 +183,9 @@ class Routes:
         name = request.path_params["dataset"]
         await self._in_thread(self._service.dataset, name, holder.analyst)
         before = request.query_params.get("before")
-        if before is not None and not (before.isdecimal() and len(before) < 10):
+        if before is not None and not (
+            before.isascii() and before.isdecimal() and len(before) < 10
+        ):
             raise Problem("refused", "before is the number of a question.")
         found = await self._in_thread(
             functools.partial(

@@ -279,7 +279,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         says="Your questions, the newest first; ?before=NUMBER for the next page.",
         gives="What was asked, its state and cost.",
         query=(Field(name="before", kind="text", says="The number of the last one seen."),),
-        problems=("not-found",),
+        problems=("not-found", "unavailable", "refused"),
     ),
     "question": Endpoint(
         method="get",
