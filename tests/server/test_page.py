@@ -20,6 +20,7 @@ import pytest
 from tests.server.served import CONFIGURATION, HOST, Served, served
 from tests.support.cases import in_subtests
 
+import unacorda
 from unacorda import ZCDP
 from unacorda.server.page import cookies
 from unacorda.server.store import AnswerStore
@@ -161,6 +162,7 @@ def test_from_sign_in_to_an_answer(ask: Served) -> None:
     assert "Already answered" in again
 
 
+@pytest.mark.long
 def test_paying_again_is_paid_once_for_one_form(ask: Served) -> None:
     page = browser(ask)
     fields = confirmed(page, form())
@@ -289,6 +291,7 @@ def test_signing_out_ends_the_cookie_wherever_it_was_copied(ask: Served) -> None
     assert thief.get("/").status_code == 303
 
 
+@pytest.mark.long
 def test_the_cookie_is_bound_to_the_host(ask: Served, tmp_path: Path) -> None:
     set_cookie = Browser(ask).sign_in(ask.tokens["ana"]).headers["set-cookie"].lower()
     assert "httponly" in set_cookie
@@ -504,6 +507,51 @@ def test_an_answer_is_downloaded_as_it_is_stored(ask: Served) -> None:
     like = page.get(f"/ask/visits?like={name}").text
     assert "&#34;age&#34; &gt;= 18" in like
     assert re.search(r'value="county" checked', like)
+
+
+@pytest.mark.long
+def test_an_answer_says_how_to_ask_it_elsewhere(ask: Served) -> None:
+    page = browser(ask)
+    fields = form(sql="SELECT COUNT(*) AS n\nFROM visits WHERE county = 'A'")
+    location = page.post("/ask/visits/spend", confirmed(page, fields)).headers["location"]
+    text = html.unescape(page.get(location).text)
+    found = re.search(r'id="python">(.*?)</pre>', text, re.DOTALL)
+    assert found is not None
+    asked: list[Any] = []
+
+    class Remote:
+        def __init__(self, url: str, *, token: str, dataset: str) -> None:
+            asked.extend((url, token, dataset))
+
+        def sql(self, text: str, *, budget: Any) -> None:
+            asked.extend((text, budget))
+
+    code = found[1].replace("import unacorda", "").replace("unacorda.Remote", "Remote")
+    exec(code, {"Remote": Remote, "token": "t", "unacorda": unacorda})
+    assert asked == [HOST, "t", "visits", fields["sql"], ZCDP("0.01")]
+    body = re.search(r"-d '(.*)'</pre>", text.replace("'\"'\"'", "'"), re.DOTALL)
+    assert body is not None
+    assert ask("POST", "/v1/datasets/visits/ask", json.loads(body[1])).status_code == 200
+
+
+@pytest.mark.long
+def test_what_is_not_taken_is_said_before_it_is_confirmed(tmp_path: Path) -> None:
+    least = 'least_a_question = { rho = "0.001" }\n'
+    configuration = CONFIGURATION.replace('title = "Visits"', f'{least}title = "Visits"', 1)
+    with served(tmp_path, configuration) as ask:
+        page = browser(ask)
+        little = page.post("/ask/visits/confirm", form(**{"budget.rho": "0.0001"}))
+        assert little.status_code == 422
+        assert "costs at least rho 0.001" in little.text
+        ask.service.store.stop("visits")
+        assert page.post("/ask/visits/confirm", form()).status_code == 503
+
+
+@pytest.mark.long
+def test_errors_of_several_lines_are_shown_as_such(ask: Served) -> None:
+    wrong = browser(ask).post("/ask/visits", form(sql="SELECT COUNT(*) AS n\nFROM nix\x1b"))
+    assert wrong.status_code == 422
+    assert "\x1b" not in wrong.text.split("<textarea")[0]
 
 
 @pytest.mark.long

@@ -230,10 +230,11 @@ class Service:
             return found.stand_in.ask(body, budget=asked.budget)
 
     def known(self, name: str, analyst: str, body: Mapping[str, Any]) -> StoredQuestion | None:
-        """The equal question of the analyst that runs or was answered, as it may be seen. Free."""
+        """The equal question that runs or was answered, as it may be seen. Free."""
         found, session = self.dataset(name, analyst)
         with _translating_errors(found, analyst):
             asked = self.read(session, body)
+            _check_size(found, analyst, asked.budget)
         known = self.store.found(self._key(found, analyst, asked, nonce=""))
         return None if known is None else known.shown
 

@@ -21,9 +21,9 @@ _TOP: Final = 12.0
 _BOTTOM: Final = 34.0
 _LINE: Final = 26.0
 _MOST_LINES: Final = 40
-_CHARACTER: Final = 7.0
-_WIDE: Final = 640.0
-_MOST_CHARACTERS: Final = 20
+_CHARACTER: Final = 7.5
+_WIDE: Final = 420.0
+_MOST_CHARACTERS: Final = 18
 
 Offers = Mapping[Guarantee, Mapping[str, Gauge]]
 """By budget the errors by answer that it buys."""
@@ -205,7 +205,7 @@ def interval_chart(
     def place(value: float) -> float:
         return start + (value - low) / (high - low) * (_WIDE - start - 24)
 
-    step = _round_step((high - low) / 5)
+    step = _round_step((high - low) / 4)
     first = math.ceil(low / step)
     ticks = [one * step for one in range(first, math.floor(high / step) + 1)]
     return IntervalChart(

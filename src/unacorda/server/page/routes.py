@@ -284,10 +284,12 @@ class Pages:
         """What the form of a question needs of its data set."""
         name = visit.request.path_params["dataset"]
         stated = self._service.describe(name, visit.analyst)
-        session = self._service.dataset(name, visit.analyst)[1]
+        found, session = self._service.dataset(name, visit.analyst)
+        whole = found.session.remaining if found.settings.show_total else None
         numbers = list(session.budget.parameters)
         share = spent_share(session.spent, session.budget)
-        return {**stated, "numbers": numbers, "session": session, "share": share}
+        more = {"numbers": numbers, "session": session, "share": share, "whole": whole}
+        return {**stated, **more}
 
     def _new_draft(self, about: Mapping[str, Any]) -> Draft:
         offered = (about["session"].budget / 100).parameters
@@ -405,7 +407,10 @@ class Pages:
     ) -> tuple[Explanation, StoredQuestion | None]:
         name, body = about["name"], draft.body(about["tables"])
         explanation = self._service.explanation(name, visit.analyst, body)
-        return explanation, self._service.known(name, visit.analyst, body)
+        known = self._service.known(name, visit.analyst, body)
+        if known is None:
+            self._service.check_taken(name, visit.analyst)
+        return explanation, known
 
     async def _spend(self, visit: Visit) -> Response:
         """Ask and pay; a form that is sent twice is one question."""
@@ -453,6 +458,7 @@ class Pages:
             table=table,
             problem=None if question.problem is None else json.loads(question.problem),
             curl=_curl(self._service.config.public_url, question.dataset, body),
+            python=_python(self._service.config.public_url, question.dataset, stated),
         )
 
     async def _withdraw(self, visit: Visit) -> Response:
@@ -584,4 +590,19 @@ def _curl(url: str, dataset: str, body: str) -> str:
         f"curl -s {shlex.quote(f'{url}/v1/datasets/{dataset}/ask')} "
         "-H \"Authorization: Bearer $TOKEN\" \\\n    -H 'Content-Type: application/json' \\\n"
         f"    -d {shlex.quote(body)}"
+    )
+
+
+def _python(url: str, dataset: str, stated: Mapping[str, Any]) -> str | None:
+    """The same SELECT by `unacorda.Remote`; None for a question of the builder."""
+    if "sql" not in stated:
+        return None
+    numbers = {name: str(one) for name, one in stated["budget"].items()}
+    kinds = {"rho": "ZCDP", "mu": "GDP", "epsilon": "ApproxDP" if "delta" in numbers else "PureDP"}
+    kind = next(kind for name, kind in kinds.items() if name in numbers)
+    budget = ", ".join(f"{name}={one!r}" for name, one in numbers.items())
+    return (
+        "import unacorda\n\n"
+        f"data = unacorda.Remote({url!r}, token=token, dataset={dataset!r})\n"
+        f"data.sql({stated['sql']!r}, budget=unacorda.{kind}({budget}))\n"
     )

@@ -17,6 +17,7 @@ from unacorda.query.results.explanation import HEADS
 require("jinja2", extra="server")
 
 import jinja2  # noqa: E402  # after the error that names the extra
+import markupsafe  # noqa: E402
 
 _WARNINGS: Final = ((0.95, "nearly used up"), (0.8, "80 % spent"), (0.5, "half spent"))
 
@@ -29,6 +30,11 @@ def render(template: str, **values: Any) -> str:
 def _on_one_line(value: Any) -> Any:
     """Control characters of a text as their escapes; what is already HTML stays."""
     return escape(value) if type(value) is str else value
+
+
+def _lines(text: str) -> markupsafe.Markup:
+    """A text of several lines, each escaped; shown as lines where white space is."""
+    return markupsafe.Markup("\n").join(map(escape, text.split("\n")))
 
 
 def _time(seconds: float) -> str:
@@ -77,7 +83,13 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"time": _time, "percent": _percent, "warning": _warning, "fact": _fact}
+    made.filters |= {
+        "lines": _lines,
+        "time": _time,
+        "percent": _percent,
+        "warning": _warning,
+        "fact": _fact,
+    }
     made.globals |= {"left_of": _left, "version": __version__, "error_heads": HEADS}
     return made
 
