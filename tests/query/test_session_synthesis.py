@@ -186,9 +186,14 @@ def test_the_account_is_charged_with_the_request(
     assert len(found.codes) == pytest.approx(900, abs=300)
 
 
-def test_a_run_that_is_stopped_stays_spent(table: pandas.DataFrame) -> None:
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_run_that_is_stopped_stays_spent(table: pandas.DataFrame, rounds: int) -> None:
+    seen: list[Any] = []
+
     def stop(summary: Any) -> None:
-        raise KeyboardInterrupt
+        seen.append(summary)
+        if len(seen) == rounds:
+            raise KeyboardInterrupt
 
     with opened(table, budget=ZCDP(1)) as session:
         with pytest.raises(KeyboardInterrupt):
@@ -460,6 +465,15 @@ def test_tables_of_hardly_any_rows_are_synthesized(table: pandas.DataFrame, rows
     with opened(table.head(rows)) as session:
         found = made(session, ZCDP(1), ["county", "pregnant"])
     assert found.table("county").counts.sum() == pytest.approx(found.row_count)
+
+
+def test_columns_of_nothing_but_nulls_are_synthesized(table: pandas.DataFrame) -> None:
+    empty = table.head(200).assign(county=None, age=np.nan)
+    with opened(empty) as session:
+        found = made(session, NO_NOISE, ["county", "age"], bins={"age": [0, 18, 120]})
+    assert counts_of(found, "county") == [0, 0, 200]  # the cell of all other values
+    assert counts_of(found, "age") == [0, 0, 200]
+    assert found.to_pandas()["age"].isna().all()
 
 
 def test_explaining_costs_nothing_and_foresees_the_noise(table: pandas.DataFrame) -> None:

@@ -99,6 +99,29 @@ def test_gradients_are_those_of_the_value() -> None:
     assert off < 1e-5
 
 
+def test_values_and_gradients_are_those_of_the_dense_table() -> None:
+    """N log Z - <theta, y> + the ridge, and N mu - y + the ridge, with sums over all cells."""
+    seen = noisy(4)
+    empty = MarginalModel(SIZES, {c: np.zeros([SIZES[a] for a in c]) for c in SETS})
+    problem = Problem(empty, seen, rows=ROWS, ridge=None)
+    point = np.random.default_rng(2).normal(size=problem.target.size)
+    theta = problem.potentials(point)
+    joint, log_total = dense(SIZES, theta)
+    value, gradient = problem.value(point)
+    expected, parts = ROWS * log_total, []
+    for one in seen:
+        target = one.counts + (ROWS - one.counts.sum()) / one.counts.size
+        ridge = tau_of(one) * one.variance
+        expected += float(
+            (ridge * theta[one.columns] / 2 - target).ravel() @ theta[one.columns].ravel()
+        )
+        parts.append(
+            (ROWS * summed(joint, one.columns) - target + ridge * theta[one.columns]).ravel()
+        )
+    assert value * ROWS == pytest.approx(expected, rel=1e-12)
+    assert np.abs(gradient * ROWS / problem.scale - np.concatenate(parts)).max() < 1e-10
+
+
 def test_tables_almost_without_noise_are_met() -> None:
     seen = [
         NoisyMarginal(columns=one.columns, counts=np.maximum(one.counts, 5), variance=1e-9)

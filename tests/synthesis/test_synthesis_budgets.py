@@ -108,6 +108,7 @@ def test_the_event_keeps_the_request(budget: Guarantee) -> None:
     report=st.fractions(min_value=0, max_value="9/10", max_denominator=10),
     workload=st.integers(1, 3),
     unit=st.integers(1, 5),
+    weight=st.fractions(min_value="1/9", max_value=100, max_denominator=9),
     seed=st.integers(0, 5),
 )
 def test_plans_of_every_kind_spend_the_budget(
@@ -118,9 +119,11 @@ def test_plans_of_every_kind_spend_the_budget(
     report: Fraction,
     workload: int,
     unit: int,
+    weight: Fraction,
     seed: int,
 ) -> None:
     budget = kind(amount)
+    first = tuple(f"c{place}" for place in range(min(workload, len(sizes))))
     found = released(
         budget,
         sizes=sizes,
@@ -129,6 +132,7 @@ def test_plans_of_every_kind_spend_the_budget(
         unit=unit,
         report=report,
         workload=workload,
+        weights={first: weight},
     )
     spent, whole = price(found.steps, kind).additive[0], budget.additive[0]
     assert Fraction(999, 1000) * whole < spent <= whole
