@@ -134,6 +134,13 @@ def epsilon_interval(
 
     Bound       both.
     Source      as epsilon.
+
+    Examples
+    --------
+    >>> from unacorda.privacy.events import Gaussian
+    >>> found = epsilon_interval(Gaussian(noise_multiplier=4), delta=1e-6)
+    >>> round(found.lower, 4), round(found.upper, 4)
+    (1.0607, 1.0607)
     """
     return _met("epsilon", events, delta_argument(delta), neighbors, tolerance=tolerance)
 
@@ -218,6 +225,13 @@ def delta_interval(
 
     Bound       both.
     Source      as epsilon.
+
+    Examples
+    --------
+    >>> from unacorda.privacy.events import Gaussian
+    >>> found = delta_interval(Gaussian(noise_multiplier=4), epsilon=1)
+    >>> f"{found.lower:.3g} {found.upper:.3g}"
+    '2.92e-06 2.92e-06'
     """
     return _met("delta", events, epsilon_argument(epsilon), neighbors, tolerance=tolerance)
 

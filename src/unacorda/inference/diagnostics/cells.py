@@ -88,6 +88,14 @@ class Diagnostic:
         The ends of the interval.
     cannot
         The reason why there is no value, else empty.
+
+    Examples
+    --------
+    >>> found = Diagnostic(
+    ...     value=0.83, noise_error=0.01, sampling_error=0.02, lower=0.81, upper=0.85
+    ... )
+    >>> found.lower < found.value < found.upper
+    True
     """
 
     value: float

@@ -198,6 +198,21 @@ class ClassTables:
         The event for the accountant, of all counts together.
     guarantee
         The promise.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> y = np.arange(3000) % 3
+    >>> found = class_tables(
+    ...     None,
+    ...     np.eye(3)[y] * 0.4 + 0.2,
+    ...     y,
+    ...     classes=["a", "b", "c"],
+    ...     budget=unacorda.GDP(1),
+    ...     bits=unacorda.SeededBits(1),
+    ... )
+    >>> found.classes, len(found.tables)
+    (['a', 'b', 'c'], 3)
     """
 
     classes: list[Any]

@@ -71,6 +71,23 @@ class Importance:
         The event for the accountant.
     guarantee
         The promise.
+
+    Examples
+    --------
+    >>> from unacorda.privacy import events
+    >>> from unacorda.privacy.guarantees import GDP
+    >>> found = Importance(
+    ...     features=["age"],
+    ...     sums=np.array([900.0, 500.0, 1000.0]),
+    ...     differences=False,
+    ...     deviation=5.0,
+    ...     noise="normal",
+    ...     unit=1.0,
+    ...     event=events.Gaussian(noise_multiplier=1),
+    ...     guarantee=GDP(1),
+    ... )
+    >>> found.loss().value
+    0.5
     """
 
     features: list[str]

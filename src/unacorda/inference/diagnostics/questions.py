@@ -68,6 +68,18 @@ class TableDiagnosis(ABC):
         Of the features, where the model has them, else None.
     table_
         The answer, once it has been asked: a `ScoreTable` or a `ResidualTable`.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> class Line:
+    ...     coef_, intercept_ = np.array([2.0]), 1.0
+    ...
+    ...     def predict(self, X):
+    ...         return X @ self.coef_ + self.intercept_
+    >>> asked = diagnosis(Line(), budget=unacorda.GDP(1), target_bounds=(0, 10), residual_bound=1)
+    >>> asked.coef, asked.table_ is None
+    ((2.0,), True)
     """
 
     budget: Guarantee

@@ -70,6 +70,23 @@ class ResidualTable:
         The promise.
     protects
         The unit that the noise hides, in words.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda import inference
+    >>> x = np.linspace(0, 1, 2000)
+    >>> table = inference.residual_table(
+    ...     None,
+    ...     x,
+    ...     x + np.tile([-0.1, 0.1], 1000),
+    ...     target_bounds=(-1, 2),
+    ...     residual_bound=1,
+    ...     budget=unacorda.GDP(1),
+    ...     bits=unacorda.SeededBits(1),
+    ... )
+    >>> round(table.rmse().value, 2)
+    0.1
     """
 
     edges: Floats

@@ -67,6 +67,17 @@ class ScoreTable:
         The promise.
     protects
         The unit that the noise hides, in words.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> from unacorda import inference
+    >>> scores = np.linspace(0, 1, 2000)
+    >>> table = inference.score_table(
+    ...     None, scores, scores > 0.5, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> table.auc().value > 0.99
+    True
     """
 
     edges: Floats

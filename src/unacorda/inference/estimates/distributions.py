@@ -46,6 +46,15 @@ class Histogram(ArrayErrors):
         The law of the noise: "normal" or "laplace".
     n
         The number of people, public.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> cells = histogram(
+    ...     range(1000), edges=[0, 100, 1000], budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> cells.n, cells.counts.shape
+    (1000, (2,))
     """
 
     edges: Floats
@@ -98,6 +107,17 @@ class Distribution:
         Of a band that holds the population's function at all edges at once.
     confidence
         The probability with which it does.
+
+    Examples
+    --------
+    >>> law = Distribution(
+    ...     edges=np.array([0.0, 1.0, 2.0]),
+    ...     values=np.array([0.0, 0.4, 1.0]),
+    ...     half_width=0.1,
+    ...     confidence=0.95,
+    ... )
+    >>> law.values.tolist()
+    [0.0, 0.4, 1.0]
     """
 
     edges: Floats
@@ -276,6 +296,19 @@ class Density(ArrayErrors):
         Standard deviations of `centre`.
     path
         An angle, by which a band is wider than intervals are.
+
+    Examples
+    --------
+    >>> import unacorda
+    >>> shape = density(
+    ...     np.linspace(0, 100, 1000),
+    ...     lower=0,
+    ...     upper=100,
+    ...     budget=unacorda.GDP(1),
+    ...     bits=unacorda.SeededBits(1),
+    ... )
+    >>> shape.points.shape == shape.values.shape
+    True
     """
 
     points: Floats

@@ -48,6 +48,18 @@ class MatrixEstimate(ArrayErrors):
         Standard deviations of the entries.
     columns
         Names of rows and columns, for `to_pandas`.
+
+    Examples
+    --------
+    >>> estimate = MatrixEstimate(
+    ...     value=np.eye(2),
+    ...     sampling_error=np.full((2, 2), 0.01),
+    ...     privacy_error=np.full((2, 2), 0.02),
+    ...     columns=("a", "b"),
+    ... )
+    >>> low, high = estimate.interval()
+    >>> bool((low < estimate.value).all())
+    True
     """
 
     value: Floats

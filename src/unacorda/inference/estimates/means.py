@@ -388,6 +388,15 @@ class ClippedMean(Estimate):
         The law of the noise: "normal" or "laplace".
     bounds
         The interval that values are clipped to, released too.
+
+    Examples
+    --------
+    >>> estimate = ClippedMean(
+    ...     value=50.0, sampling_error=0.6, privacy_error=0.8, bounds=Interval(0.0, 100.0)
+    ... )
+    >>> low, high = estimate.interval()
+    >>> round(low, 2), round(high, 2)
+    (48.04, 51.96)
     """
 
     bounds: Interval

@@ -45,6 +45,12 @@ class BinomialTest:
         Of Tulap noise; 0 for normal noise.
     sigma
         The standard deviation of normal noise; 0 for Tulap noise.
+
+    Examples
+    --------
+    >>> tested = BinomialTest(count=622.3, n=1000, epsilon=1.0)
+    >>> tested.p_value(0.5) < 1e-9, 0.5 < tested.p_value(0.62)
+    (True, True)
     """
 
     count: float

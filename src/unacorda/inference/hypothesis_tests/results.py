@@ -34,6 +34,11 @@ class TestResult:
         From 0 to 1.
     method
         The null distribution that the p-value comes from, in words.
+
+    Examples
+    --------
+    >>> TestResult(statistic=3.0, p_value=0.01, method="normal").rejects()
+    True
     """
 
     __test__ = False  # pytest: no test class
@@ -68,6 +73,11 @@ class Power:
         Of rejections over repetitions.
     standard_error
         Of the rate.
+
+    Examples
+    --------
+    >>> Power(effect=0.5, rate=0.8, standard_error=0.03).rate
+    0.8
     """
 
     effect: float

@@ -28,7 +28,15 @@ __all__ = [
 
 
 class Event:
-    """What a mechanism did; all kinds share equality, composition, sampling and JSON."""
+    """What a mechanism did; all kinds share equality, composition, sampling and JSON.
+
+    Examples
+    --------
+    >>> from unacorda import events
+    >>> month = events.Laplace(noise_multiplier=20) * 30 + events.Gaussian(noise_multiplier=5)
+    >>> month.to_json() == events.from_json(month.to_json()).to_json()
+    True
+    """
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -101,6 +109,12 @@ class Repeated(Event):
         What is done.
     count
         2 or more.
+
+    Examples
+    --------
+    >>> from unacorda import events
+    >>> events.Pure(epsilon=0.5) * 2
+    Repeated(event=Pure(epsilon=0.5), count=2)
     """
 
     event: Event
@@ -177,6 +191,13 @@ class PoissonSampled(Event):
         Its noise multipliers refer to adding or removing one unit.
     rate
         The probability of a unit to be in the sample, above 0, at most 1.
+
+    Examples
+    --------
+    >>> from unacorda import accounting, events
+    >>> event = events.Laplace(noise_multiplier=1).poisson_sampled(rate=0.1)
+    >>> round(accounting.epsilon(event, delta=0), 4)
+    0.1586
     """
 
     event: Event
@@ -202,6 +223,14 @@ class FixedSizeSampled(Event):
         Units in the sample, 1 or more.
     population
         Units in the table, no fewer.
+
+    Examples
+    --------
+    >>> from unacorda import accounting, events
+    >>> from unacorda.privacy.neighbors import ReplaceOne
+    >>> event = events.Laplace(noise_multiplier=1).fixed_size_sampled(size=10, population=100)
+    >>> round(accounting.epsilon(event, delta=0, neighbors=ReplaceOne), 3)
+    0.494
     """
 
     event: Event
@@ -229,6 +258,13 @@ class ReplacementSampled(Event):
         Draws, 1 or more.
     population
         Units in the table, 1 or more.
+
+    Examples
+    --------
+    >>> from unacorda import events
+    >>> event = events.Laplace(noise_multiplier=1)
+    >>> ReplacementSampled(event=event, size=10, population=100)
+    ReplacementSampled(event=Laplace(noise_multiplier=1), size=10, population=100)
     """
 
     event: Event
@@ -258,6 +294,13 @@ class RandomAllocation(Event):
         How many there are, 1 or more.
     uses
         In how many of them a unit takes part, exactly.
+
+    Examples
+    --------
+    >>> from unacorda import accounting, events
+    >>> event = RandomAllocation(event=events.Gaussian(noise_multiplier=2), steps=10)
+    >>> round(accounting.epsilon(event, delta=1e-6), 2)
+    0.73
     """
 
     event: Event
@@ -285,6 +328,12 @@ class Shuffled(Event):
         One report.
     count
         People, 1 or more.
+
+    Examples
+    --------
+    >>> from unacorda import events
+    >>> events.RandomizedResponse(epsilon=1, categories=4).shuffled(count=10_000)
+    Shuffled(event=RandomizedResponse(epsilon=1, categories=4), count=10000)
     """
 
     event: Event

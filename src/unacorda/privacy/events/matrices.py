@@ -37,6 +37,13 @@ class MatrixFactorization(Event):
         How many steps lie between two of them at least, counted from one to the next.
 
     Source      Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> event = MatrixFactorization(noise_multiplier=2, encoder=(1, 0.5), steps=10)
+    >>> round(accounting.rho(event), 5)
+    0.15625
     """
 
     noise_multiplier: Real
@@ -82,6 +89,14 @@ class CyclicPoissonSampled(Event):
         The probability of a unit to be in a step of its group, above 0, at most 1.
 
     Source      Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> bands = MatrixFactorization(noise_multiplier=2, encoder=(1, 0.5), steps=10, separation=2)
+    >>> event = CyclicPoissonSampled(event=bands, rate=0.1)
+    >>> round(accounting.epsilon(event, delta=1e-6), 3)
+    0.917
     """
 
     event: MatrixFactorization
@@ -112,6 +127,12 @@ class TreeAggregation(Event):
         How many steps lie between two of them at least, as in MatrixFactorization.
 
     Source      Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.rho(TreeAggregation(noise_multiplier=4, steps=8))
+    0.125
     """
 
     noise_multiplier: Real

@@ -55,6 +55,12 @@ class Laplace(Event):
     ----------
     noise_multiplier
         b / Delta_1, no unit, above 0.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.epsilon(Laplace(noise_multiplier=10), delta=0)
+    0.1
     """
 
     noise_multiplier: Real
@@ -73,6 +79,12 @@ class DiscreteGaussian(Event):
         The parameter of the noise, above 0, not its standard deviation.
     sensitivity
         The l2 sensitivity of the integer f, above 0.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.rho(DiscreteGaussian(sigma=2, sensitivity=1))
+    0.125
     """
 
     sigma: Real
@@ -96,6 +108,12 @@ class DiscreteLaplace(Event):
         Above 0.
     sensitivity
         The l1 sensitivity of the integer f, above 0.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.epsilon(DiscreteLaplace(scale=2, sensitivity=1), delta=0)
+    0.5
     """
 
     scale: Real
@@ -125,6 +143,12 @@ class Staircase(Event):
         has the least E|X|.
 
     Source      Geng and Viswanath 2014, equation (15).
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.epsilon(Staircase(epsilon=1, split=0.5), delta=0)
+    1.0
     """
 
     epsilon: Real
@@ -148,6 +172,12 @@ class TruncatedLaplace(Event):
         A / Delta, at least 1/2.
 
     Source      Geng, Ding, Guo, Kumar 2020, Definition 3.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> round(accounting.epsilon(TruncatedLaplace(noise_multiplier=1, bound=20), delta=1e-6), 5)
+    1.0
     """
 
     noise_multiplier: Real
@@ -181,6 +211,13 @@ class GaussianMixture(Event):
         One for each shift, 0 or above, of sum 1 exactly (floats as they print).
 
     Source      Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> event = GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.5, 0.5))
+    >>> round(accounting.epsilon(event, delta=1e-6), 2)  # a shift of 1 for sure costs 4.89
+    4.05
     """
 
     noise_multiplier: Real

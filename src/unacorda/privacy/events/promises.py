@@ -25,6 +25,12 @@ class RandomizedResponse(Event):
         0 or above.
     categories
         k, 2 or more.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.epsilon(RandomizedResponse(epsilon=1, categories=4), delta=0)
+    1.0
     """
 
     epsilon: Real
@@ -48,6 +54,12 @@ class Exponential(Event):
         The range (hence also a pure epsilon), 0 or above.
 
     Source      Durfee and Rogers 2019, Section 4.2 (bounded range).
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.rho(Exponential(epsilon=1))  # that of Pure(epsilon=1) is 0.462
+    0.125
     """
 
     epsilon: Real
@@ -64,6 +76,12 @@ class Pure(Event):
     ----------
     epsilon
         0 or above.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.epsilon(Pure(epsilon=0.5) * 2, delta=0)
+    1.0
     """
 
     epsilon: Real
@@ -82,6 +100,12 @@ class Approximate(Event):
         0 or above.
     delta
         From 0 to 1.
+
+    Examples
+    --------
+    >>> event = Approximate(epsilon=0.1, delta=1e-7) * 3
+    >>> event.count
+    3
     """
 
     epsilon: Real
@@ -105,6 +129,12 @@ class ZeroConcentrated(Event):
         0 or above.
     delta
         From 0 to 1.
+
+    Examples
+    --------
+    >>> from unacorda import accounting
+    >>> accounting.rho(ZeroConcentrated(rho=0.125) * 2)
+    0.25
     """
 
     rho: Real

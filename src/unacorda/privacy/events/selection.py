@@ -32,6 +32,13 @@ class NegativeBinomialTries(Event):
         Where K is drawn anew until it is at most that, 1 or above.
 
     Source      Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
+
+    Examples
+    --------
+    >>> from unacorda import accounting, events
+    >>> tries = NegativeBinomialTries(event=events.Pure(epsilon=0.1), shape=1, stop=0.1)
+    >>> round(accounting.epsilon(tries, delta=0), 3)
+    0.264
     """
 
     event: Event
@@ -64,6 +71,12 @@ class PoissonTries(Event):
         Where K is drawn anew until it is at most that, no less than the mean.
 
     Source      Papernot and Steinke 2022, Theorem 6.
+
+    Examples
+    --------
+    >>> from unacorda import events
+    >>> PoissonTries(event=events.Pure(epsilon=0.1), mean=5)
+    PoissonTries(event=Pure(epsilon=0.1), mean=5, most=None)
     """
 
     event: Event
