@@ -30,8 +30,21 @@ torch: Any = later("torch")
 class TrainingAudit:
     """A lower bound of epsilon from one run, and the epsilon that was promised.
 
-    found: no smaller epsilon explains the canaries, at the confidence asked for; contradicts: it is
-    above the promise, so that something in the run is wrong.
+    Attributes
+    ----------
+    found
+        No smaller epsilon explains the canaries, at the confidence asked for.
+    promised
+        The epsilon of the promise at the same delta.
+    delta
+        For which both hold.
+    contradicts
+        Whether the first is above the second, so that something in the run is wrong.
+
+    Examples
+    --------
+    >>> TrainingAudit(found=1.2, promised=2.0, delta=1e-6, contradicts=False).contradicts
+    False
     """
 
     found: float

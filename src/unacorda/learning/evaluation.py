@@ -46,9 +46,21 @@ _STEPS: Final = 1 << 16
 class Evaluation:
     """A mean score over held-out units.
 
-    value: NaN where the noise hides the number of units; noise_error: the standard deviation that
-    the noise gives it, 0 where the rows are public; units: their number, estimated where it is
-    private; event: what was released, None where the rows are public.
+    Attributes
+    ----------
+    value
+        The mean score; NaN where the noise hides the number of units.
+    noise_error
+        The standard deviation that the noise gives it; 0 where the rows are public.
+    units
+        Their number, estimated where it is private.
+    event
+        What was released; None where the rows are public.
+
+    Examples
+    --------
+    >>> Evaluation(value=0.91, noise_error=0.004, units=1000.0, event=None).value
+    0.91
     """
 
     value: float
@@ -58,14 +70,52 @@ class Evaluation:
 
 
 def hits(output: Tensor, target: Tensor) -> Tensor:
-    """Return 1 where the largest of the outputs, or the sign of the only one, is the target."""
+    """Return 1 where the largest of the outputs, or the sign of the only one, is the target.
+
+    Parameters
+    ----------
+    output
+        A tensor of a row of outputs an example, one a class, or one for two classes.
+    target
+        The classes: whole numbers, or 0 and 1.
+
+    Returns
+    -------
+    Tensor
+        0 or 1 an example.
+
+    Examples
+    --------
+    >>> import torch
+    >>> hits(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1])).tolist()
+    [1.0, 0.0]
+    """
     if output.dim() == 2 and output.shape[1] > 1:
         return (output.argmax(dim=1) == target).double()
     return ((output.reshape(-1) > 0) == (target.reshape(-1) > 0.5)).double()
 
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    """Return the cross entropy of each row in nats; a target beyond the classes is the last."""
+    """Return the cross entropy of each row in nats; a target beyond the classes is the last.
+
+    Parameters
+    ----------
+    output
+        A tensor of a row of logits an example, one a class.
+    target
+        The classes, whole numbers from 0 on.
+
+    Returns
+    -------
+    Tensor
+        A number an example, 0 or above.
+
+    Examples
+    --------
+    >>> import torch
+    >>> [round(x, 3) for x in cross_entropy(torch.zeros(1, 2), torch.tensor([1])).tolist()]
+    [0.693]
+    """
     target = target.long().clamp(0, output.shape[1] - 1)
     loss: Tensor = torch.nn.functional.cross_entropy(output, target, reduction="none")
     return loss

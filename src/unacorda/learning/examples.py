@@ -30,8 +30,22 @@ Floats = NDArray[np.float64]
 class ExampleCanaries:
     """Examples that are canaries, and their coins.
 
-    features, targets: tensors, one row a canary; included: the coins. Keep these from the
-    attacker until the scores are there.
+    Attributes
+    ----------
+    features, targets
+        Tensors, one row a canary.
+    included
+        The coins, one boolean a canary. Keep them from the attacker until the scores are there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> coins = np.array([True, False])
+    >>> chosen = ExampleCanaries(
+    ...     features=torch.eye(2), targets=torch.tensor([0, 1]), included=coins
+    ... )
+    >>> len(chosen.added_to((torch.zeros(10, 2), torch.zeros(10, dtype=torch.int64))))
+    11
     """
 
     features: Tensor
@@ -154,11 +168,28 @@ class WithCanaries:
 
 
 def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanaries:
-    """Examples of one's own as canaries, each with a fair coin of its own.
+    """Make canaries of examples of one's own, each with a fair coin of its own.
 
-    examples: a map-style dataset whose items are pairs of a tensor and a target, or a pair of
-    tensors; none of them may be in the data that are trained on.
+    Parameters
+    ----------
+    examples
+        A map-style dataset whose items are pairs of a tensor and a target, or a pair of tensors.
+        None of them may be in the data that are trained on.
+    bits
+        Of the coins; by default a secure source.
 
+    Returns
+    -------
+    ExampleCanaries
+        To be added to the data with `added_to`.
+
+    Raises
+    ------
+    InvalidParameter
+        For examples of another kind.
+
+    Examples
+    --------
     >>> import torch
     >>> from unacorda import SeededBits
     >>> chosen = canaries((torch.eye(4), torch.arange(4)), bits=SeededBits(1))
@@ -174,11 +205,29 @@ def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanarie
 
 
 def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) -> ExampleCanaries:
-    """Examples of one's data with labels that are not theirs, so that a model has to memorise them.
+    """Take examples of one's data with labels that are not theirs, which a model has to memorize.
 
-    examples: as for `canaries`, at least `count` that are not trained on; each of the first `count`
-    gets another label that occurs among them.
+    Parameters
+    ----------
+    examples
+        As for `canaries`, at least `count` that are not trained on.
+    count
+        How many to take, the first ones. Each gets another label that occurs among them, at random.
+    bits
+        Of the labels and the coins; by default a secure source.
 
+    Returns
+    -------
+    ExampleCanaries
+        To be added to the data with `added_to`.
+
+    Raises
+    ------
+    InvalidParameter
+        For examples of another kind, too few of them, and labels of one kind alone.
+
+    Examples
+    --------
     >>> import torch
     >>> from unacorda import SeededBits
     >>> labels = torch.tensor([0, 1, 2, 0, 1, 2])

@@ -27,9 +27,35 @@ def fit(
 ) -> PrivateTraining:
     """Train a model with a loss of (output, target) that gives one number an example.
 
-    optimizer: by default Adam with a rate of 0.01; progress: show steps on standard error; options:
-    as `PrivateTraining` takes them. Returns the training when it is over, its hooks taken off.
+    Parameters
+    ----------
+    model
+        A torch.nn.Module, which is trained.
+    loss
+        A function of outputs and targets that gives one number an example.
+    dataset
+        As `PrivateTraining` takes it; the last of a row is the target.
+    optimizer
+        By default Adam with a rate of 0.01.
+    progress
+        Show steps on standard error.
+    **options
+        As `PrivateTraining` takes them: the budget, units, batch_size and others.
 
+    Returns
+    -------
+    PrivateTraining
+        When it is over, its hooks taken off.
+
+    Raises
+    ------
+    InvalidParameter, BudgetExceeded
+        As `PrivateTraining`.
+    MissingExtra
+        Without torch.
+
+    Examples
+    --------
     >>> import torch, unacorda
     >>> model = torch.nn.Linear(2, 1)
     >>> rows = torch.randn(200, 2), torch.randn(200, 1)

@@ -36,9 +36,23 @@ Whole = NDArray[np.int64]
 class GradientCanaries:
     """Gradients of canaries, at right angles to each other, and their coins.
 
-    included: one coin a canary; keep it from the attacker until the scores are there. shapes: of
-    the trained parameters. places, entries: one row a canary: at which places of all parameters,
-    laid in one line, its gradient is not zero, and what it is there; no two canaries share one.
+    Attributes
+    ----------
+    included
+        One coin a canary; keep it from the attacker until the scores are there.
+    shapes
+        Of the trained parameters.
+    places, entries
+        One row a canary: at which places of all parameters, laid in one line, its gradient is not
+        zero, and what it is there. No two canaries share a place.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unacorda import SeededBits
+    >>> found = dirac(torch.nn.Linear(3, 2), count=4, norm=0.5, bits=SeededBits(1))
+    >>> found.places.shape, found.entries.tolist()
+    ((4, 1), [[0.5], [0.5], [0.5], [0.5]])
     """
 
     included: Bools
@@ -143,12 +157,36 @@ def dirac(
     coordinates: ArrayLike | None = None,
     bits: RandomBits | None = None,
 ) -> GradientCanaries:
-    """Gradients that point each along one parameter of the model, the array helper's in a model.
+    """Make gradients that point each along one parameter of a model.
 
-    model: a module, or the tensors that are trained; count: no more than it has numbers to train;
-    norm: their length, that of clipping; coordinates: a number a canary, its place among all
-    parameters laid in one line, by default drawn at random.
+    They are those of `unacorda.audit.dirac`, for PyTorch.
 
+    Parameters
+    ----------
+    model
+        A module, or the tensors that are trained.
+    count
+        How many, at most as many as it has numbers to train.
+    norm
+        Their length in the l2 norm, above 0, which is that of clipping.
+    coordinates
+        A whole number a canary: its place among all parameters laid in one line; by default drawn
+        at random.
+    bits
+        Of the places and the coins; by default a secure source.
+
+    Returns
+    -------
+    GradientCanaries
+        To be added to sums of gradients with `added_to`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range, and for places that repeat.
+
+    Examples
+    --------
     >>> import torch
     >>> from unacorda import SeededBits
     >>> model = torch.nn.Linear(3, 2)
@@ -184,12 +222,29 @@ def scattered(
     norm: float = 1.0,
     bits: RandomBits | None = None,
 ) -> GradientCanaries:
-    """Gradients in random directions at right angles, each over a share of all parameters.
+    """Make gradients in random directions at right angles, each over a share of all parameters.
 
-    The arguments are those of `dirac`. Every canary is given as many parameters as every other,
-    drawn at random, with random signs: what the data do to them averages out, where one parameter
-    alone may be moved by the data far more than by a canary.
+    Every canary is given as many parameters as every other, drawn at random, with random signs:
+    what the data do to them averages out, where one parameter alone may be moved by the data far
+    more than by a canary.
 
+    Parameters
+    ----------
+    model, count, norm, bits
+        As for `dirac`.
+
+    Returns
+    -------
+    GradientCanaries
+        To be added to sums of gradients with `added_to`.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> import torch
     >>> from unacorda import SeededBits
     >>> canaries = scattered(torch.nn.Linear(7, 2), count=4, norm=2.0, bits=SeededBits(1))

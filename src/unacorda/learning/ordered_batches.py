@@ -33,10 +33,18 @@ class OrderedBatches(Sampling):
     sum too is divided by batch_size. Under ZeroOut or ReplaceOne, where a unit keeps its place; one
     that is removed would move all later units to other batches.
 
-    noise: of bands or of buffers, which `noise=` of a training sets.
-
     Source: Kairouz et al. 2021, arXiv:2103.00039 (DP-FTRL); Denisov et al. 2022, arXiv:2202.08312;
     Choquette-Choo et al. 2023, arXiv:2211.06530.
+
+    Parameters
+    ----------
+    noise
+        Of bands or of buffers, which `noise=` of a training sets.
+
+    Examples
+    --------
+    >>> OrderedBatches().noise
+    Banded(bands=1)
     """
 
     noise: Correlated = _INDEPENDENT

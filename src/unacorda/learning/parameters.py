@@ -59,8 +59,20 @@ def trained(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
 
 
 def snapshot(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    """Copies of the trained parameters as they are now; take one before training.
+    """Copy the trained parameters as they are now; take one before training.
 
+    Parameters
+    ----------
+    model
+        A module, or the tensors that are trained.
+
+    Returns
+    -------
+    list of Tensor
+        One a parameter.
+
+    Examples
+    --------
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
     >>> [tuple(copy.shape) for copy in snapshot(model)]
@@ -70,11 +82,30 @@ def snapshot(model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
 
 
 def movement(start: Sequence[Tensor], model: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    """The start minus where the parameters are now: how far training followed the gradients.
+    """Compute the start minus where the parameters are now: what training followed.
 
     Descent moves against gradients, so that a gradient that was used has a positive product with
     this. Momentum and adaptive steps blur it; `watch` sees what they were fed.
 
+    Parameters
+    ----------
+    start
+        What `snapshot` gave.
+    model
+        The same model, after training.
+
+    Returns
+    -------
+    list of Tensor
+        One a parameter.
+
+    Raises
+    ------
+    InvalidParameter
+        For another model, whose parameters have other shapes.
+
+    Examples
+    --------
     >>> import torch
     >>> model = torch.nn.Linear(1, 1, bias=False)
     >>> start = snapshot(model)
@@ -92,9 +123,21 @@ def movement(start: Sequence[Tensor], model: nn.Module | Iterable[Tensor]) -> li
 
 @dataclass(slots=True, repr=False, eq=False)
 class Watched:
-    """The sum of the gradients that an optimiser was given, step by step.
+    """The sum of the gradients that an optimizer was given, step by step.
 
-    total: a tensor for each trained parameter; steps: how many were seen.
+    Attributes
+    ----------
+    total
+        A tensor for each trained parameter.
+    steps
+        How many steps were seen.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> watch(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    Watched(0 steps)
     """
 
     total: list[Tensor]
@@ -110,12 +153,31 @@ class Watched:
 
 
 def watch(optimizer: optim.Optimizer, model: nn.Module | Iterable[Tensor]) -> Watched:
-    """Sum up `parameter.grad` as it is when the optimiser steps: what private training releases.
+    """Sum up `parameter.grad` as it is when the optimizer steps: what private training releases.
 
-    optimizer: any of PyTorch's; of one that wraps another as its `original_optimizer`, and adds the
-    noise, the inner one is watched. A step in which a parameter has no gradient adds nothing to it.
-    A step that is given a closure, which has yet to compute the gradients, is InvalidParameter.
+    A step in which a parameter has no gradient adds nothing to it. A step that is given a closure,
+    which has yet to compute the gradients, raises InvalidParameter.
 
+    Parameters
+    ----------
+    optimizer
+        Any of PyTorch's. Of one that wraps another as its `original_optimizer`, and adds the noise,
+        the inner one is watched.
+    model
+        The module that it trains, or the tensors.
+
+    Returns
+    -------
+    Watched
+        The sum, from now on.
+
+    Raises
+    ------
+    InvalidParameter
+        For what is no optimizer of PyTorch.
+
+    Examples
+    --------
     >>> import torch
     >>> model = torch.nn.Linear(2, 1, bias=False)
     >>> optimizer = torch.optim.Adam(model.parameters())

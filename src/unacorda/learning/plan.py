@@ -46,15 +46,62 @@ _CRASHES = 100  # of a hundred steps one is planned for again
 class TrainingPlan:
     """What a training will do, and what it costs: free to look at.
 
-    units, batch_size, steps: stated and public; epochs: how often a unit takes part on average;
-    noise_multiplier: the noise over the sensitivity of a sum; noise: its standard deviation in a
-    coordinate of the sum, of the first step where the bound follows norms; event, budget,
-    neighbors: what is promised; unit: in words; by_unit: whether units are given, and no single
-    rows; rows: of one unit in a step; dataset: types and shapes of a row; clip: the bound;
-    physical: rows that are computed at once; spare: of the steps, those that are taken only where a
-    crash cut others off; comparison: predicted errors of correlated noise, where the noise was
-    chosen by them; rules: how gradients of each module are found; conditions: what has to hold, in
-    words.
+    Attributes
+    ----------
+    units, batch_size, steps
+        Stated and public.
+    epochs
+        How often a unit takes part on average.
+    sampling
+        The sampling scheme.
+    noise_multiplier
+        The noise over the sensitivity of a sum.
+    sensitivity
+        The l2 norm of what a unit adds to a sum, at most.
+    noise
+        The standard deviation of the noise in a coordinate of the sum, of the first step where the
+        bound follows norms.
+    event, budget, neighbors
+        What is promised.
+    unit
+        In words.
+    by_unit
+        Whether units are given, and no single rows.
+    rows
+        Of one unit in a step, at most.
+    dataset
+        Types and shapes of a row.
+    clip
+        The bound, in words.
+    physical
+        Rows that are computed at once.
+    spare
+        Of the steps, those that are taken only where a crash cut others off.
+    comparison
+        Predicted errors of correlated noise, where the noise was chosen by them.
+    rules
+        How gradients of each module are found.
+    conditions
+        What has to hold, in words.
+
+    Examples
+    --------
+    >>> import torch, unacorda
+    >>> from unacorda.learning.training import PrivateTraining
+    >>> model = torch.nn.Linear(2, 1)
+    >>> training = PrivateTraining(
+    ...     model,
+    ...     torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     (torch.zeros(200, 2), torch.zeros(200, 1)),
+    ...     budget=unacorda.ApproxDP(2, 1e-5),
+    ...     units=200,
+    ...     batch_size=50,
+    ...     epochs=1,
+    ...     clip=1.0,
+    ... )
+    >>> training.plan.steps, training.plan.epochs
+    (4, 1.0)
+    >>> training.close()
     """
 
     units: int
@@ -152,8 +199,19 @@ class TrainingPlan:
 class TrainingRecord:
     """The record of how released weights were made.
 
-    plan: in plain values; steps: that were taken; secure: whether noise and coins came from secure
-    bits; without them the weights are not private.
+    Attributes
+    ----------
+    plan
+        The plan, in plain values.
+    steps
+        How many were taken.
+    secure
+        Whether noise and coins came from secure bits; without them the weights are not private.
+
+    Examples
+    --------
+    >>> TrainingRecord(plan={"units": 200}, steps=4, secure=True).secure
+    True
     """
 
     plan: dict[str, Any]

@@ -60,7 +60,15 @@ class Batches:
 class Sampling(ABC):
     """A sampling scheme: which units take part in a step.
 
-    conditions: what has to hold in addition, in words.
+    Attributes
+    ----------
+    conditions
+        What has to hold in addition, in words.
+
+    Examples
+    --------
+    >>> PoissonSampling().epoch(60_000, 600)  # steps in which a unit takes part once, on average
+    Fraction(100, 1)
     """
 
     conditions: ClassVar[tuple[str, ...]] = ()
@@ -116,6 +124,11 @@ class PoissonSampling(Sampling):
     """Each unit takes part in each step by a coin of its own, of rate batch_size / units.
 
     Source: Abadi et al. 2016, arXiv:1607.00133.
+
+    Examples
+    --------
+    >>> print(PoissonSampling())
+    PoissonSampling()
     """
 
     @staticmethod
@@ -136,7 +149,13 @@ class PoissonSampling(Sampling):
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatch(Sampling):
-    """Every unit takes part in every step: no coins, the least noise where it can be computed."""
+    """Every unit takes part in every step: no coins, the least noise where it can be computed.
+
+    Examples
+    --------
+    >>> print(FullBatch())
+    FullBatch()
+    """
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
         """Raise InvalidParameter where the batch is not everybody."""
@@ -161,6 +180,11 @@ class FixedSizeSampling(Sampling):
     """Draws exactly batch_size units without replacement in each step; for ReplaceOne alone.
 
     Source: Balle, Barthe, Gaboardi 2018, arXiv:1807.01647 (sampling without replacement).
+
+    Examples
+    --------
+    >>> from unacorda.privacy.neighbors import ReplaceOne
+    >>> FixedSizeSampling().check_relation(ReplaceOne)
     """
 
     def check(self, of: Batches, neighbors: Neighbors) -> None:
@@ -195,8 +219,18 @@ class FixedSizeSampling(Sampling):
 class AllocatedSteps(Sampling):
     """Draws for each unit `uses` of all steps, uniformly without replacement.
 
-    uses: None for as many as keep the batch on average: steps * batch_size / units, which has to be
-    a whole number. Source: Feldman, Shenfeld 2025, arXiv:2502.08202 (random allocation).
+    Source: Feldman, Shenfeld 2025, arXiv:2502.08202 (random allocation).
+
+    Parameters
+    ----------
+    uses
+        In how many steps a unit takes part, exactly. None for as many as keep the batch on average:
+        steps * batch_size / units, which has to be a whole number.
+
+    Examples
+    --------
+    >>> print(AllocatedSteps(uses=3))
+    AllocatedSteps(uses=3)
     """
 
     uses: int | None = None
@@ -249,7 +283,19 @@ class CyclicSampling(Sampling):
     """Poisson samples of the groups of units in turn, for noise that is correlated over `bands`.
 
     Each unit draws its group among `bands`, by itself; step t takes units of group t mod `bands`
-    alone, at `bands` times the rate. Source: Choquette-Choo et al. 2023 (BandMF).
+    alone, at `bands` times the rate.
+
+    Source: Choquette-Choo et al. 2023 (BandMF).
+
+    Parameters
+    ----------
+    bands
+        The number of groups, 1 or more.
+
+    Examples
+    --------
+    >>> print(CyclicSampling(bands=4))
+    CyclicSampling(bands=4)
     """
 
     bands: int

@@ -44,8 +44,21 @@ _BEST: Final = "the best of a random number of trainings, which is not shown, as
 class SearchResult:
     """The best try of a search. Its training and its score state the promise of the whole search.
 
-    candidate: which it was; training: over, its hooks taken off; score: on held-out rows, a little
-    too good, as it is the best of several; plan: of the search.
+    Attributes
+    ----------
+    candidate
+        Which it was.
+    training
+        The training, over, its hooks taken off.
+    score
+        On held-out rows; a little too good, as it is the best of several.
+    plan
+        Of the search.
+
+    Examples
+    --------
+    >>> found = search(make, [1e-4, 2.0], tries=6, **options)  # doctest: +SKIP
+    >>> found.candidate, found.training.record()  # doctest: +SKIP
     """
 
     candidate: Any
@@ -69,7 +82,43 @@ def plan_search(
     share: float = 0.05,
     bits: RandomBits | None = None,
 ) -> SearchPlan:
-    """The plan of a `search` with these arguments; no row is read, and nothing is spent."""
+    """Plan a `search` with these arguments; no row is read, and nothing is spent.
+
+    Parameters
+    ----------
+    make, candidates, budget, tries, shape, share, bits
+        As for `search`.
+
+    Returns
+    -------
+    SearchPlan
+        What the search will cost, and what each try may.
+
+    Raises
+    ------
+    InvalidParameter
+        As `search`.
+
+    Examples
+    --------
+    >>> import torch, unacorda
+    >>> def make(rate, budget, bits):
+    ...     model = torch.nn.Linear(2, 1)
+    ...     return PrivateTraining(
+    ...         model,
+    ...         torch.optim.SGD(model.parameters(), lr=rate),
+    ...         (torch.zeros(2000, 2), torch.zeros(2000, 1)),
+    ...         budget=budget,
+    ...         units=2000,
+    ...         batch_size=2000,
+    ...         steps=10,
+    ...         clip=1.0,
+    ...         bits=bits,
+    ...     )
+    >>> plan = plan_search(make, [1e-4, 2.0], budget=unacorda.ApproxDP(2, 1e-6), tries=6)
+    >>> plan.candidates, round(plan.tries, 3)
+    (2, 6.0)
+    """
     require("torch", extra="learning")
     trainings = _Trainings(make, source_of(bits))
     law = SearchLaw(budget, tries, shape, share)

@@ -36,12 +36,46 @@ _DEARER: Final = 1.3
 class SearchPlan:
     """What a search will do, and what it costs: free to look at.
 
-    budget, neighbors, unit: what is promised; event: of the whole search; each: the budget of one
-    training; score: that of one score; candidates: how many there are; tries: their mean number;
-    most_tries: the number that 99 of
-    100 searches do not pass; noise_ratio: the noise of a training
-    over that of a single one with the whole budget; by_curve: whether trainings are priced by their
-    whole curves, as all candidates sample alike, or by epsilon and delta alone.
+    Attributes
+    ----------
+    budget, neighbors, unit
+        What is promised.
+    event
+        Of the whole search.
+    each
+        The budget of one training.
+    score
+        That of one score.
+    candidates
+        How many there are.
+    tries
+        Their mean number.
+    most_tries
+        The number that 99 of 100 searches do not pass.
+    noise_ratio
+        The noise of a training over that of a single one with the whole budget.
+    by_curve
+        Whether trainings are priced by their whole curves, as all candidates sample alike, or by
+        epsilon and delta alone.
+
+    Examples
+    --------
+    >>> from unacorda.privacy.neighbors import AddRemove
+    >>> plan = SearchPlan(
+    ...     budget=ApproxDP(2, 1e-6),
+    ...     neighbors=AddRemove,
+    ...     unit="a row",
+    ...     event=events.NegativeBinomialTries(event=events.Pure(epsilon=0.5), shape=1, stop=0.2),
+    ...     each=ApproxDP(1, 1e-7),
+    ...     score=GDP(0.1),
+    ...     candidates=3,
+    ...     tries=5.0,
+    ...     most_tries=21,
+    ...     noise_ratio=1.7,
+    ...     by_curve=False,
+    ... )
+    >>> plan.each
+    ApproxDP(epsilon=1.0, delta=1e-07)
     """
 
     budget: ApproxDP

@@ -48,7 +48,14 @@ COUNT: Final = ""
 
 
 class ClippingBound(ABC):
-    """What bounds the gradient of a unit."""
+    """What bounds the gradient of a unit.
+
+    Examples
+    --------
+    >>> bound: ClippingBound = Flat(norm=1.0)
+    >>> bound.sensitivity
+    1.0
+    """
 
     @property
     @abstractmethod
@@ -95,6 +102,18 @@ class Flat(ClippingBound):
 
     Source: Abadi et al. 2016, arXiv:1607.00133.
 
+    Parameters
+    ----------
+    norm
+        In the l2 norm, above 0.
+
+    Raises
+    ------
+    InvalidParameter
+        For a norm that is not above 0.
+
+    Examples
+    --------
     >>> Flat(norm=1.0).sensitivity
     1.0
     """
@@ -125,11 +144,26 @@ class FollowedQuantile(ClippingBound):
     gradients have 1 / sqrt(1 - spent) times the noise. The norm is then multiplied by
     exp(rate (quantile - share)), the share of units within it being that count over the batch size.
 
-    norm: of the first step; quantile: the share of units that should not be clipped; rate: how fast
-    the norm moves; spent: the share of a step's precision, 1 / sigma^2, that the count has.
-
     Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv:1905.03871.
 
+    Parameters
+    ----------
+    norm
+        Of the first step, in the l2 norm, above 0.
+    quantile
+        The share of units that should not be clipped, between 0 and 1.
+    rate
+        How fast the norm moves, above 0.
+    spent
+        The share of a step's precision, 1 / sigma^2, that the count has, between 0 and 1.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range.
+
+    Examples
+    --------
     >>> bound = FollowedQuantile(norm=3.0, spent=0.1)
     >>> round(bound.sensitivity, 3)
     3.162
@@ -189,6 +223,20 @@ class Normalized(ClippingBound):
 
     Source: Bu, Wang, Zha, Karypis 2023, arXiv:2206.07136 (automatic clipping).
 
+    Parameters
+    ----------
+    norm
+        Below which all gradients are then, in the l2 norm, above 0.
+    smoothing
+        The small number, above 0.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number that is not above 0.
+
+    Examples
+    --------
     >>> Normalized().sensitivity
     1.0
     """
@@ -216,9 +264,21 @@ class Normalized(ClippingBound):
 class PerLayer(ClippingBound):
     """Clips the gradient of each parameter, or of those whose names begin alike, by itself.
 
-    norms: by the beginning of names, such as {"encoder": 0.5, "head": 1.0}; every trained parameter
-    belongs to the longest beginning that it has. Source: He et al. 2023, arXiv:2212.01539.
+    Source: He et al. 2023, arXiv:2212.01539.
 
+    Parameters
+    ----------
+    norms
+        By the beginning of names of parameters an l2 norm above 0, such as {"encoder": 0.5,
+        "head": 1.0}. Every trained parameter belongs to the longest beginning that it has.
+
+    Raises
+    ------
+    InvalidParameter
+        For no norms, and for one that is not above 0.
+
+    Examples
+    --------
     >>> round(PerLayer(norms={"encoder": 3.0, "head": 4.0}).sensitivity, 9)
     5.0
     """

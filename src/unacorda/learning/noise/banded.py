@@ -42,8 +42,24 @@ class Banded(ToeplitzNoise):
     """Noise correlated over `bands` steps; one band is independent noise.
 
     With samples, units are split into `bands` groups apart from the data, and step t samples from
-    group t mod `bands` alone; data in order need no groups. Source: Choquette-Choo et al. 2023
-    (BandMF); Kalinin and Lampert 2024.
+    group t mod `bands` alone; data in order need no groups.
+
+    Source: Choquette-Choo et al. 2023 (BandMF); Kalinin and Lampert 2024.
+
+    Parameters
+    ----------
+    bands
+        How many steps the noise of one is correlated with, itself included; 1 or more.
+
+    Raises
+    ------
+    InvalidParameter
+        For a number out of its range.
+
+    Examples
+    --------
+    >>> Banded(bands=4).coefficients.round(3).tolist()
+    [1.0, 0.5, 0.375, 0.312]
     """
 
     bands: int

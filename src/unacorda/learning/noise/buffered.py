@@ -54,6 +54,11 @@ class Buffered(ToeplitzNoise):
 
     Source: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, arXiv:2404.16706 (BLT); McMahan,
     Xu, Zhang 2024, arXiv:2408.08868 (several uses of a unit).
+
+    Examples
+    --------
+    >>> Buffered(buffers=2).buffers
+    2
     """
 
     buffers: int = 2

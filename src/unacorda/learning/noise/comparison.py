@@ -25,7 +25,20 @@ __all__ = ["NoiseChoice", "compare_bands"]
 class NoiseChoice:
     """Correlated noise, the multiplier that keeps a budget with it, and the error that it gives.
 
-    error: the root mean square error of prefix sums over that of independent noise.
+    Attributes
+    ----------
+    noise
+        Its kind.
+    noise_multiplier
+        The noise over the sensitivity, no unit.
+    error
+        The root mean square error of prefix sums over that of independent noise.
+
+    Examples
+    --------
+    >>> from unacorda.learning.noise.banded import Banded
+    >>> NoiseChoice(noise=Banded(bands=4), noise_multiplier=0.9, error=0.71).error
+    0.71
     """
 
     noise: Correlated
@@ -58,11 +71,39 @@ def compare_bands(
 ) -> list[NoiseChoice]:
     """Compare predicted errors of correlated noise at equal privacy; the data play no part.
 
-    rate: of a unit in a step on average, batch size over units; separation: in its place where
-    units come in order, each once in this number of steps; buffers: numbers of buffers that are
-    tried with separation. The first choice is independent noise; numbers of bands above 1 / rate or
-    above the steps are left out.
+    The first choice is independent noise.
 
+    Parameters
+    ----------
+    budget
+        The guarantee that each choice keeps.
+    rate
+        The share of steps that a unit takes part in, on average: batch size over units.
+    separation
+        In place of the rate, where units come in order: each once in this number of steps.
+    steps
+        How many there are.
+    neighbors
+        The relation that the guarantee speaks of.
+    candidates
+        Numbers of bands. Those above 1 / rate or above the steps are left out.
+    buffers
+        Numbers of buffers that are tried with a separation.
+    within
+        The least and the largest noise multiplier that are looked at.
+
+    Returns
+    -------
+    list of NoiseChoice
+        In the order in which they were tried.
+
+    Raises
+    ------
+    InvalidParameter
+        For numbers out of their range, and where neither or both of rate and separation are given.
+
+    Examples
+    --------
     >>> from unacorda import ApproxDP
     >>> table = compare_bands(ApproxDP(8, 1e-6), rate=0.01, steps=800, candidates=(4,))
     >>> [(choice.bands, round(choice.error, 2)) for choice in table]
