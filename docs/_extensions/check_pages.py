@@ -1,0 +1,66 @@
+"""Check the built pages: what they load, and how long they are.
+
+python docs/_extensions/check_pages.py build/docs
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1]
+MOST_WORDS = 1500
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=["'](https?:)?//[^"']*""",
+    re.IGNORECASE,
+)
+LINKED = re.compile(r"""<link\b[^>]*\brel=["'](?:canonical|alternate)["']""", re.IGNORECASE)
+IMPORTED = re.compile(r"""(?:url\(|@import\s+)["']?(?:https?:)?//""")
+BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LONG = {
+    "cli": "examples move to recipes",
+    "training": "a page a task is to come",
+    "regression": "a page a model is to come",
+    "tables": "recipes and reference are to be parted",
+    "promise": "the reference behind the short page",
+    "sql": "the reference of a language",
+    "ledger": "recipes and reference are to be parted",
+    "engines": "a page an engine is to come",
+    "server": "a page a task is to come",
+    "over-time": "recipes and mathematics are to be parted",
+    "mechanisms/data_dependent": "a page a mechanism is to come",
+}
+"""Pages that may be longer, and why."""
+
+
+def faults(site: Path) -> list[str]:
+    """What is wrong, a line each."""
+    found = []
+    for page in sorted(site.rglob("*.html")):
+        found += [
+            f"{page.relative_to(site)} loads from elsewhere: {tag.group()[:120]}"
+            for tag in LOADED.finditer(page.read_text())
+            if not LINKED.match(tag.group())
+        ]
+    found += [
+        f"{sheet.relative_to(site)} loads from elsewhere"
+        for sheet in sorted(site.rglob("*.css"))
+        if IMPORTED.search(sheet.read_text(errors="replace"))
+    ]
+    for page in sorted(DOCS.rglob("*.md")):
+        name = str(page.relative_to(DOCS).with_suffix(""))
+        if name.partition("/")[0] in ("proofs", "project", "reference") or name in LONG:
+            continue
+        words = len(BLOCK.sub("", page.read_text()).split())
+        if words > MOST_WORDS:
+            found.append(f"docs/{name}.md has {words:,} words: at most {MOST_WORDS:,}")
+    return found
+
+
+if __name__ == "__main__":
+    wrong = faults(Path(sys.argv[1]))
+    print(*wrong, sep="\n")
+    sys.exit(1 if wrong else 0)

@@ -1,0 +1,150 @@
+"""The references of the Python interface and of the command line, made from the code."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+ROOMS = {
+    "unacorda": "Sessions, queries and budgets",
+    "unacorda.accounting": "What compositions cost",
+    "unacorda.events": "What mechanisms do, for the accountant",
+    "unacorda.mechanisms": "Mechanisms",
+    "unacorda.mechanisms.data_dependent": "Mechanisms that adapt to the data",
+    "unacorda.mechanisms.local": "Reports of people themselves",
+    "unacorda.mechanisms.shaped": "Noise of other shapes",
+    "unacorda.inference": "Statistics and regressions",
+    "unacorda.inference.losses": "Losses of regressions",
+    "unacorda.learning": "Training of networks",
+    "unacorda.ledger": "Ledgers",
+    "unacorda.audit": "Audits",
+    "unacorda.attacks": "Attacks",
+    "unacorda.plots": "Pictures",
+    "unacorda.errors": "Errors",
+}
+"""Modules whose names are public, and what they are about."""
+
+
+def names_of(room: str) -> list[str]:
+    """The public names of a module that are no modules themselves."""
+    module = importlib.import_module(room)
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [
+            name
+            for name, found in vars(module).items()
+            if not name.startswith("_") and getattr(found, "__module__", "") == room
+        ]
+    return sorted(
+        (name for name in names if not inspect.ismodule(getattr(module, name))), key=str.casefold
+    )
+
+
+def write_python() -> None:
+    """A page for each module, whose names have a page each; what has two names has one."""
+    folder = REFERENCE / "python"
+    shutil.rmtree(folder, ignore_errors=True)  # names that are gone
+    folder.mkdir(parents=True)
+    seen: set[int] = set()
+    for room, about in ROOMS.items():
+        module = importlib.import_module(room)
+        names = [name for name in names_of(room) if id(getattr(module, name)) not in seen]
+        seen.update(id(getattr(module, name)) for name in names)
+        title = f"{about} (`{room}`)"
+        lines = [title.replace("`", "``"), "=" * (len(title) + 2), ""]
+        lines += [f".. currentmodule:: {room}", "", ".. autosummary::", "   :toctree: names", ""]
+        lines += [f"   {name}" for name in names]
+        _write(folder / f"{room}.rst", "\n".join(lines) + "\n")
+
+
+def write_commands() -> None:
+    """One page of all commands with their arguments and options, as `--help` says them."""
+    from unacorda.cli.app import app
+
+    lines = [
+        "# Commands and options",
+        "",
+        "What `unacorda COMMAND --help` prints. [The command line](../cli.md) shows how to use it.",
+        "",
+    ]
+    for path, one in _commands(app, ("unacorda",)):
+        lines += [f"## {' '.join(path)}", "", (one.help or one.short_help or "").strip(), ""]
+        lines += _options(one)
+    _write(REFERENCE / "commands.md", "\n".join(lines) + "\n")
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
+    if not isinstance(command, click.Group):
+        return [(path, command)]
+    context = click.Context(command)
+    return [
+        found
+        for name in command.list_commands(context)
+        for found in _commands(command.get_command(context, name), (*path, name))
+    ]
+
+
+def _options(command: click.Command) -> list[str]:
+    rows = []
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            rows.append((f"`{parameter.human_readable_name}`", ""))
+        elif isinstance(parameter, click.Option) and not parameter.hidden:
+            names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+            words = (parameter.help or "").replace("|", "\\|").replace("\n", " ")
+            rows.append((f"`{names}`", words))
+    if not rows:
+        return []
+    return ["| | |", "|---|---|", *(f"| {name} | {words} |" for name, words in rows), ""]
+
+
+def _write(page: Path, text: str) -> None:
+    if not page.exists() or page.read_text() != text:
+        page.write_text(text)
+
+
+SIGNS = re.compile(r"(`[^`]*`)|(\\|\*|\||(?<=\w)_(?!\w))")
+
+
+def escape(*arguments: Any) -> None:
+    """Escape what docstrings write as it is, and reStructuredText would read as markup."""
+    lines: list[str] = arguments[-1]
+    example = False
+    for place, line in enumerate(lines):
+        bare = line.strip()
+        example = bare.startswith(">>>") or (example and bool(bare))
+        if not example:
+            lines[place] = SIGNS.sub(lambda one: one[1] or "\\" + one[2], line)
+
+
+def skip(*arguments: Any) -> bool | None:
+    """Leave out what other packages put into our classes."""
+    _, _, name, found, _, _ = arguments
+    home = str(getattr(found, "__module__", ""))
+    return True if home.startswith("sklearn.") or name in _ROUTING else None
+
+
+_ROUTING = {"set_score_request", "set_fit_request", "set_predict_request", "set_transform_request"}
+"""Methods that scikit-learn makes."""
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+
+    def write(*_: object) -> None:
+        write_python()
+        write_commands()
+
+    app.connect("config-inited", write, priority=100)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-docstring", escape, priority=100)
+    return {"parallel_read_safe": True}
