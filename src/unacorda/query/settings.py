@@ -38,6 +38,8 @@ SERVER = (
     *("answer_after", "least_a_question", "shutdown", "health", "planning"),
 )
 """What a block [server] may say."""
+OIDC = ("issuer", "audience", "analyst_claim", "groups_claim", "curators")
+"""What a block [oidc] may say."""
 
 
 def guarantee_of(numbers: Mapping[str, Any], argument: str | None = None) -> Guarantee:
@@ -133,13 +135,14 @@ class Dataset:
 class Settings:
     """All data sets of a file, by name, and the address of the ledger that keeps their accounts.
 
-    server: the other settings of a server, as they stand in the file.
+    server, oidc: the other settings of a server, and of an issuer, as they stand in the file.
     """
 
     path: str
     datasets: Mapping[str, Dataset]
     ledger: str | None
     server: Mapping[str, Any] = field(default_factory=dict)
+    oidc: Mapping[str, Any] | None = None
 
     def dataset(self, name: str | None) -> Dataset:
         """The data set of a name, or the only one; InvalidParameter where there is none such."""
@@ -163,9 +166,11 @@ def read_settings(path: Path) -> Settings:
         why = getattr(error, "strerror", None) or "it is not in UTF-8"
         expected = f"a file in UTF-8 that can be read ({why})"
         raise InvalidParameter("--settings", shown, expected=expected) from None
-    _check_names(shown, found, {"datasets", "server"})
+    _check_names(shown, found, {"datasets", "server", "oidc"})
     server = _table(f"{shown}, server", found.get("server", {}))
     _check_names(f"{shown}, server", server, SERVER)
+    oidc = None if "oidc" not in found else _table(f"{shown}, oidc", found["oidc"])
+    _check_names(f"{shown}, oidc", oidc or {}, OIDC)
     ledger = _text(f"{shown}, server.ledger", server["ledger"]) if "ledger" in server else None
     if ledger is not None and ledger.startswith(_SQLITE):
         file = _joined(path.parent, "ledger", ledger.removeprefix(_SQLITE))
@@ -173,7 +178,7 @@ def read_settings(path: Path) -> Settings:
     blocks = _table(f"{shown}, datasets", found.get("datasets", {}))
     demand(blocks, shown, None, expected=f"a block [datasets.NAME] in {shown}")
     read = {name: _dataset(path, name, block) for name, block in blocks.items()}
-    return Settings(path=shown, datasets=read, ledger=ledger, server=server)
+    return Settings(path=shown, datasets=read, ledger=ledger, server=server, oidc=oidc)
 
 
 def _dataset(path: Path, name: str, block: object) -> Dataset:

@@ -252,7 +252,8 @@ class Routes:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         given = text if scheme.lower() == "bearer" else None
         said = "Send Authorization: Bearer with a token that has not ended."
-        return await check_token(request, self._service.store, given, said)
+        service = self._service
+        return await check_token(request, service.store, given, said, issuer=service.issuer)
 
     async def _body(self, request: Request, name: str) -> Mapping[str, Any]:
         """The body of an operation, checked; its numbers are decimals."""

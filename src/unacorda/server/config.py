@@ -17,6 +17,7 @@ from unacorda.accounting.charges import request_price
 from unacorda.checks import demand
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.query.settings import Dataset, Settings, guarantee_of, read_settings
+from unacorda.server.oidc import OidcSettings, is_safe_address
 from unacorda.server.scheduling import AnswerTimes
 
 _FIXED_SECONDS: Final = 1.0
@@ -55,6 +56,8 @@ class Config:
         Seconds that running questions get once the server ends.
     health
         Where it tells of itself, an address and a port; None for nowhere.
+    oidc
+        The issuer whose tokens are believed; None for none.
     most_aggregates, most_cells
         The size of a question.
     """
@@ -73,6 +76,7 @@ class Config:
     answer_after: AnswerTimes
     shutdown: float
     health: tuple[str, int] | None
+    oidc: OidcSettings | None
     most_aggregates: int
     most_cells: int
 
@@ -113,6 +117,7 @@ def read_config(path: Path) -> Config:
         planning=_seconds(f"{place}.planning", found.get("planning", 10)),
         answer_after=_answer_times(f"{place}.answer_after", found.get("answer_after", "fixed")),
         shutdown=_seconds(f"{place}.shutdown", found.get("shutdown", 60)),
+        oidc=None if settings.oidc is None else _oidc(f"{path}, oidc", settings.oidc),
         health=_health(f"{place}.health", found.get("health")),
         most_aggregates=_whole(place, found, "most_aggregates", 50),
         most_cells=_whole(place, found, "most_cells", 10_000),
@@ -156,6 +161,21 @@ def _answer_times(place: str, value: Any) -> AnswerTimes:
     expected = '"fixed" (each second), seconds up to an hour, "stepped" or "at once"'
     demand(fits, place, value, expected=expected)
     return float(value)
+
+
+def _oidc(place: str, given: Mapping[str, Any]) -> OidcSettings:
+    texts = {name: given[name] for name in given if name != "curators"}
+    for name, value in texts.items():
+        fits = isinstance(value, str) and bool(value.strip())
+        demand(fits, f"{place}.{name}", value, expected="a text")
+    for name in ("issuer", "audience"):
+        demand(name in given, f"{place}.{name}", None, expected="it: whom to believe, for whom")
+    expected = "an address with https, or http on this machine"
+    demand(is_safe_address(texts["issuer"]), f"{place}.issuer", texts["issuer"], expected=expected)
+    groups = given.get("curators", [])
+    listed = isinstance(groups, list) and all(isinstance(one, str) for one in groups)
+    demand(listed, f"{place}.curators", groups, expected="a list of groups")
+    return OidcSettings(**texts, curators=tuple(groups))
 
 
 def _health(place: str, value: Any) -> tuple[str, int] | None:

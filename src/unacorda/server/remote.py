@@ -28,6 +28,7 @@ from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.question_json import function_as_json, private_as_json
+from unacorda.server.opener import OPENER
 
 if TYPE_CHECKING:
     import pandas
@@ -243,23 +244,13 @@ class Remote:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data=data, headers=headers)  # noqa: S310  # checked above
         try:
-            with _OPENER.open(request, timeout=self._timeout) as response:
+            with OPENER.open(request, timeout=self._timeout) as response:
                 return response.read(_MOST_BYTES).decode(), response.status
         except urllib.error.HTTPError as refused:
             raise _refusal(refused) from None
         except (OSError, http.client.HTTPException, ValueError) as failed:
             reason = f"{self._url} cannot be asked: {type(failed).__name__}"
             raise ServerRefused(reason, kind="unreachable", status=0) from None
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirection would carry the token to another place."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_OPENER: Final = urllib.request.build_opener(_NoRedirect)
 
 
 def _refusal(refused: urllib.error.HTTPError) -> ServerRefused:

@@ -9,9 +9,10 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from unacorda.server.config import Config
+from unacorda.server.oidc import Issuer
 from unacorda.server.problems import Problem
 from unacorda.server.store import AnswerStore, Token
-from unacorda.server.tokens import holder_of
+from unacorda.server.tokens import PREFIX, holder_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1 << 16
 _MOST_FAILURES: Final = 10  # wrong tokens a minute from one address
 _MOST_CHARACTERS: Final = 200
+_MOST_SIGNED: Final = 1 << 14
 
 
 def check_host(request: Request, config: Config) -> None:
@@ -42,13 +44,26 @@ async def read_body(request: Request) -> bytes:
     return whole
 
 
-async def check_token(request: Request, store: AnswerStore, text: str | None, said: str) -> Token:
-    """The token that a text is; Problem, which is counted, with what is said where it is none."""
+async def check_token(
+    request: Request,
+    store: AnswerStore,
+    text: str | None,
+    said: str,
+    *,
+    issuer: Issuer | None = None,
+) -> Token:
+    """The token that a text is; Problem, which is counted, with what is said where it is none.
+
+    issuer: whose tokens are taken too.
+    """
     address = address_of(request)
     if await asyncio.to_thread(store.failed, address) >= _MOST_FAILURES:
         raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
     found: Token | None = None
-    if text is not None and len(text) < _MOST_CHARACTERS:
+    if text is not None and issuer is not None and not text.startswith(f"{PREFIX}_"):
+        if len(text) < _MOST_SIGNED:
+            found = await asyncio.to_thread(issuer.holder_of, text.strip())
+    elif text is not None and len(text) < _MOST_CHARACTERS:
         found = await asyncio.to_thread(holder_of, store, text.strip())
     if found is None:
         await asyncio.to_thread(functools.partial(store.failed, address, add=1))

@@ -36,6 +36,7 @@ from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.settings import Dataset, guarantee_of
 from unacorda.server.config import Config
+from unacorda.server.oidc import Issuer
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.scheduling import RoundRobin, leaves_after
 from unacorda.server.stand_in import StandIn
@@ -125,6 +126,7 @@ class Service:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.store = AnswerStore(config.store)
+        self.issuer = None if config.oidc is None else Issuer(config.oidc)
         self.ledger = open_ledger(config.ledger)
         self.datasets: dict[str, OpenDataset] = {}
         self.unavailable: dict[str, str] = {}
