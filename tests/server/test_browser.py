@@ -126,6 +126,9 @@ def test_every_screen(site: Site, scheme: Any, width: int, tmp_path: Path) -> No
         ask_in_words(page)
         assert page.locator("svg.chart").count() == 2
         check_screen(page, width)
+        page.click("text=Try on made-up rows")
+        page.wait_for_selector(".made-up")
+        check_screen(page, width)
         page.click("text=Ask and spend")
         check_screen(page, width)
         if page.locator("[name=fresh]").count():

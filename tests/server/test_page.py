@@ -548,6 +548,18 @@ def test_what_is_not_taken_is_said_before_it_is_confirmed(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+def test_a_question_is_tried_on_made_up_rows(ask: Served) -> None:
+    page = browser(ask)
+    tried = page.post("/ask/visits", {**built(), "do": "rehearse"})
+    assert tried.status_code == 200
+    assert "On made-up rows" in tried.text
+    assert "±" in tried.text
+    assert ask.spent() == ZCDP(0)
+    assert "None yet" in page.get("/history").text
+    assert page.post("/ask/visits", {**form(sql="x"), "do": "rehearse"}).status_code == 422
+
+
+@pytest.mark.long
 def test_errors_of_several_lines_are_shown_as_such(ask: Served) -> None:
     wrong = browser(ask).post("/ask/visits", form(sql="SELECT COUNT(*) AS n\nFROM nix\x1b"))
     assert wrong.status_code == 422

@@ -28,7 +28,7 @@ from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.extras import require
 from unacorda.privacy.guarantees import guarantee_from_json
 from unacorda.query.results.explanation import Explanation
-from unacorda.server.page.answers import answer_csv, answer_table
+from unacorda.server.page.answers import AnswerTable, answer_csv, answer_table
 from unacorda.server.page.charts import Offers, error_charts, offers_of, spent_share
 from unacorda.server.page.cookies import (
     LONGEST_SECONDS,
@@ -304,7 +304,8 @@ class Pages:
         self, visit: Visit, about: Mapping[str, Any], draft: Draft, **more: Any
     ) -> Response:
         """The form of a question, with what is known of the question."""
-        given = {"explanation": None, "charts": (), "problem": None, "offers": {}, **more}
+        nothing: dict[str, Any] = {"explanation": None, "charts": (), "problem": None, "offers": {}}
+        given = {**nothing, "rehearsal": None, **more}
         found = self._html(
             "ask.html",
             visit,
@@ -336,6 +337,11 @@ class Pages:
                 draft = await loop.run_in_executor(
                     self._explaining, self._suggested, visit, about, draft
                 )
+            tried = None
+            if action == "rehearse":
+                tried = await loop.run_in_executor(
+                    self._explaining, self._rehearsed, visit, about, draft
+                )
             explained = await loop.run_in_executor(
                 self._explaining, self._explained, visit, about, draft
             )
@@ -343,9 +349,8 @@ class Pages:
             return self._question(visit, about, draft, problem=problem)
         explanation, offers = explained
         charts = error_charts(offers, chosen=explanation.request, left=explanation.left)
-        return self._question(
-            visit, about, draft, explanation=explanation, charts=charts, offers=offers
-        )
+        known = {"explanation": explanation, "charts": charts, "offers": offers}
+        return self._question(visit, about, draft, rehearsal=tried, **known)
 
     def _explained(
         self, visit: Visit, about: Mapping[str, Any], draft: Draft
@@ -361,6 +366,12 @@ class Pages:
             offered = self._service.explanation(name, visit.analyst, {**body, **more})
             outlooks.append(offered.outlook)
         return explanation, offers_of(outlooks)
+
+    def _rehearsed(self, visit: Visit, about: Mapping[str, Any], draft: Draft) -> AnswerTable:
+        """The answer on made-up rows."""
+        body = draft.body(about["tables"])
+        found = self._service.rehearse(about["name"], visit.analyst, body)
+        return answer_table(json.dumps(found["release"]))
 
     def _suggested(self, visit: Visit, about: Mapping[str, Any], draft: Draft) -> Draft:
         """The draft with the least budget for the errors that are wanted."""
