@@ -49,7 +49,7 @@ def main(site: Path, pictures: Path | None) -> int:
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     root = hasattr(os, "getuid") and os.getuid() == 0
-    pages = sorted(site.rglob("*.html"))
+    pages = sorted(page for page in site.rglob("*.html") if "_static" not in page.parts)
     number = 0
     with sync_playwright() as started:
         browser = started.chromium.launch(
