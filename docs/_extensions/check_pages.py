@@ -20,19 +20,7 @@ LOADED = re.compile(
 LINKED = re.compile(r"""<link\b[^>]*\brel=["'](?:canonical|alternate)["']""", re.IGNORECASE)
 IMPORTED = re.compile(r"""(?:url\(|@import\s+)["']?(?:https?:)?//""")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-LONG = {
-    "cli": "examples move to recipes",
-    "training": "a page a task is to come",
-    "regression": "a page a model is to come",
-    "tables": "recipes and reference are to be parted",
-    "promise": "the reference behind the short page",
-    "sql": "the reference of a language",
-    "ledger": "recipes and reference are to be parted",
-    "engines": "a page an engine is to come",
-    "server": "a page a task is to come",
-    "over-time": "recipes and mathematics are to be parted",
-    "mechanisms/data_dependent": "a page a mechanism is to come",
-}
+LONG = {"cli": "examples of every command", "server": "a page a task is to come"}
 """Pages that may be longer, and why."""
 
 

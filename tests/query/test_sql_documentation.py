@@ -1,4 +1,4 @@
-"""What docs/sql.md shows can be written, and what it states is so."""
+"""What docs/expressions.md and docs/sql.md show can be written, and what they state is so."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,7 +11,8 @@ from tests.query.select_sessions import read, steps_of
 from tests.support.cases import in_subtests
 from tests.support.seams import FUNCTIONS, Column, Kind, parse
 
-_PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+_DOCS = Path(__file__).parents[2] / "docs"
+_PAGE = "".join((_DOCS / name).read_text() for name in ("expressions.md", "sql.md"))
 _BLOCKS = re.findall(r"```sql\n(.*?)```", _PAGE, flags=re.DOTALL)
 _NUMBERS = ("age", "income", "weight", "height", "hours", "rate")
 _COLUMNS = {

@@ -265,7 +265,7 @@ class CrossValidatedSearch(PrivateSearch):
     the least noise. The parameters of the best of K runs are fitted to all rows, and the last fit
     pays nothing for the number of runs; but the fits that are compared have more noise than the
     last one has, so that a penalty may be chosen too large. `HeldOutSearch` compares the fits that
-    it keeps. docs/regression.md compares both.
+    it keeps. docs/model-choice.md compares both.
 
     Parameters
     ----------

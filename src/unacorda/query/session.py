@@ -1136,7 +1136,7 @@ class Session:
         """Open sub-sessions by key over parts of the people, in any order, each to be split again.
 
         Every person is bounded, once for all questions, to at most `max_parts` of the parts that
-        they have rows in. See docs/tables.md.
+        they have rows in. See docs/rows.md.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 r"""Noisy stochastic gradient descent: clipped gradients of random rows, with noise, many times.
 
 It asks for no bound of the loss, and is here to be compared with: clipping bends the equations
-that coefficients solve, so that they converge to something else. docs/regression.md shows by how
-much; the other estimators weight instead.
+that coefficients solve, so that they converge to something else. docs/regression-tables.md shows by
+how much; the other estimators weight instead.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -313,7 +313,7 @@ def refusal(
         return UnsafeExpression(
             text,
             reason=f"this form of {what} is not allowed{at}",
-            hint=hint or "Write it plainly, as docs/sql.md shows.",
+            hint=hint or "Write it plainly, as docs/expressions.md shows.",
             place=place,
         )
     return UnsafeExpression(text, reason=f"it uses {what}{at}", hint=hint or remedy, place=place)

@@ -108,7 +108,7 @@ def parse(
 
     The result is total: evaluating its sql raises on no row. Arithmetic is in doubles, which never
     overflow; division and remainder by zero, roots and logarithms outside their domain give NULL.
-    CAST means TRY_CAST. See docs/sql.md for the language.
+    CAST means TRY_CAST. See docs/expressions.md for the language.
 
     Raises UnsafeExpression for what is outside the language, InvalidParameter for unknown columns
     and kinds that do not fit.
