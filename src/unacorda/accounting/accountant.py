@@ -57,6 +57,10 @@ def epsilon(
 ) -> float:
     """Bounds the epsilon of (epsilon, delta)-DP of all events together.
 
+    Bound: upper.
+
+    Source: those of the engines; see `explain`.
+
     Parameters
     ----------
     events
@@ -84,9 +88,8 @@ def epsilon(
     UnsupportedEvent
         Where no theorem here prices an event.
 
-    Bound       upper.
-    Source      those of the engines; see `explain`.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian
     >>> steps = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 1000
     >>> round(epsilon(steps, delta=1e-5), 6)
@@ -106,6 +109,10 @@ def epsilon_interval(
     tolerance: float = TOLERANCE,
 ) -> Interval:
     """Encloses the least epsilon at which the events keep (epsilon, delta)-DP.
+
+    Bound: both.
+
+    Source: as epsilon.
 
     Parameters
     ----------
@@ -132,9 +139,6 @@ def epsilon_interval(
     UnsupportedEvent
         Where no theorem here prices an event.
 
-    Bound       both.
-    Source      as epsilon.
-
     Examples
     --------
     >>> from unacorda.privacy.events import Gaussian
@@ -153,6 +157,10 @@ def delta(
     tolerance: float = TOLERANCE,
 ) -> float:
     """Bounds the delta of (epsilon, delta)-DP of all events together.
+
+    Bound: upper, at most 1.
+
+    Source: as epsilon.
 
     Parameters
     ----------
@@ -179,9 +187,8 @@ def delta(
     UnsupportedEvent
         Where no theorem here prices an event.
 
-    Bound       upper, at most 1.
-    Source      as epsilon.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0), 6)
     0.126937
@@ -197,6 +204,10 @@ def delta_interval(
     tolerance: float = TOLERANCE,
 ) -> Interval:
     """Encloses the least delta at which the events keep (epsilon, delta)-DP.
+
+    Bound: both.
+
+    Source: as epsilon.
 
     Parameters
     ----------
@@ -222,9 +233,6 @@ def delta_interval(
         the relation.
     UnsupportedEvent
         Where no theorem here prices an event.
-
-    Bound       both.
-    Source      as epsilon.
 
     Examples
     --------
@@ -292,6 +300,10 @@ def tradeoff(
 ) -> TradeoffCurve:
     """Encloses the curve of false alarms against misses that the events allow.
 
+    Bound: both.
+
+    Source: Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
+
     Parameters
     ----------
     events
@@ -314,9 +326,8 @@ def tradeoff(
     UnsupportedEvent
         Where no theorem here prices an event.
 
-    Bound       both.
-    Source      Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian
     >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
     0.382925

@@ -80,6 +80,11 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     request. A price that lies below the request's by less than one part in 10^9 is raised to it,
     so that ten requests of 0.1 use up 1 exactly.
 
+    Bound: upper.
+
+    Source: the prices of the event and of the request; for (epsilon, delta) also that of the
+    exact composition, by the accountant.
+
     Parameters
     ----------
     event
@@ -103,10 +108,8 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     UnsupportedEvent
         Where nothing is known of the event.
 
-    Bound       upper.
-    Source      the prices of the event and of the request; for (epsilon, delta) also that of the
-                exact composition, by the accountant.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Exponential
     >>> charge(Exponential(epsilon=1.0), PureDP(1), ZCDP(0.5))
     ZCDP(rho=0.125)

@@ -107,6 +107,10 @@ def explain(
 ) -> EventExplanation:
     """Lists the theorems that price events; with a delta, what each engine proved of epsilon.
 
+    Bound: both, in what the engines found.
+
+    Source: in each line.
+
     Parameters
     ----------
     events
@@ -129,9 +133,8 @@ def explain(
     UnsupportedEvent
         Where no theorem here prices an event.
 
-    Bound       both, in what the engines found.
-    Source      in each line.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Laplace
     >>> print(explain(Laplace(noise_multiplier=2.0) * 3))
     Neighboring tables differ by AddRemove.

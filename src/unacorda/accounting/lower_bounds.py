@@ -46,6 +46,19 @@ def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number =
 
     The guarantee is under ReplaceOne.
 
+    Statement: mean: 1/(1 + sqrt n), (2/3 - 14 n delta/3)/(2/sqrt 3 + n t/sqrt d), and, over w
+    below pi/2, (A(w) - 4 n delta sin w (1 + sin w)/cos w)/(pi/w + n t/sqrt d) with
+    A(w) = sin w/w pi^2/(pi^2 - w^2): the largest. count: over s from 1 to n,
+    (s/2) sqrt(1 - delta_s)/cosh(epsilon s/2), delta_s that of a group of s. histogram:
+    s/2, s at most n the largest with (d-1) e^{-epsilon s} (1 - 2 delta_s) >= 1.
+
+    Bound: lower, rounded down; w and s are searched on a grid, and each is valid.
+
+    Edges: no delta leaves the mean below 1/(1 + sqrt n); one bin -> histogram 0.0.
+
+    Source: Steinke 2022, arXiv:2210.00597, Theorem 25; Hardt and Talwar 2010, arXiv:0907.3754;
+    docs/proofs/lower_bounds.md.
+
     Parameters
     ----------
     dimension
@@ -67,16 +80,8 @@ def lower_bound(*, dimension: int, people: int, epsilon: Number, delta: Number =
     InvalidParameter
         For a number out of range.
 
-    Statement   mean: 1/(1 + sqrt n), (2/3 - 14 n delta/3)/(2/sqrt 3 + n t/sqrt d), and, over w
-                below pi/2, (A(w) - 4 n delta sin w (1 + sin w)/cos w)/(pi/w + n t/sqrt d) with
-                A(w) = sin w/w pi^2/(pi^2 - w^2): the largest. count: over s from 1 to n,
-                (s/2) sqrt(1 - delta_s)/cosh(epsilon s/2), delta_s that of a group of s. histogram:
-                s/2, s at most n the largest with (d-1) e^{-epsilon s} (1 - 2 delta_s) >= 1.
-    Bound       lower, rounded down; w and s are searched on a grid, and each is valid.
-    Edges       no delta leaves the mean below 1/(1 + sqrt n); one bin -> histogram 0.0.
-    Source      Steinke 2022, arXiv:2210.00597, Theorem 25; Hardt and Talwar 2010, arXiv:0907.3754;
-                docs/proofs/lower_bounds.md.
-
+    Examples
+    --------
     >>> found = lower_bound(dimension=100, people=1_000, epsilon=0.1)
     >>> round(found.mean, 4), round(found.count, 2), found.histogram
     (0.072, 6.63, 22.5)

@@ -42,6 +42,10 @@ def price(
 ) -> _Kind:
     """Prices an event as a guarantee of one kind, the least that this package can prove.
 
+    Bound: upper; exact where rational, else rounded up to a multiple of 2^-80.
+
+    Source: those of the functions for each kind.
+
     Parameters
     ----------
     event
@@ -65,9 +69,8 @@ def price(
     UnsupportedEvent
         Where no theorem here gives a price, as of samples.
 
-    Bound       upper; exact where rational, else rounded up to a multiple of 2^-80.
-    Source      those of the functions for each kind.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian, Laplace
     >>> price(Gaussian(noise_multiplier=2.0) * 4, ZCDP)
     ZCDP(rho=0.5)
@@ -181,6 +184,10 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
     Sums over a composition; each part by the least of closed forms, the certified integral
     (Gaussian on a Poisson sample), sums over whole orders and bounds at large orders.
 
+    Bound: upper, rounded up.
+
+    Source: those of accounting/divergences; Mironov 2017, Prop. 1 (composition).
+
     Parameters
     ----------
     events
@@ -204,9 +211,8 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
     UnsupportedEvent
         Where a part has a delta.
 
-    Bound       upper, rounded up.
-    Source      those of accounting/divergences; Mironov 2017, Prop. 1 (composition).
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian
     >>> renyi(Gaussian(noise_multiplier=2.0) * 4, alpha=8)
     4.0
@@ -223,6 +229,11 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
 
     A sample of a mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian
     loses a rare, large amount, which concentrated DP counts in full; use epsilon() there.
+
+    Bound: upper, rounded up.
+
+    Source: zcdp_price; for samples the joint quasi-convexity of Renyi divergences, and
+    zcdp_from_pure of the amplified epsilon.
 
     Parameters
     ----------
@@ -243,10 +254,8 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
     UnsupportedEvent
         Where a part has a delta.
 
-    Bound       upper, rounded up.
-    Source      zcdp_price; for samples the joint quasi-convexity of Renyi divergences, and
-                zcdp_from_pure of the amplified epsilon.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian, Pure
     >>> rho(Gaussian(noise_multiplier=2.0) * 4)
     0.5

@@ -178,6 +178,9 @@ class HeldOutSearch(PrivateSearch):
     that a candidate that cannot be fitted at all is an error before anything is read. A fit that
     fails on the rows has the worst score; FitFailed where the best has it.
 
+    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
+    docs/proofs/selection.md; docs/proofs/sparse.md, section 3 (two parts).
+
     Parameters
     ----------
     estimator
@@ -219,9 +222,8 @@ class HeldOutSearch(PrivateSearch):
     run_budget_, event_, guarantee_
         The budget of one run, the event for the accountant, and the promise.
 
-    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
-    docs/proofs/selection.md; docs/proofs/sparse.md, section 3 (two parts).
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import unacorda
     >>> from unacorda.inference import RidgeRegression
@@ -267,6 +269,9 @@ class CrossValidatedSearch(PrivateSearch):
     last one has, so that a penalty may be chosen too large. `HeldOutSearch` compares the fits that
     it keeps. docs/model-choice.md compares both.
 
+    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
+    docs/proofs/selection.md; docs/proofs/sparse.md, section 6 (folds).
+
     Parameters
     ----------
     estimator, grid, tries, shape, scoring, error_bound, bits
@@ -286,9 +291,8 @@ class CrossValidatedSearch(PrivateSearch):
     run_budget_, last_budget_, event_, guarantee_
         Budgets of one run and of the last fit, the event for the accountant, and the promise.
 
-    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
-    docs/proofs/selection.md; docs/proofs/sparse.md, section 6 (folds).
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference import RidgeRegression
     >>> drawn = np.random.default_rng(1)

@@ -61,6 +61,8 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
     looks at the data anew. Features of few values, such as 0 and 1, are better left as they are.
     Some 50 log(range / scale) features / epsilon people are needed.
 
+    Source: Smith 2011, Algorithm 2; docs/proofs/quantiles.md.
+
     Parameters
     ----------
     budget
@@ -87,8 +89,8 @@ class RobustScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Bas
     event_, guarantee_
         The event for the accountant, and the promise.
 
-    Source: Smith 2011, Algorithm 2; docs/proofs/quantiles.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> X = np.random.default_rng(1).normal(50, 3, size=(5000, 2))
     >>> scaler = RobustScaler(
@@ -212,6 +214,9 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     not private: the released matrix lies above the true one, so that some outputs are possible for
     one of two neighbors alone.)
 
+    Source: Dwork, Talwar, Thakurta, Zhang 2014 (noise on the second moment); Anderson 2003, section
+    13.5 (sampling errors); docs/proofs/components.md.
+
     Parameters
     ----------
     n_components
@@ -262,9 +267,8 @@ class PCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         "noise": the norm of that of covariance_; "signal": the gap below the last component, in
         sizes of its blur.
 
-    Source: Dwork, Talwar, Thakurta, Zhang 2014 (noise on the second moment); Anderson 2003, section
-    13.5 (sampling errors); docs/proofs/components.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(5000, 3)) * [3.0, 1.0, 0.1]

@@ -48,6 +48,8 @@ class ValidationCurve(Wrapper):
     candidates, of which it shows the best alone. Candidates that fail on the rows have the worst
     score; FitFailed where all of them do. The largest of noisy scores is a little too good.
 
+    Source: docs/proofs/diagnostics.md, section 5.
+
     Parameters
     ----------
     estimator
@@ -73,8 +75,8 @@ class ValidationCurve(Wrapper):
     fit_budget_, event_, guarantee_
         The budget of one fit, the event of a person, who fits or judges, and the promise.
 
-    Source: docs/proofs/diagnostics.md, section 5.
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference import RidgeRegression
     >>> drawn = np.random.default_rng(1)

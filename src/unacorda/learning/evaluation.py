@@ -141,6 +141,8 @@ def probabilities(
     InvalidParameter
         For arguments of another kind, and a model whose output for a row depends on other rows.
 
+    Examples
+    --------
     >>> import torch
     >>> rows = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> scores, labels = probabilities(torch.nn.Linear(2, 2), rows)
@@ -215,6 +217,8 @@ def evaluate(
         Before the charge: for arguments of the wrong kind or shape, and for an account that
         protects other units.
 
+    Examples
+    --------
     >>> import torch, unacorda
     >>> model = torch.nn.Linear(2, 3)
     >>> rows = torch.zeros(500, 2), torch.zeros(500, dtype=torch.long)

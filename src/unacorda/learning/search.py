@@ -149,6 +149,9 @@ def search(
     A run that fails on the rows, for whatever cause, has the worst score. The duration depends on
     the number of tries, which no guarantee covers: do not publish it, nor what is printed inside.
 
+    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
+    docs/proofs/selection.md; docs/proofs/training.md, section 6.
+
     Parameters
     ----------
     make
@@ -183,9 +186,8 @@ def search(
     FitFailed
         Where the best try failed on the rows. The budget stays spent.
 
-    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
-    docs/proofs/selection.md; docs/proofs/training.md, section 6.
-
+    Examples
+    --------
     >>> import torch, unacorda
     >>> drawn = torch.Generator().manual_seed(1)
     >>> x = torch.randn(3000, 2, generator=drawn)

@@ -64,6 +64,8 @@ CONDITIONS: Final = (
 class PrivateTraining:
     """Trains a model by noisy sums of clipped gradients, within a budget that is reserved whole.
 
+    Source: Abadi et al. 2016, arXiv:1607.00133; docs/proofs/training.md.
+
     Parameters
     ----------
     model, optimizer
@@ -134,8 +136,8 @@ class PrivateTraining:
         Before a row is read: for modules that mix examples, an optimizer of other parameters,
         numbers that do not fit, budgets that no noise keeps.
 
-    Source: Abadi et al. 2016, arXiv:1607.00133; docs/proofs/training.md.
-
+    Examples
+    --------
     >>> import torch, unacorda
     >>> model = torch.nn.Linear(2, 1)
     >>> rows = torch.randn(200, 2), torch.randn(200, 1)

@@ -44,6 +44,8 @@ class OverTime:
         Where neither `max_steps` nor `max_rows` is given, a number is no whole number above 0,
         `within` is shorter than `max_steps`, or stands with `max_rows`.
 
+    Examples
+    --------
     >>> OverTime(max_steps=10)
     OverTime(max_steps=10, max_rows_per_step=1, within=None, max_rows=None)
     >>> print(OverTime(max_steps=3, within=30))

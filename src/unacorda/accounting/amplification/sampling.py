@@ -194,6 +194,15 @@ class SamplingWorth:
 def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
     r"""Compares the noise of a mean over a sample with that over everybody, at one epsilon.
 
+    Statement: base_epsilon = log(1 + (e^epsilon - 1)/rate); the ratio lies in
+    [rate/(rate + epsilon), 1] and is at least log(1 + c)/c where epsilon <= c rate.
+
+    Bound: base_epsilon is rounded down; the ratio is for reading.
+
+    Edges: epsilon = 0 or rate outside (0, 1] -> InvalidParameter.
+
+    Source: Steinke 2022, arXiv:2210.00597, Section 6 (the ratio); approx_dp_within_sample.
+
     Parameters
     ----------
     epsilon
@@ -211,12 +220,8 @@ def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
     InvalidParameter
         For an epsilon or a rate out of range.
 
-    Statement   base_epsilon = log(1 + (e^epsilon - 1)/rate); the ratio lies in
-                [rate/(rate + epsilon), 1] and is at least log(1 + c)/c where epsilon <= c rate.
-    Bound       base_epsilon is rounded down; the ratio is for reading.
-    Edges       epsilon = 0 or rate outside (0, 1] -> InvalidParameter.
-    Source      Steinke 2022, arXiv:2210.00597, Section 6 (the ratio); approx_dp_within_sample.
-
+    Examples
+    --------
     >>> print(sampling_worth(1.0, rate=0.01).warning)  # doctest: +ELLIPSIS
     Sampling 0.01 of the units is not free at epsilon=1: a mean over the sample needs 19.4 times...
     """

@@ -170,6 +170,10 @@ def calibrate(
 ) -> float:
     """Finds the least noise, or the most steps, for which a family of events meets a target.
 
+    Bound: safe side: the certified cost at the result is at most the target.
+
+    Source: none needed beyond the price's; secant and inverse parabola on logarithms.
+
     Parameters
     ----------
     family
@@ -208,9 +212,8 @@ def calibrate(
     UnsupportedEvent
         As the accountant; errors of the family pass through.
 
-    Bound       safe side: the certified cost at the result is at most the target.
-    Source      none needed beyond the price's; secant and inverse parabola on logarithms.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian, Laplace
     >>> from unacorda.privacy.guarantees import ZCDP, PureDP
     >>> round(calibrate(lambda noise: Gaussian(noise_multiplier=noise), target=ZCDP(0.02)), 6)
@@ -246,6 +249,10 @@ def calibrate_grid(
     price: Callable[[Event], Cost] | None = None,
 ) -> NDArray[np.float64] | NDArray[np.int64]:
     """Calibrates at every point of a grid; each search begins at the answer next to it.
+
+    Bound: safe side, at each point.
+
+    Source: as calibrate.
 
     Parameters
     ----------
@@ -284,9 +291,8 @@ def calibrate_grid(
     UnsupportedEvent
         As the accountant; errors of the family pass through.
 
-    Bound       safe side, at each point.
-    Source      as calibrate.
-
+    Examples
+    --------
     >>> from unacorda.privacy.events import Gaussian
     >>> from unacorda.privacy.guarantees import ZCDP
     >>> def family(noise: float, steps: int):

@@ -80,6 +80,8 @@ def score_table(
     without a score, since it or a feature is no number, has a bin of its own; a row of another
     label counts nowhere.
 
+    Source: Hanley and McNeil 1982, Radiology 143 (area from tables); docs/proofs/diagnostics.md.
+
     Parameters
     ----------
     model
@@ -113,8 +115,8 @@ def score_table(
     InvalidParameter
         For shapes, dtypes and parameters that cannot be used, and for a model that raises an error.
 
-    Source: Hanley and McNeil 1982, Radiology 143 (area from tables); docs/proofs/diagnostics.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> scores = drawn.random(20_000)
@@ -298,6 +300,8 @@ def class_tables(
     InvalidParameter
         As for `score_table`.
 
+    Examples
+    --------
     >>> import unacorda
     >>> y = np.arange(3000) % 3
     >>> scores = np.eye(3)[y] * 0.4 + 0.2

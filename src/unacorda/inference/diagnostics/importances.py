@@ -179,6 +179,9 @@ def importance(
     squared residual, cut at a bound. Features that move together share their importance: the model
     does without one of them. A row without a number counts nowhere.
 
+    Source: Breiman 2001, Machine Learning 45 (permutation importance), with draws from a public law
+    in place of a permutation; docs/proofs/diagnostics.md, section 6.
+
     Parameters
     ----------
     model
@@ -210,9 +213,8 @@ def importance(
     MissingBound
         Without a reference and bounds of the features, or of residuals.
 
-    Source: Breiman 2001, Machine Learning 45 (permutation importance), with draws from a public law
-    in place of a permutation; docs/proofs/diagnostics.md, section 6.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(20_000, 2))

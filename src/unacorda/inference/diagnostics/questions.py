@@ -261,6 +261,8 @@ def diagnosis(
     MissingBound
         For a regression without bounds.
 
+    Examples
+    --------
     >>> import pandas, unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(5000, 2))

@@ -146,6 +146,8 @@ def residual_table(
     The model is public by then, such as a private fit, and treats every row by itself; rows that
     did not fit it judge it fairly. A row without a number counts apart, as missing.
 
+    Source: docs/proofs/diagnostics.md, sections 1 and 3.
+
     Parameters
     ----------
     model
@@ -180,8 +182,8 @@ def residual_table(
     MissingBound
         Without bounds of the target, or of `by`.
 
-    Source: docs/proofs/diagnostics.md, sections 1 and 3.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> x = drawn.uniform(0, 10, 20_000)

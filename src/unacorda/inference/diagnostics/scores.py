@@ -255,12 +255,12 @@ class ScoreTable:
         Rows of one bin count as ties. Where either class has fewer rows than five deviations of the
         noise of their number, there is no value, and `cannot` gives the reason.
 
+        Source: DeLong, DeLong, Clarke-Pearson 1988, Biometrics 44 (sampling error).
+
         Parameters
         ----------
         interval, confidence
             As of `accuracy`.
-
-        Source: DeLong, DeLong, Clarke-Pearson 1988, Biometrics 44 (sampling error).
         """
         check_errors(interval)
         if reason := self._one_class():
@@ -471,12 +471,12 @@ class ScoreTable:
         off, and with `interval="both"` also what a sample of a calibrated model adds; what is left
         may be below 0 by chance, and then reads 0.
 
+        Source: Brocker 2012, Climate Dynamics 39 (the bias of squares).
+
         Parameters
         ----------
         interval, confidence
             As of `accuracy`.
-
-        Source: Brocker 2012, Climate Dynamics 39 (the bias of squares).
         """
         groups, centers = self._joined(), self._centres
         rows = np.maximum(groups @ (self.positives + self.negatives), 0.0)

@@ -142,6 +142,8 @@ def histogram(
 
     Counts are unbiased and add up to n only up to noise.
 
+    Source: Dwork, McSherry, Nissim, Smith 2006, section 3.1.
+
     Parameters
     ----------
     x
@@ -162,8 +164,8 @@ def histogram(
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Dwork, McSherry, Nissim, Smith 2006, section 3.1.
-
+    Examples
+    --------
     >>> import unacorda
     >>> cells = histogram(
     ...     range(1000), edges=[0, 100, 1000], budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
@@ -204,6 +206,9 @@ def distribution(
     sqrt(log(2 / beta) / (2 n)) with probability 1 - beta. Each gets half of 1 - confidence. Then
     the sums are made to rise, which takes none out of the band.
 
+    Source: Massart 1990 (Dvoretzky, Kiefer, Wolfowitz with the constant 2); Doob 1949 (bridges);
+    docs/proofs/distributions.md.
+
     Parameters
     ----------
     x, edges, budget, bits
@@ -216,9 +221,8 @@ def distribution(
     Distribution
         The function at the m + 1 edges, and the half width of the band.
 
-    Source: Massart 1990 (Dvoretzky, Kiefer, Wolfowitz with the constant 2); Doob 1949 (bridges);
-    docs/proofs/distributions.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> law = distribution(
     ...     range(1000),
@@ -341,6 +345,8 @@ class Density(ArrayErrors):
     def band(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Returns a band that holds the density at all points at once.
 
+        Source: Naiman 1986; docs/proofs/distributions.md.
+
         Parameters
         ----------
         confidence
@@ -350,8 +356,6 @@ class Density(ArrayErrors):
         -------
         lower, upper : arrays of shape (m,)
             Ends, 0 or above.
-
-        Source: Naiman 1986; docs/proofs/distributions.md.
         """
         checks.probability(confidence=confidence)
 
@@ -403,6 +407,10 @@ def density(
     for sample and noise to show. They miss it at jumps and kinks; bends too narrow to be shown they
     cover as they are when smoothed.
 
+    Source: Cheng, Fan, Marron 1997 (cubics fitted to cells, up to the bounds); Mallows 1973 (the
+    choice of a smoother by its error); Calonico, Cattaneo, Farrell 2018 (intervals by less
+    smoothing); docs/proofs/distributions.md.
+
     Parameters
     ----------
     x, budget, bits
@@ -415,10 +423,8 @@ def density(
     Density
         Heights at 256 points, in the inverse unit of x.
 
-    Source: Cheng, Fan, Marron 1997 (cubics fitted to cells, up to the bounds); Mallows 1973 (the
-    choice of a smoother by its error); Calonico, Cattaneo, Farrell 2018 (intervals by less
-    smoothing); docs/proofs/distributions.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> shape = density(
     ...     np.linspace(0, 100, 10000),

@@ -101,6 +101,8 @@ def covariance_matrix(
     The value is the nearest positive semidefinite matrix (negative eigenvalues become 0). Sampling
     errors are those of a normal population.
 
+    Source: docs/proofs/row_sums.md, section 4; Anderson 2003, Theorem 3.4.4 (sampling errors).
+
     Parameters
     ----------
     X
@@ -121,8 +123,8 @@ def covariance_matrix(
     InvalidParameter, MissingBound
         For arguments that cannot be used.
 
-    Source: docs/proofs/row_sums.md, section 4; Anderson 2003, Theorem 3.4.4 (sampling errors).
-
+    Examples
+    --------
     >>> import unacorda
     >>> x = np.arange(10000) % 100
     >>> estimate = covariance_matrix(
@@ -159,6 +161,8 @@ def correlation_matrix(
     - r^2) / sqrt n, as in a normal population; noise by the slope. A column whose variance the
     noise drowns has correlations of 0 with an error of 1.
 
+    Source: Anderson 2003, Theorem 4.2.4 (sampling errors).
+
     Parameters
     ----------
     X, bounds, budget, bits
@@ -169,8 +173,8 @@ def correlation_matrix(
     MatrixEstimate
         Correlations from -1 to 1, and their errors.
 
-    Source: Anderson 2003, Theorem 4.2.4 (sampling errors).
-
+    Examples
+    --------
     >>> import unacorda
     >>> x = np.arange(10000) % 100
     >>> estimate = correlation_matrix(

@@ -66,6 +66,9 @@ def mean(
     clipped values. Its sampling error is the standard deviation of n draws from a large population,
     from a private variance.
 
+    Source: Karwa and Vadhan 2018, arXiv:1711.03908 (sampling and noise both in the interval); the
+    square within the same sensitivity: docs/proofs/row_sums.md, section 2.
+
     Parameters
     ----------
     x
@@ -90,9 +93,8 @@ def mean(
     MissingBound
         For a bound that is None.
 
-    Source: Karwa and Vadhan 2018, arXiv:1711.03908 (sampling and noise both in the interval); the
-    square within the same sensitivity: docs/proofs/row_sums.md, section 2.
-
+    Examples
+    --------
     >>> import unacorda
     >>> ages = np.arange(2000) % 100
     >>> estimate = mean(
@@ -186,6 +188,8 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
     Estimate
         The share, from 0 to 1 but for noise.
 
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = proportion(
     ...     [True] * 300 + [False] * 700, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
@@ -249,6 +253,9 @@ def variance(
     around it, which move by no more than the largest square and half of it. The value is unbiased
     (up to terms of order 1/n^2) and may be negative.
 
+    Source: Cramer 1946, section 27.4 (sampling error from the fourth moment);
+    docs/proofs/row_sums.md, section 3.
+
     Parameters
     ----------
     x, lower, upper, budget, bits
@@ -259,9 +266,8 @@ def variance(
     Estimate
         The variance and its errors, in the squared unit of x.
 
-    Source: Cramer 1946, section 27.4 (sampling error from the fourth moment);
-    docs/proofs/row_sums.md, section 3.
-
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = variance(
     ...     np.arange(5000) % 100,
@@ -331,6 +337,8 @@ def stdev(
     Estimate
         The standard deviation and its errors, in the unit of x.
 
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = stdev(
     ...     np.arange(5000) % 100,
@@ -429,6 +437,9 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     left out beyond them, as in the example. Where no count stands out of the noise, the bounds are
     the widest: -2^64 and 2^64.
 
+    Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
+    section 5.1.1 (approximate bounds).
+
     Parameters
     ----------
     x
@@ -441,9 +452,8 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     Interval
         The lower and the upper bound, in the unit of x.
 
-    Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
-    section 5.1.1 (approximate bounds).
-
+    Examples
+    --------
     >>> import unacorda
     >>> find_bounds(range(1, 1000), budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
     Interval(lower=8.0, upper=1024.0)
@@ -486,6 +496,9 @@ def clipped_mean(
     from the middle, by the released moments, the quartiles missed most people (there were too few
     for them), or a ninth and more are beyond; the sampling error is then the whole range.
 
+    Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
+    quartiles as in `quantile`.
+
     Parameters
     ----------
     x
@@ -506,9 +519,8 @@ def clipped_mean(
     InvalidParameter, MissingBound
         For arguments that cannot be used.
 
-    Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
-    quartiles as in `quantile`.
-
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = clipped_mean(
     ...     5000 + np.arange(1000) % 100, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)

@@ -52,6 +52,8 @@ def quantile(
     About 50 log(range / resolution) / epsilon people are needed for a useful answer (divided by the
     smaller of q and 1 - q, twice over); with fewer the errors become as wide as the range.
 
+    Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
+
     Parameters
     ----------
     x
@@ -85,8 +87,8 @@ def quantile(
     InvalidParameter, MissingBound
         For arguments that cannot be used.
 
-    Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = quantile(
     ...     range(10000),
@@ -138,6 +140,8 @@ def median(
     Estimate
         The median and both its errors, in the unit of x.
 
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = median(
     ...     range(1001),
@@ -175,6 +179,8 @@ def iqr(
 
     Both quartiles have half of the budget each.
 
+    Source: the joint law of two sample quantiles, Mosteller 1946.
+
     Parameters
     ----------
     x, lower, upper, budget, resolution, interval, bits
@@ -185,8 +191,8 @@ def iqr(
     Estimate
         The range and both its errors, in the unit of x.
 
-    Source: the joint law of two sample quantiles, Mosteller 1946.
-
+    Examples
+    --------
     >>> import unacorda
     >>> estimate = iqr(
     ...     range(10000), lower=0, upper=10**5, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)

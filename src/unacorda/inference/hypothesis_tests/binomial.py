@@ -96,6 +96,8 @@ class BinomialTest:
 
         It covers with at least this probability, whatever the share and n.
 
+        Source: Clopper and Pearson 1934 (inversion); Awan and Slavkovic 2020, section 5.
+
         Parameters
         ----------
         confidence
@@ -105,8 +107,6 @@ class BinomialTest:
         -------
         Interval
             Ends from 0 to 1.
-
-        Source: Clopper and Pearson 1934 (inversion); Awan and Slavkovic 2020, section 5.
         """
         tail = (1 - checks.probability(confidence=confidence)) / 2
         # The chance of a count as large grows with the share.
@@ -144,6 +144,9 @@ def binomial_test(
     The noise is Tulap for pure guarantees, and for ApproxDP where it is less than normal noise;
     normal for the others.
 
+    Source: Awan and Slavkovic 2018, arXiv:1805.09236, Theorem 3.2 (uniformly most powerful); Awan
+    and Vadhan 2023, arXiv:2108.04303 (normal noise is canonical for Gaussian DP).
+
     Parameters
     ----------
     x
@@ -156,9 +159,8 @@ def binomial_test(
     BinomialTest
         The noisy count, from which every share can be tested.
 
-    Source: Awan and Slavkovic 2018, arXiv:1805.09236, Theorem 3.2 (uniformly most powerful); Awan
-    and Vadhan 2023, arXiv:2108.04303 (normal noise is canonical for Gaussian DP).
-
+    Examples
+    --------
     >>> import unacorda
     >>> tested = binomial_test(
     ...     [True] * 620 + [False] * 380, budget=unacorda.PureDP(1), bits=unacorda.SeededBits(1)
@@ -221,6 +223,8 @@ def binomial_power(
     InvalidParameter
         For arguments that cannot be used.
 
+    Examples
+    --------
     >>> round(binomial_power(0.6, null=0.5, n=200, budget=PureDP(1)), 3)
     0.875
     """

@@ -40,6 +40,8 @@ def fit_test(
     The statistic is the sum of (count - n share)^2 / (n share); the whole budget goes into the
     noisy counts. The level is exact: the null has no free parameters.
 
+    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 1 (Monte Carlo null).
+
     Parameters
     ----------
     x
@@ -65,8 +67,8 @@ def fit_test(
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 1 (Monte Carlo null).
-
+    Examples
+    --------
     >>> import unacorda
     >>> rolled = np.arange(600) % 6
     >>> fair = fit_test(rolled, shares=[1] * 6, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
@@ -108,6 +110,8 @@ def independence_test(
     The null has free margins, which are estimated from the noisy table, at least half a person
     each.
 
+    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 3.
+
     Parameters
     ----------
     x, y
@@ -122,8 +126,8 @@ def independence_test(
     TestResult
         The noisy statistic and its p-value.
 
-    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 3.
-
+    Examples
+    --------
     >>> import unacorda
     >>> x, y = np.arange(1200) % 3, np.arange(1200) % 4
     >>> result = independence_test(
@@ -175,6 +179,8 @@ def two_proportions_test(
     budget. The statistic is the difference of the noisy shares over its deviation, noise counted.
     The common share of the null is estimated from both.
 
+    Source: the pooled z-test with a parametric bootstrap (Davison and Hinkley 1997, section 4.4).
+
     Parameters
     ----------
     x, y
@@ -190,8 +196,8 @@ def two_proportions_test(
     TestResult
         The noisy statistic and its p-value.
 
-    Source: the pooled z-test with a parametric bootstrap (Davison and Hinkley 1997, section 4.4).
-
+    Examples
+    --------
     >>> import unacorda
     >>> x, y = [True] * 300 + [False] * 200, [True] * 250 + [False] * 250
     >>> result = two_proportions_test(x, y, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))

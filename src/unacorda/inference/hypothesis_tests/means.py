@@ -51,6 +51,8 @@ def t_test(
     Values beyond the bounds count as the bounds, in the sample and in the null alike only as long
     as few are.
 
+    Source: Student 1908; the null with noise after Pena and Barrientos 2021, arXiv:2009.14153.
+
     Parameters
     ----------
     x, lower, upper
@@ -74,8 +76,8 @@ def t_test(
     InvalidParameter, MissingBound
         For arguments that cannot be used.
 
-    Source: Student 1908; the null with noise after Pena and Barrientos 2021, arXiv:2009.14153.
-
+    Examples
+    --------
     >>> import unacorda
     >>> result = t_test(
     ...     np.arange(1000) % 100,
@@ -117,6 +119,8 @@ def two_sample_t_test(
 
     A replaced person changes one group only, so that each is released with the whole budget.
 
+    Source: Welch 1947; noise as for `t_test`.
+
     Parameters
     ----------
     x, y
@@ -129,8 +133,8 @@ def two_sample_t_test(
     TestResult
         The noisy statistic and its p-value.
 
-    Source: Welch 1947; noise as for `t_test`.
-
+    Examples
+    --------
     >>> import unacorda
     >>> x = np.arange(1000) % 100
     >>> result = two_sample_t_test(
@@ -165,6 +169,9 @@ def anova(
     weighted mean, each over its own squared standard error, noise counted. The null has the
     released deviation of each group.
 
+    Source: Welch 1951; the null drawn as by Krishnamoorthy, Lu, Mathew 2007 (parametric bootstrap);
+    noise after Campbell, Bray, Ritz, Groce 2018, arXiv:1711.01335.
+
     Parameters
     ----------
     groups
@@ -178,9 +185,8 @@ def anova(
     TestResult
         The noisy statistic and its p-value.
 
-    Source: Welch 1951; the null drawn as by Krishnamoorthy, Lu, Mathew 2007 (parametric bootstrap);
-    noise after Campbell, Bray, Ritz, Groce 2018, arXiv:1711.01335.
-
+    Examples
+    --------
     >>> import unacorda
     >>> x = np.arange(1000) % 100
     >>> result = anova(

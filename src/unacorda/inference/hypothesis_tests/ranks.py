@@ -48,6 +48,8 @@ def mann_whitney_test(
     Replacing a person moves the number of pairs by the size of the other group, max(n, m) at most.
     Ties make the test refuse less often than it may.
 
+    Source: Mann and Whitney 1947; Couch, Kazan, Shi, Bray, Groce 2019, arXiv:1809.01635 (noise).
+
     Parameters
     ----------
     x, y
@@ -68,8 +70,8 @@ def mann_whitney_test(
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Mann and Whitney 1947; Couch, Kazan, Shi, Bray, Groce 2019, arXiv:1809.01635 (noise).
-
+    Examples
+    --------
     >>> import unacorda
     >>> x = np.arange(500)
     >>> result = mann_whitney_test(x + 100, x, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
@@ -115,6 +117,8 @@ def signed_rank_test(
     sum over pairs of people of the sign of the farther one. Ties and zeros make the test refuse
     less often than it may.
 
+    Source: Wilcoxon 1945 with Pratt's zeros; Couch, Kazan, Shi, Bray, Groce 2019 (noise).
+
     Parameters
     ----------
     x
@@ -134,8 +138,8 @@ def signed_rank_test(
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Wilcoxon 1945 with Pratt's zeros; Couch, Kazan, Shi, Bray, Groce 2019 (noise).
-
+    Examples
+    --------
     >>> import unacorda
     >>> result = signed_rank_test(
     ...     np.arange(-200, 300), budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)

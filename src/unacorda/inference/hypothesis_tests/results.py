@@ -55,6 +55,8 @@ class TestResult:
         alpha
             The level, strictly between 0 and 1.
 
+        Examples
+        --------
         >>> TestResult(statistic=3.0, p_value=0.01, method="").rejects()
         True
         """
@@ -122,6 +124,8 @@ def power_curve(
     InvalidParameter
         For arguments that cannot be used.
 
+    Examples
+    --------
     >>> from unacorda import GDP
     >>> from unacorda.inference import t_test
     >>> def test(effect, rng):

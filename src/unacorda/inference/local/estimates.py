@@ -48,6 +48,8 @@ def mean_randomizer(*, lower: float, upper: float, budget: Guarantee) -> NumberR
     (Laplace noise is never better than `Hybrid` or `Duchi`.) A device calls `encode(x)`, the server
     `aggregate(reports)`.
 
+    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390; Wang et al. 2019, arXiv:1907.00782.
+
     Parameters
     ----------
     lower, upper
@@ -68,8 +70,8 @@ def mean_randomizer(*, lower: float, upper: float, budget: Guarantee) -> NumberR
     MissingBound
         For a bound that is None.
 
-    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390; Wang et al. 2019, arXiv:1907.00782.
-
+    Examples
+    --------
     >>> import unacorda
     >>> for budget in (unacorda.PureDP(0.5), unacorda.PureDP(2), unacorda.GDP(1)):
     ...     print(type(mean_randomizer(lower=0, upper=1, budget=budget)).__name__)
@@ -129,6 +131,8 @@ def local_mean(
     MissingBound
         For a bound that is None.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import unacorda
     >>> ages = np.arange(20_000) % 100
@@ -152,6 +156,8 @@ def frequency_randomizer(
     response, hashing and, where the budget allows it, normal noise on all categories. Equal ones:
     the one named first. A device calls `encode(value)`, the server `aggregate(reports)`.
 
+    Source: Wang, Blocki, Li, Jha 2017 (USENIX Security); Ye and Barg 2018, arXiv:1702.00610.
+
     Parameters
     ----------
     categories
@@ -172,8 +178,8 @@ def frequency_randomizer(
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Wang, Blocki, Li, Jha 2017 (USENIX Security); Ye and Barg 2018, arXiv:1702.00610.
-
+    Examples
+    --------
     >>> import unacorda
     >>> for categories, budget in (
     ...     (4, unacorda.PureDP(3)),
@@ -246,6 +252,8 @@ def local_frequencies(
     InvalidParameter
         For arguments that cannot be used.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import unacorda
     >>> answers = np.repeat([0, 1, 2], [6000, 3000, 1000])
@@ -288,6 +296,8 @@ def vector_randomizer(*, size: int, radius: float | Fraction, budget: Guarantee)
     InvalidParameter
         For arguments that cannot be used.
 
+    Examples
+    --------
     >>> import unacorda
     >>> type(vector_randomizer(size=5, radius=1, budget=unacorda.PureDP(2))).__name__
     'Directions'

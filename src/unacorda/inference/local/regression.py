@@ -148,6 +148,9 @@ class LocalMEstimator(_LocalLine):
     through `unacorda.inference.local.regression.Device`, which is the code for their devices. It
     takes tens of thousands of people. Rows with a number that is not finite report nothing.
 
+    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);
+    Polyak and Juditsky 1992 (averages); docs/proofs/regression.md, section 8.
+
     Parameters
     ----------
     loss
@@ -181,9 +184,8 @@ class LocalMEstimator(_LocalLine):
         For arguments that cannot be used, and for fewer people than the budget and the number of
         parameters need.
 
-    Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);
-    Polyak and Juditsky 1992 (averages); docs/proofs/regression.md, section 8.
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference.losses import LogCosh
     >>> drawn = np.random.default_rng(1)
@@ -219,6 +221,8 @@ class LocalLinearRegression(_LocalLine):
     budget, feature_bounds, bits
         As for `LocalMEstimator`; attributes and errors too.
 
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(50_000, 1))
@@ -257,6 +261,8 @@ class LocalLogisticRegression(ManyPeople, TwoClasses, _LocalRegression):
     budget, feature_bounds, bits
         As for `LocalMEstimator`; attributes and errors too.
 
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(50_000, 1))

@@ -51,6 +51,9 @@ class LogisticRegression(TwoClasses, Regression):
     asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that holds. Rows
     with a feature that is not finite, or with another label, have weight 0.
 
+    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
+    Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
+
     Parameters
     ----------
     budget
@@ -80,9 +83,8 @@ class LogisticRegression(TwoClasses, Regression):
     event_, guarantee_
         The event for the accountant, and the promise.
 
-    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
-    Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(5000, 2))
@@ -172,6 +174,8 @@ class PoissonRegression(PublicRegression, Regression):
     that weigh less or are clipped move it, and intervals are too narrow; see docs/regression.md.
     Rows with a number that is not finite have weight 0.
 
+    Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
+
     Parameters
     ----------
     largest
@@ -190,8 +194,8 @@ class PoissonRegression(PublicRegression, Regression):
     cannot_, diagnostics_, event_, guarantee_
         As of `LogisticRegression`.
 
-    Source: McCullagh and Nelder 1989, chapter 6; docs/proofs/regression.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(10_000, 2))

@@ -89,6 +89,9 @@ class LinearRegression(_SquaresRegression):
     not finite have weight 0. Errors name public facts alone: shapes, dtypes, bounds, and a budget
     too small for n and p.
 
+    Source: Hampel 1974 and Krasker, Welsch 1982 (bounded influence of least variance);
+    Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy steps); docs/proofs/regression.md.
+
     Parameters
     ----------
     budget
@@ -122,9 +125,8 @@ class LinearRegression(_SquaresRegression):
     event_, guarantee_
         The event for the accountant, and the promise.
 
-    Source: Hampel 1974 and Krasker, Welsch 1982 (bounded influence of least variance);
-    Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy steps); docs/proofs/regression.md.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
@@ -164,6 +166,8 @@ class RidgeRegression(_SquaresRegression):
     budget, feature_bounds, target_bounds, bounds_share, bits
         As for `LinearRegression`; attributes too.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)

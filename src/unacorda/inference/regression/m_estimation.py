@@ -38,6 +38,8 @@ class MEstimator(LineRegression):
     A tenth of the budget finds a line by least squares, gradients clipped, to start from. Rows with
     a number that is not finite have weight 0.
 
+    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003; docs/proofs/regression.md.
+
     Parameters
     ----------
     loss
@@ -62,8 +64,8 @@ class MEstimator(LineRegression):
     cannot_, diagnostics_, event_, guarantee_
         As of `LinearRegression`.
 
-    Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003; docs/proofs/regression.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference.losses import LogCosh
     >>> drawn = np.random.default_rng(1)
@@ -215,6 +217,9 @@ class QuantileRegression(LineRegression):
     It estimates the line of the check loss, smoothed by .15 deviations of the residuals or less,
     which falls with n. Rows with a number that is not finite have weight 0.
 
+    Source: Koenker and Bassett 1978; Fernandes, Guerre, Horta 2021 (smoothing);
+    docs/proofs/regression.md.
+
     Parameters
     ----------
     quantile
@@ -232,9 +237,8 @@ class QuantileRegression(LineRegression):
         As of `LinearRegression`; "signal" is that of the density of the errors at the quantile. It
         is smoothed by .4 deviations or less: standard errors err where it changes much within that.
 
-    Source: Koenker and Bassett 1978; Fernandes, Guerre, Horta 2021 (smoothing);
-    docs/proofs/regression.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(10_000, 1))

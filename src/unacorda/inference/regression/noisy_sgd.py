@@ -68,6 +68,9 @@ class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  #
     coins were seen, so that there sampling_rate=1 is best. Rows with a number that is not finite
     have gradient 0.
 
+    Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
+    Poisson samples under replacement.
+
     Parameters
     ----------
     loss
@@ -104,9 +107,8 @@ class NoisySGD(PrivateEstimator, ManyPeople, LinearPredictor, BaseEstimator):  #
     InvalidParameter
         For arguments that cannot be used.
 
-    Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
-    Poisson samples under replacement.
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference.losses import Logistic
     >>> drawn = np.random.default_rng(1)

@@ -127,6 +127,9 @@ class Intervals(PrivateEstimator):
         The rows are not those of the fit, of which released matrices alone are used, so that this
         costs nothing.
 
+        Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
+        of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
+
         Parameters
         ----------
         X
@@ -138,9 +141,6 @@ class Intervals(PrivateEstimator):
         -------
         array of shape (m, p + 1)
             The intercept first.
-
-        Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
-        of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
         """
         check_is_fitted(self)
         rows, target = features(self, X, reset=False), column("y", y)

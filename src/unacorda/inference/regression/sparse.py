@@ -62,6 +62,10 @@ class SparseRegression(Wrapper):
     whatever was selected, because other people did the selecting. They do not mean that a feature
     left out has no effect.
 
+    Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
+    keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
+    docs/proofs/sparse.md.
+
     Parameters
     ----------
     estimator
@@ -90,10 +94,8 @@ class SparseRegression(Wrapper):
         Each person meets either the selection or the fit, with `estimator_.event_`; event_ is a
         normal mechanism no better than either.
 
-    Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
-    keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
-    docs/proofs/sparse.md.
-
+    Examples
+    --------
     >>> import unacorda
     >>> from unacorda.inference import LinearRegression
     >>> drawn = np.random.default_rng(1)

@@ -90,6 +90,8 @@ class ClippedSums:
         For modules that mix examples, such as BatchNorm, by name; in a step for losses that are not
         one number an example, and for a weight that is used outside its module.
 
+    Examples
+    --------
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
     >>> clipped = ClippedSums(model, bound=0.5)

@@ -44,6 +44,9 @@ _FAILED: Final = 1e3
 class Buffered(ToeplitzNoise):
     """Noise correlated over all steps by a few buffers of the size of a gradient, for ordered data.
 
+    Source: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, arXiv:2404.16706 (BLT); McMahan,
+    Xu, Zhang 2024, arXiv:2408.08868 (several uses of a unit).
+
     Parameters
     ----------
     buffers
@@ -51,9 +54,6 @@ class Buffered(ToeplitzNoise):
     decays, weights
         Left out, those of the least error of prefix sums for the steps of a plan. Decays are at
         least 0 and below 1, weights above 0 and together at most 1, all multiples of 2^-30.
-
-    Source: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, arXiv:2404.16706 (BLT); McMahan,
-    Xu, Zhang 2024, arXiv:2408.08868 (several uses of a unit).
 
     Examples
     --------

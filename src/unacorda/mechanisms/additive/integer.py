@@ -40,6 +40,8 @@ class DiscreteLaplace:
     it is the best there is: from it follows the best answer at this price for all prior beliefs
     and every loss that grows with the error.
 
+    Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
+
     Parameters
     ----------
     scale
@@ -49,8 +51,8 @@ class DiscreteLaplace:
     lower, upper
         Public bounds on every released integer, by default none.
 
-    Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
-
+    Examples
+    --------
     >>> DiscreteLaplace(scale=2, l1_sensitivity=1).error_bound(0.95)
     6
     """
@@ -145,6 +147,8 @@ class DiscreteGaussian:
 
     It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
 
+    Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
+
     Parameters
     ----------
     sigma
@@ -152,8 +156,8 @@ class DiscreteGaussian:
     l2_sensitivity
         By how much the integers x can move in the l2 norm.
 
-    Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
-
+    Examples
+    --------
     >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).error_bound(0.95)
     6
     """

@@ -109,6 +109,8 @@ class Laplace(GridNoise):
 
     The rounding is of the ideal sum, so the cost is that of ideal noise.
 
+    Source: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
+
     Parameters
     ----------
     scale
@@ -118,8 +120,8 @@ class Laplace(GridNoise):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20.
 
-    Source: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
-
+    Examples
+    --------
     >>> Laplace(scale=2.0, l1_sensitivity=1).event
     Laplace(noise_multiplier=2)
     >>> round(Laplace(scale=1, l1_sensitivity=1).error_bound(0.95), 5)
@@ -171,6 +173,8 @@ class Laplace(GridNoise):
 class Gaussian(GridNoise):
     r"""Release x + normal noise of standard deviation sigma, rounded to a grid.
 
+    Source: Balle and Wang 2018, arXiv:1805.06530, Theorem 8; the rounding is post-processing.
+
     Parameters
     ----------
     sigma
@@ -180,8 +184,8 @@ class Gaussian(GridNoise):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default floor(log2 sigma) - 20.
 
-    Source: Balle and Wang 2018, arXiv:1805.06530, Theorem 8; the rounding is post-processing.
-
+    Examples
+    --------
     >>> Gaussian(sigma=3.0, l2_sensitivity=1.5).event
     Gaussian(noise_multiplier=2)
     >>> round(Gaussian(sigma=1, l2_sensitivity=1).error_bound(0.95), 5)

@@ -39,6 +39,9 @@ _U = Fraction(1, 1 << 53)
 class MatrixMechanism:
     r"""Release the answers to a workload of linear queries on a histogram, by a strategy.
 
+    Source: Li, Hay, Rastogi, Miklau, McGregor 2010; Li, Miklau, Hay, McGregor, Rastogi 2015;
+    docs/proofs/correlated.md.
+
     Parameters
     ----------
     workload
@@ -56,9 +59,8 @@ class MatrixMechanism:
         Values count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
         noise; 0 keeps whole numbers whole, up to 2^56.
 
-    Source: Li, Hay, Rastogi, Miklau, McGregor 2010; Li, Miklau, Hay, McGregor, Rastogi 2015;
-    docs/proofs/correlated.md.
-
+    Examples
+    --------
     >>> from unacorda.mechanisms.correlated import strategies
     >>> strategy = strategies.identity(3)
     >>> sums = MatrixMechanism(

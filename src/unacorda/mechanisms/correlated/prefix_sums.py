@@ -217,6 +217,9 @@ class BinaryTree(PrefixSums):
 
     Later values may be chosen after seeing earlier answers.
 
+    Source: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011; Honaker 2015;
+    docs/proofs/correlated.md.
+
     Parameters
     ----------
     sigma
@@ -236,9 +239,8 @@ class BinaryTree(PrefixSums):
         Inputs count as the nearest multiples of 2^grid_log2, by default 2^-24 of sensitivity or
         noise; 0 keeps whole numbers whole, up to 2^56. Partial sums end at 2^60 grid steps.
 
-    Source: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011; Honaker 2015;
-    docs/proofs/correlated.md.
-
+    Examples
+    --------
     >>> tree = BinaryTree(sigma=10, l2_sensitivity=1, steps=1000)
     >>> tree.event
     TreeAggregation(noise_multiplier=10, steps=512, participations=1, separation=1)

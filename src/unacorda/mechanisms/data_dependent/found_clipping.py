@@ -74,6 +74,8 @@ class FoundClipping(PureCalibrated):
 
     Floats mean the decimals they print as.
 
+    Source: docs/proofs/adaptive_shifted_inverse.md, section 6.
+
     Parameters
     ----------
     epsilon
@@ -89,8 +91,8 @@ class FoundClipping(PureCalibrated):
         How many people above the level are aimed at, by default 3 / (share epsilon), rounded
         up, which leaves a level above all totals a probability of about 1/8 of the noise.
 
-    Source: docs/proofs/adaptive_shifted_inverse.md, section 6.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent.removal import geometric_grid
     >>> total = FoundClipping(epsilon=1, levels=geometric_grid(1, 10**9, ratio=1.2))

@@ -68,6 +68,9 @@ class InverseSensitivity(RangeCalibrated):
     bounds as the nearer one. The statistic itself is rounded likewise. Empty data is data like any
     other, with the answer that the statistic names.
 
+    Source: Asi and Duchi 2020, arXiv:2005.10630, Section 2; McSherry and Talwar 2007, Theorem 6;
+    losses: docs/proofs/adaptive_inverse.md.
+
     Parameters
     ----------
     epsilon
@@ -86,9 +89,8 @@ class InverseSensitivity(RangeCalibrated):
         Values and answers are multiples of 2^grid_log2, by default as fine as float64 holds (of
         a variance 2^20, of a slope 2^16 answers).
 
-    Source: Asi and Duchi 2020, arXiv:2005.10630, Section 2; McSherry and Talwar 2007, Theorem 6;
-    losses: docs/proofs/adaptive_inverse.md.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> median = InverseSensitivity(epsilon=1, statistic=Median(lower=0, upper=120), grid_log2=0)

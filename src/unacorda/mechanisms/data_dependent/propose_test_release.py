@@ -61,6 +61,8 @@ Tested: TypeAlias = RankStatistic | InterquartileRange
 class ProposeTestRelease(ApproxCalibrated):
     r"""Release f(x) + Laplace noise for the proposed sensitivity, or None where that is not safe.
 
+    Source: Dwork and Lei 2009; docs/proofs/adaptive_propose_test_release.md, Theorem 1.
+
     Parameters
     ----------
     statistic
@@ -77,8 +79,8 @@ class ProposeTestRelease(ApproxCalibrated):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default floor(log2 noise_scale) - 20.
 
-    Source: Dwork and Lei 2009; docs/proofs/adaptive_propose_test_release.md, Theorem 1.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = ProposeTestRelease(

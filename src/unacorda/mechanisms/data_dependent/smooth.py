@@ -92,6 +92,9 @@ class SmoothSensitivity(PureCalibrated):
     answer to the interval costs nothing. How much noise there was depends on the data and is not
     released.
 
+    Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6, with the least constants, for every
+    epsilon: docs/proofs/adaptive_smooth.md, Theorems 1 to 3.
+
     Parameters
     ----------
     statistic
@@ -113,9 +116,8 @@ class SmoothSensitivity(PureCalibrated):
         Outputs are multiples of 2^grid_log2, by default about 2^50 of them in the statistic's
         interval.
 
-    Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6, with the least constants, for every
-    epsilon: docs/proofs/adaptive_smooth.md, Theorems 1 to 3.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> from unacorda.mechanisms.data_dependent import Median
     >>> ages = SmoothSensitivity(statistic=Median(lower=0, upper=120), epsilon=1)

@@ -48,6 +48,8 @@ class RandomizedResponse(PureOracle):
     A report is a category index. Up to k = 3 e^epsilon + 2, about, it is more accurate than unary
     encodings and hashing.
 
+    Source: Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016, arXiv:1602.07387 (any k).
+
     Parameters
     ----------
     epsilon
@@ -55,8 +57,8 @@ class RandomizedResponse(PureOracle):
     categories
         Their number k, from 2 to 2^24; 2 is the binary form.
 
-    Source: Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016, arXiv:1602.07387 (any k).
-
+    Examples
+    --------
     >>> mechanism = RandomizedResponse(epsilon=1.0, categories=4)
     >>> mechanism.event
     RandomizedResponse(epsilon=1.0, categories=4)
@@ -121,6 +123,9 @@ class RandomizedResponse(PureOracle):
 class UnaryEncoding(PureOracle):
     r"""Send one bit for every category, 1 for the true one, each flipped by itself.
 
+    Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimized unary encoding; Erlingsson,
+    Pihur, Korolova 2014, arXiv:1407.6981 (basic one-time RAPPOR).
+
     Parameters
     ----------
     variant
@@ -134,9 +139,8 @@ class UnaryEncoding(PureOracle):
         Their number k, from 2 to 2^30. A report is ceil(k/8) bytes, the bits packed as by
         `numpy.packbits`.
 
-    Source: Wang, Blocki, Li, Jha 2017 (USENIX Security), optimized unary encoding; Erlingsson,
-    Pihur, Korolova 2014, arXiv:1407.6981 (basic one-time RAPPOR).
-
+    Examples
+    --------
     >>> optimized = UnaryEncoding(epsilon=1.0, categories=100)
     >>> optimized.event
     RandomizedResponse(epsilon=1.0, categories=5)

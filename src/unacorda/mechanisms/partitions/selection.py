@@ -81,6 +81,8 @@ class PartitionSelection(ApproxCalibrated):
     Each key is kept with the largest probability that (epsilon, delta) / l0_sensitivity allows at
     its count; a key without records is never kept.
 
+    Source: Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1 and Section 3.
+
     Parameters
     ----------
     epsilon, delta
@@ -88,8 +90,8 @@ class PartitionSelection(ApproxCalibrated):
     l0_sensitivity
         With how many keys one person can be, at most.
 
-    Source: Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1 and Section 3.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> rule = PartitionSelection(epsilon=1.0, delta=1e-5)
     >>> rule.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))

@@ -120,6 +120,9 @@ class ThresholdedLaplace(ThresholdedNoise):
 
     It is (linf l0 / scale, 1 - (1 - p)^l0)-DP with p = P(X >= threshold - linf).
 
+    Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009 (stability-based); the proof, exact for
+    integers, in docs/proofs/keys.md, section 2.
+
     Parameters
     ----------
     scale
@@ -131,9 +134,8 @@ class ThresholdedLaplace(ThresholdedNoise):
     linf_sensitivity
         By how much a person can raise the count of one, a whole number.
 
-    Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009 (stability-based); the proof, exact for
-    integers, in docs/proofs/keys.md, section 2.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> counts = ThresholdedLaplace(scale=2, threshold=25)
     >>> counts.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
@@ -203,6 +205,9 @@ class ThresholdedLaplace(ThresholdedNoise):
 class ThresholdedGaussian(ThresholdedNoise):
     r"""Release count + Z for each key somebody has, Z normal and rounded, where it is high enough.
 
+    Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
+    proof in docs/proofs/keys.md, section 3.
+
     Parameters
     ----------
     sigma
@@ -213,9 +218,8 @@ class ThresholdedGaussian(ThresholdedNoise):
         Where it is given, `event` states the exact delta at it, for one release; by default the
         event is the noise and the chance to see a person's own key, which composes better.
 
-    Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
-    proof in docs/proofs/keys.md, section 3.
-
+    Examples
+    --------
     >>> from unacorda.privacy.guarantees import ApproxDP
     >>> counts = ThresholdedGaussian.for_guarantee(ApproxDP(1, 1e-5), l0_sensitivity=10)
     >>> counts.threshold, counts.event

@@ -197,6 +197,9 @@ def _size(value: Fraction) -> int:
 class BestOf:
     r"""Run a mechanism K times and release the best candidate with its score, and not K.
 
+    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
+    proofs in docs/proofs/selection.md.
+
     Parameters
     ----------
     event
@@ -209,9 +212,8 @@ class BestOf:
         Always make as many runs as the cap, of which the first K count, so that the time says
         nothing of K; without it the time does, which no event covers.
 
-    Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
-    proofs in docs/proofs/selection.md.
-
+    Examples
+    --------
     >>> from unacorda import events, mechanisms
     >>> from unacorda.bits import SeededBits
     >>> accuracy = {"slow": 810, "fast": 640, "wild": 420}  # of 1000 people, so private

@@ -69,6 +69,9 @@ class Exponential(RangeCalibrated):
 
     epsilon and sensitivity may be Fractions; a float means the decimal it prints as.
 
+    Source: McSherry and Talwar 2007, Theorem 6; bounded range: Durfee and Rogers 2019,
+    arXiv:1905.04273, Section 4.2; monotone: docs/proofs/noisy_max.md, section 2.
+
     Parameters
     ----------
     epsilon
@@ -79,9 +82,8 @@ class Exponential(RangeCalibrated):
         Between two given neighbors all scores move the same way, as counts do where a person is
         added or removed (but not where one is replaced): the 2 is then dropped.
 
-    Source: McSherry and Talwar 2007, Theorem 6; bounded range: Durfee and Rogers 2019,
-    arXiv:1905.04273, Section 4.2; monotone: docs/proofs/noisy_max.md, section 2.
-
+    Examples
+    --------
     >>> Exponential(epsilon=1.0, sensitivity=1).event
     Exponential(epsilon=1.0)
     """

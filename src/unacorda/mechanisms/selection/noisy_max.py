@@ -89,14 +89,16 @@ class PermuteAndFlip(PureCalibrated):
     Never worse than the exponential mechanism at the same epsilon; see the module for when to
     prefer which.
 
+    Source: McKenna and Sheldon 2020, arXiv:2010.12603, Algorithm 1 and Theorem 1; as exponential
+    noise: Ding, Kifer, Saghaian, Steinke, Wang, Xiao, Zhang 2021, arXiv:2105.07260.
+
     Parameters
     ----------
     epsilon, sensitivity, monotone
         As for `Exponential`, the 2 dropped likewise.
 
-    Source: McKenna and Sheldon 2020, arXiv:2010.12603, Algorithm 1 and Theorem 1; as exponential
-    noise: Ding, Kifer, Saghaian, Steinke, Wang, Xiao, Zhang 2021, arXiv:2105.07260.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
     >>> choice.event
@@ -152,6 +154,9 @@ class PermuteAndFlip(PureCalibrated):
 class TopK(RangeCalibrated):
     r"""The `count` best candidates by score plus noise, the best first.
 
+    Source: Durfee and Rogers 2019, Section 4.1 (Gumbel noise); Ding, Wang, Zhang, Kifer 2019,
+    arXiv:1904.12773 (gaps, with Laplace noise); docs/proofs/noisy_max.md, sections 2 and 3.
+
     Parameters
     ----------
     epsilon
@@ -165,9 +170,8 @@ class TopK(RangeCalibrated):
     grid_log2
         Gaps are multiples of 2^grid_log2, by default about a millionth of the scale.
 
-    Source: Durfee and Rogers 2019, Section 4.1 (Gumbel noise); Ding, Wang, Zhang, Kifer 2019,
-    arXiv:1904.12773 (gaps, with Laplace noise); docs/proofs/noisy_max.md, sections 2 and 3.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> best = TopK(epsilon=3, sensitivity=1, count=3)
     >>> best.event

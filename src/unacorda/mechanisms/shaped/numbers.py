@@ -70,6 +70,8 @@ class Staircase(PerNumberCalibrated, GridNoise):
 
     The rounding is of the ideal sum.
 
+    Source: Geng and Viswanath 2014, arXiv:1212.1186, equation (15), and the best split for E|Z|.
+
     Parameters
     ----------
     epsilon
@@ -85,8 +87,8 @@ class Staircase(PerNumberCalibrated, GridNoise):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default about a millionth of that.
 
-    Source: Geng and Viswanath 2014, arXiv:1212.1186, equation (15), and the best split for E|Z|.
-
+    Examples
+    --------
     >>> Staircase(epsilon=2.0, sensitivity=1).event
     Staircase(epsilon=2, split=0.26894142137)
     >>> round(Staircase(epsilon=5, sensitivity=1).mean_absolute_error, 3)  # of Laplace noise: 0.2
@@ -186,6 +188,8 @@ class TruncatedLaplace(GridNoise):
     (e^((sensitivity - bound)/scale) - e^(-bound/scale)) / (2 (1 - e^(-bound/scale))) for a bound
     from the sensitivity on.
 
+    Source: Geng, Ding, Guo, Kumar 2020, arXiv:1810.00877, Theorem 1.
+
     Parameters
     ----------
     scale, bound
@@ -197,8 +201,8 @@ class TruncatedLaplace(GridNoise):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20.
 
-    Source: Geng, Ding, Guo, Kumar 2020, arXiv:1810.00877, Theorem 1.
-
+    Examples
+    --------
     >>> TruncatedLaplace(scale=2, sensitivity=1, bound=30).event
     TruncatedLaplace(noise_multiplier=2, bound=30)
     """
@@ -296,6 +300,9 @@ class BoundedLaplace(PerNumberCalibrated):
     The scale is the least that keeps epsilon, which plain Laplace noise of scale sensitivity /
     epsilon does not: see `scale`. The mean of what is released is not x, near a bound least of all.
 
+    Source: Holohan, Antonatos, Braghin, Mac Aonghusa 2018, arXiv:1808.10410, Theorem 3.5; on the
+    grid, docs/proofs/noise.md, section 10.
+
     Parameters
     ----------
     epsilon
@@ -309,9 +316,8 @@ class BoundedLaplace(PerNumberCalibrated):
     grid_log2
         Outputs are multiples of 2^grid_log2, by default about a millionth of the noise.
 
-    Source: Holohan, Antonatos, Braghin, Mac Aonghusa 2018, arXiv:1808.10410, Theorem 3.5; on the
-    grid, docs/proofs/noise.md, section 10.
-
+    Examples
+    --------
     >>> rating = BoundedLaplace(epsilon=1, sensitivity=1, lower=0, upper=5)
     >>> round(float(rating.scale), 3)
     1.589

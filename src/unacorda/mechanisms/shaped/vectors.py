@@ -59,6 +59,9 @@ class KNorm(PureCalibrated):
     sixth of the variance of Laplace noise at the same epsilon; where it moves the vector within an
     l2 ball, norm 2 has half. The rounding is of the ideal sum, so it costs nothing.
 
+    Source: Hardt and Talwar 2010, arXiv:0907.3754, Theorem 4.1 (the mechanism), Remark 4.2 (how to
+    draw from it: a radius of the gamma law, a point of the unit ball).
+
     Parameters
     ----------
     norm
@@ -73,9 +76,8 @@ class KNorm(PureCalibrated):
         Outputs are multiples of 2^grid_log2, by default about a millionth of the noise on one
         number.
 
-    Source: Hardt and Talwar 2010, arXiv:0907.3754, Theorem 4.1 (the mechanism), Remark 4.2 (how to
-    draw from it: a radius of the gamma law, a point of the unit ball).
-
+    Examples
+    --------
     >>> mechanism = KNorm(norm=float("inf"), epsilon=1, sensitivity=1, dimension=4)
     >>> mechanism.event, round(mechanism.standard_deviation, 3)
     (Pure(epsilon=1), 3.162)
@@ -170,6 +172,8 @@ class MultivariateGaussian:
     What is released keeps mu = max sqrt(v' C^-1 v) over all such moves v, where C is the covariance
     of the noise as it is drawn: factor factor', equal to `covariance` to about 15 digits.
 
+    Source: Dong, Roth, Su 2022, Theorem 2.7, after the linear map that makes C the identity.
+
     Parameters
     ----------
     covariance
@@ -181,8 +185,8 @@ class MultivariateGaussian:
         Outputs are multiples of 2^grid_log2, by default about a millionth of the least standard
         deviation.
 
-    Source: Dong, Roth, Su 2022, Theorem 2.7, after the linear map that makes C the identity.
-
+    Examples
+    --------
     >>> noise = MultivariateGaussian(covariance=[[4, 0], [0, 9]], moves=[[2, 0], [0, 3]])
     >>> noise.event
     Gaussian(noise_multiplier=1)

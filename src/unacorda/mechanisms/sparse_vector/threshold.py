@@ -82,6 +82,9 @@ class SparseVector(PureCalibrated):
 
     Floats mean the decimals they print as.
 
+    Source: Dwork and Roth 2014, Algorithms 1 and 2, with the composition left to the accountant;
+    Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; proof in `comparison`.
+
     Parameters
     ----------
     epsilon
@@ -102,9 +105,8 @@ class SparseVector(PureCalibrated):
         Values count as multiples of 2^grid_log2, rounded down, by default about a millionth of
         the sensitivity.
 
-    Source: Dwork and Roth 2014, Algorithms 1 and 2, with the composition left to the accountant;
-    Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; proof in `comparison`.
-
+    Examples
+    --------
     >>> from unacorda.bits import SeededBits
     >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=1000)
     >>> first.event

@@ -45,6 +45,8 @@ def from_json(text: str) -> Event:
     InvalidParameter
         For any other text.
 
+    Examples
+    --------
     >>> from fractions import Fraction
     >>> from unacorda.privacy.events import Gaussian
     >>> from_json(Gaussian(noise_multiplier=Fraction(1, 3)).to_json())

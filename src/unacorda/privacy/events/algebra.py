@@ -147,6 +147,8 @@ class Composed(_Growing):
     parts
         Two or more different events.
 
+    Examples
+    --------
     >>> from unacorda.privacy.events import Laplace, Pure
     >>> a, b = Laplace(noise_multiplier=1.0), Pure(epsilon=0.5)
     >>> (a + b) + a == b + a * 2
@@ -364,6 +366,8 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
     InvalidParameter
         For no events and for what is no event.
 
+    Examples
+    --------
     >>> from unacorda.privacy.events import Pure
     >>> a = Pure(epsilon=1)
     >>> compose([a, a]) == a * 2

@@ -22,6 +22,8 @@ class MatrixFactorization(Event):
     Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
     is lower triangular. Where a unit is replaced, what both give counts.
 
+    Source: Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
+
     Parameters
     ----------
     noise_multiplier
@@ -35,8 +37,6 @@ class MatrixFactorization(Event):
         How often a unit takes part at most.
     separation
         How many steps lie between two of them at least, counted from one to the next.
-
-    Source      Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
 
     Examples
     --------
@@ -80,6 +80,8 @@ class CyclicPoissonSampled(Event):
     Units are split into `separation` groups before and apart from the data; each step holds every
     unit of its group independently.
 
+    Source: Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
+
     Parameters
     ----------
     event
@@ -87,8 +89,6 @@ class CyclicPoissonSampled(Event):
         participations are not read.
     rate
         The probability of a unit to be in a step of its group, above 0, at most 1.
-
-    Source      Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
 
     Examples
     --------
@@ -115,6 +115,8 @@ class CyclicPoissonSampled(Event):
 class TreeAggregation(Event):
     r"""Release all node sums of a binary tree over the steps, each with N(0, sigma^2) noise.
 
+    Source: Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
+
     Parameters
     ----------
     noise_multiplier
@@ -125,8 +127,6 @@ class TreeAggregation(Event):
         How often a unit takes part at most.
     separation
         How many steps lie between two of them at least, as in MatrixFactorization.
-
-    Source      Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
 
     Examples
     --------

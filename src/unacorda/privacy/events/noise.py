@@ -37,6 +37,8 @@ class Gaussian(Event):
     noise_multiplier
         sigma / Delta_2, no unit, above 0.
 
+    Examples
+    --------
     >>> Gaussian(noise_multiplier=2.0) * 3
     Repeated(event=Gaussian(noise_multiplier=2.0), count=3)
     """
@@ -134,6 +136,8 @@ class Staircase(Event):
     The density falls by e^-epsilon once in each stretch [k Delta, (k + 1) Delta), at its share
     `split`.
 
+    Source: Geng and Viswanath 2014, equation (15).
+
     Parameters
     ----------
     epsilon
@@ -141,8 +145,6 @@ class Staircase(Event):
     split
         gamma of the source, from 0 to 1; 1/2 is the worst for privacy, and 1 / (1 + e^(epsilon/2))
         has the least E|X|.
-
-    Source      Geng and Viswanath 2014, equation (15).
 
     Examples
     --------
@@ -164,14 +166,14 @@ class TruncatedLaplace(Event):
 
     Where the supports of neighboring tables part, anything is learned: that is a delta.
 
+    Source: Geng, Ding, Guo, Kumar 2020, Definition 3.
+
     Parameters
     ----------
     noise_multiplier
         b / Delta, above 0.
     bound
         A / Delta, at least 1/2.
-
-    Source      Geng, Ding, Guo, Kumar 2020, Definition 3.
 
     Examples
     --------
@@ -201,6 +203,8 @@ class GaussianMixture(Event):
     The unit in the table gives N(shift, sigma^2) with shift drawn from `shifts` by `weights`;
     without it, N(0, sigma^2). A vector f of l2 norm at most the shift is covered.
 
+    Source: Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
+
     Parameters
     ----------
     noise_multiplier
@@ -209,8 +213,6 @@ class GaussianMixture(Event):
         Numbers, 0 or above.
     weights
         One for each shift, 0 or above, of sum 1 exactly (floats as they print).
-
-    Source      Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
 
     Examples
     --------

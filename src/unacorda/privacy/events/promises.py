@@ -48,12 +48,12 @@ class RandomizedResponse(Event):
 class Exponential(Event):
     r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
 
+    Source: Durfee and Rogers 2019, Section 4.2 (bounded range).
+
     Parameters
     ----------
     epsilon
         The range (hence also a pure epsilon), 0 or above.
-
-    Source      Durfee and Rogers 2019, Section 4.2 (bounded range).
 
     Examples
     --------

@@ -20,6 +20,8 @@ class NegativeBinomialTries(Event):
 
     Each run gives a candidate and its score; only the best is released, and not K.
 
+    Source: Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
+
     Parameters
     ----------
     event
@@ -30,8 +32,6 @@ class NegativeBinomialTries(Event):
         gamma, above 0, at most 1: the smaller, the more runs.
     most
         Where K is drawn anew until it is at most that, 1 or above.
-
-    Source      Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
 
     Examples
     --------
@@ -61,6 +61,8 @@ class NegativeBinomialTries(Event):
 class PoissonTries(Event):
     """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
 
+    Source: Papernot and Steinke 2022, Theorem 6.
+
     Parameters
     ----------
     event
@@ -69,8 +71,6 @@ class PoissonTries(Event):
         E K, above 0.
     most
         Where K is drawn anew until it is at most that, no less than the mean.
-
-    Source      Papernot and Steinke 2022, Theorem 6.
 
     Examples
     --------

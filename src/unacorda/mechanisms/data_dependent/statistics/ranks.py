@@ -458,6 +458,8 @@ class InterquartileRange:
     lower, upper
         Public, lower < upper; values beyond them count as these.
 
+    Examples
+    --------
     >>> InterquartileRange(lower=0, upper=10).value([1, 2, 3, 4, 5, 6, 7, 8])
     Fraction(4, 1)
     """

@@ -71,6 +71,8 @@ class Mean(BetweenBounds):
     lower, upper
         Public, lower < upper.
 
+    Examples
+    --------
     >>> Mean(lower=0, upper=10).value([1, 2, 99])
     Fraction(13, 3)
     """
@@ -168,6 +170,8 @@ class Sum(Statistic, Invertible):
         and of any size (an infinite one counts as the largest float64), for mechanisms that
         only ever remove people.
 
+    Examples
+    --------
     >>> Sum(lower=0, upper=None).value([1, -2, 99])
     Fraction(100, 1)
     """

@@ -76,6 +76,8 @@ class Variance(BetweenBounds):
     lower, upper
         Public, lower < upper.
 
+    Examples
+    --------
     >>> Variance(lower=0, upper=10).value([1, 2, 6])
     Fraction(14, 3)
     """
