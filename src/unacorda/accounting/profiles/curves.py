@@ -147,6 +147,19 @@ def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile
     )
 
 
+def within(pure: Fraction, delta: Fraction = Fraction(0)) -> PrivacyProfile:
+    """What is (pure, delta)-DP, and perhaps less: below the worst pair, above no loss at all.
+
+    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    least, worst = nothing(), approximate(pure, delta)
+    return PrivacyProfile(
+        evaluate=lambda epsilon: Box(least.evaluate(epsilon).lower, worst.evaluate(epsilon).upper),
+        infinity_above=delta or None,
+        attained=least,
+    )
+
+
 def randomized_response(pure: Fraction, categories: int) -> PrivacyProfile:
     """k-ary randomised response: losses pure, -pure and, beyond two categories, 0."""
     if pure == 0:

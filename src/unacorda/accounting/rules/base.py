@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from unacorda.accounting.divergences.finite import FiniteLoss
 from unacorda.accounting.laws import Law, ThreePoints
 from unacorda.accounting.profiles.boxes import Array
-from unacorda.accounting.profiles.curves import PrivacyProfile
+from unacorda.accounting.profiles.curves import PrivacyProfile, within
 from unacorda.accounting.profiles.noises import of_law
 from unacorda.errors import InvalidParameter, UnsupportedEvent
 from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, compose
@@ -257,19 +257,17 @@ class Rules(Generic[_E]):
         return None if pure is None else FiniteLoss(pure, Fraction(0), self.attains_pure)
 
     def curve(self, event: _E, asked: Profile) -> PrivacyProfile:
-        """The profile delta(epsilon), from both sides: that of the law, where there is one."""
-        law = self.law(event, reach=0)
-        return self.no_curve(event, asked) if law is None else of_law(law, remove=asked.remove)
+        """The profile delta(epsilon), from both sides.
 
-    def no_curve(self, event: _E, asked: Profile) -> PrivacyProfile:
-        """The profile that the caller knows of what has no closed one; UnsupportedEvent if none."""
-        if asked.inside is not None:
-            return asked.inside(event, asked.direction, asked.neighbors)
-        raise UnsupportedEvent(
-            event,
-            kind="a closed privacy profile",
-            try_instead="Compose privacy loss distributions, or ask the accountant.",
-        )
+        That of the law, where there is one, else what follows from an epsilon and a delta.
+        """
+        law = self.law(event, reach=0)
+        if law is not None:
+            return of_law(law, remove=asked.remove)
+        pair = self.approximate(event)
+        if pair is None:
+            raise _no_profile(event)
+        return within(*pair)
 
     def concentrated(self, event: _E) -> Fraction | None:
         """The rho of an event whose profile is known by its zCDP only; None for all others."""
@@ -285,6 +283,21 @@ class Rules(Generic[_E]):
 
 
 _R = TypeVar("_R", bound=type[Rules[Any]])
+
+
+def curve_by_caller(event: Event, asked: Profile) -> PrivacyProfile:
+    """The profile that the caller knows of what has no closed one; UnsupportedEvent if none."""
+    if asked.inside is None:
+        raise _no_profile(event)
+    return asked.inside(event, asked.direction, asked.neighbors)
+
+
+def _no_profile(event: Event) -> UnsupportedEvent:
+    return UnsupportedEvent(
+        event,
+        kind="a closed privacy profile",
+        try_instead="Compose privacy loss distributions, or ask the accountant.",
+    )
 
 
 def rules_for(*kinds: type[Any]) -> Callable[[_R], _R]:

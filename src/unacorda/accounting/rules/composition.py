@@ -16,6 +16,7 @@ from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,
+    curve_by_caller,
     finite_loss,
     law_of,
     plain,
@@ -121,7 +122,7 @@ class CompositionRules(Rules[Composition]):
             )
             if several is not None and [times for _, times in several.above] == [1]:
                 return several.above[0][0]
-        return self.no_curve(event, asked)
+        return curve_by_caller(event, asked)
 
     def law(self, event: Composition, *, reach: int) -> Law | None:
         found = (law_of(part, reach=reach) for part in self.inside(event))

@@ -37,6 +37,7 @@ from unacorda.accounting.profiles.draws import location_family
 from unacorda.accounting.rules.base import (
     Profile,
     Rules,
+    curve_by_caller,
     finite_loss,
     pure_of,
     renyi_of_event,
@@ -410,6 +411,9 @@ class ShuffledRules(Rules[Shuffled]):
 
     def rho(self, event: Shuffled, neighbors: Neighbors) -> Fraction:
         return rules_of(event.event).rho(event.event, neighbors)
+
+    def curve(self, event: Shuffled, asked: Profile) -> PrivacyProfile:
+        return curve_by_caller(event, asked)
 
     def finite_loss(self, event: Shuffled, neighbors: Neighbors) -> FiniteLoss | None:
         alone = finite_loss(event.event, neighbors)

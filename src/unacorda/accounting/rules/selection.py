@@ -11,10 +11,12 @@ from fractions import Fraction
 import numpy as np
 
 from unacorda.accounting.divergences.finite import FiniteLoss
+from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
     Direction,
     Profile,
     Rules,
+    curve_by_caller,
     dominated,
     pure_of,
     renyi_of_event,
@@ -63,6 +65,9 @@ class TriesRules(Rules[Tries]):
     def without_mass(self, event: Tries, neighbors: Neighbors) -> tuple[Fraction, Event]:
         mass, rest = without_mass(event.event, neighbors)
         return without_failure(event, mass, rest) if mass else (Fraction(0), event)
+
+    def curve(self, event: Tries, asked: Profile) -> PrivacyProfile:
+        return curve_by_caller(event, asked)
 
     def pure(self, event: Tries) -> Fraction | None:
         own = rules_of(event.event).pure(event.event)
