@@ -182,6 +182,14 @@ def test_the_keyboard_alone_goes_from_sign_in_to_an_answer(site: Site) -> None:
         tab_to(page, 'button[value="suggest"]')
         page.keyboard.press("Enter")
         page.wait_for_selector("#result svg")
+        tab_to(page, "input[name=pick]")
+        page.keyboard.press("ArrowUp")  # the next cheaper budget
+        picked = page.input_value("input[name=pick]:checked")
+        tab_to(page, "button[value=pick]")
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "([one]) => document.getElementsByName('budget.rho')[0].value == one", arg=[picked]
+        )
         tab_to(page, "#result button.main")
         page.keyboard.press("Enter")
         page.wait_for_selector("form[data-once]")

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,6 +24,7 @@ from tests.support.cases import in_subtests
 import unacorda
 from unacorda import ZCDP
 from unacorda.server.page import cookies
+from unacorda.server.page.curator import _spends
 from unacorda.server.store import AnswerStore
 from unacorda.server.tokens import make_token
 
@@ -452,7 +454,9 @@ def test_buttons_that_change_the_form_keep_what_it_holds(ask: Served) -> None:
     other = page.post("/ask/visits", {**built(sql=SQL), "do": "mode:sql"}).text
     assert hidden_mode(other) == "sql"
     assert SQL in other
-    assert 'value="0.005"' in page.post("/ask/visits", {**form(), "do": "use:0.005"}).text
+    assert (
+        'value="0.005"' in page.post("/ask/visits", {**form(), "do": "pick", "pick": "0.005"}).text
+    )
     assert ask.spent() == ZCDP(0)
 
 
@@ -731,6 +735,7 @@ def test_ledgers_are_read_page_by_page_and_checked(
     path = "/curator/ledger/visits"
     whole = page.get(path).text
     assert "a &lt;b&gt;try" in whole
+    assert "6.67 % by now" in whole  # 0.01 of 0.15
     assert "committed" in whole
     checked = page.post(path, {"do": "verify"}).text
     last = ask.service.ledger.entries("visits")[-1]
@@ -777,3 +782,22 @@ def test_an_unavailable_data_set_is_seen_by_curators(tmp_path: Path) -> None:
         assert "Not available" in page.get("/curator").text
         assert "not available" in page.get("/curator/operations").text
         assert browser(ask, "ben").get("/ask/labs").status_code == 503
+
+
+@pytest.mark.parametrize("many", [0, 1, 2, 3, 40, 41, 1_000])
+def test_spends_are_those_of_entries_from_the_first_to_the_last(many: int) -> None:
+    class Entries:
+        def __init__(self) -> None:
+            self.read = 0
+
+        def entries(self, _: str, *, after: int, most: int) -> tuple[Any, ...]:
+            self.read += 1
+            time, spent = f"2026-01-01T00:00:{after % 60:02}+00:00", ZCDP(after + 1).to_json()
+            return (SimpleNamespace(time=time, spent=spent),) if after < many else ()
+
+    ledger: Any = Entries()
+    found = [spent for _, spent in _spends(ledger, "visits")]
+    assert found == sorted(set(found))
+    assert (found[:1], found[-1:]) == ([ZCDP(1)][:many], [ZCDP(many)][:many])
+    assert len(found) == min(many, 41)
+    assert ledger.read < 80

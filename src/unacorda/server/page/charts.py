@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ _RIGHT: Final = 14.0
 _TOP: Final = 12.0
 _BOTTOM: Final = 34.0
 _LINE: Final = 26.0
+_SPEND_HEIGHT: Final = 150.0
 _MOST_LINES: Final = 40
 _CHARACTER: Final = 7.5
 _WIDE: Final = 420.0
@@ -242,6 +244,43 @@ def spent_share(spent: Guarantee, limit: Guarantee) -> float:
     parts = [min(float(one / whole), 1.0) if whole else float(one > 0) for one, whole in pairs]
     closed = not any(limit.additive)
     return 1.0 if closed else max(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendChart:
+    """What was spent of a budget over time, as steps. begin, end: dates, for people."""
+
+    line: str
+    begin: str
+    end: str
+    spent: str
+    bottom: float = _SPEND_HEIGHT - 22
+    width: float = _WIDE
+    height: float = _SPEND_HEIGHT
+    start: float = _LEFT
+
+
+def spend_chart(
+    steps: Sequence[tuple[dt.datetime, Guarantee]], budget: Guarantee
+) -> SpendChart | None:
+    """A chart of the shares of a budget that were spent at these times; None for fewer than two."""
+    if len(steps) < 2 or steps[0][0] >= steps[-1][0]:
+        return None
+    begin, whole = steps[0][0], (steps[-1][0] - steps[0][0]).total_seconds()
+    bottom = _SPEND_HEIGHT - 22
+    points: list[tuple[float, float]] = []
+    for time, spent in steps:
+        along = max((time - begin).total_seconds() / whole, 0.0)  # a clock may go back
+        x = _LEFT + along * (_WIDE - _LEFT - 14)
+        y = bottom - spent_share(spent, budget) * (bottom - _TOP)
+        points += [(x, points[-1][1])] if points else []
+        points.append((x, y))
+    return SpendChart(
+        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        begin=f"{begin:%Y-%m-%d %H:%M}",
+        end=f"{steps[-1][0]:%Y-%m-%d %H:%M}",
+        spent=f"{100 * spent_share(steps[-1][1], budget):.3g} %",
+    )
 
 
 def short(value: float) -> str:

@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from unacorda.errors import UnacordaError
+from unacorda.ledger.entries import Entry
+from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.results.record import software
 from unacorda.server.curation import PAGE, Curation, Curator
-from unacorda.server.page.charts import spent_share
+from unacorda.server.page.charts import spend_chart, spent_share
 from unacorda.server.page.forms import first
 from unacorda.server.page.visits import Visit
 from unacorda.server.problems import Problem, problem_of
@@ -28,6 +31,8 @@ Show: TypeAlias = Callable[..., "Response"]
 """The HTML of a template for a visit."""
 Action: TypeAlias = Callable[[Visit], Awaitable["Response"]]
 
+_FARTHEST: Final = 1 << 30  # entries
+_STEPS: Final = 40  # of the chart of what was spent
 _GUARANTEES: Final = ("budget", "limit", "spent", "left", "request", "charge", "sub_spent")
 
 
@@ -126,12 +131,14 @@ class CuratorPages:
         after = visit.request.query_params.get("after", "0")
         find = functools.partial(self._curation.ledger_entries, dataset=name, after=after)
         found = (await self._done(find, _curator(visit)))["entries"]
+        spends = await self._done(lambda _: _spends(self._service.ledger, name), _curator(visit))
         return self._show(
             "ledger.html",
             visit,
             dataset=name,
             datasets=list(self._service.config.datasets),
             entries=[_readable(one) for one in found],
+            spends=spend_chart(spends, self._service.ledger.account(name).budget),
             following=found[-1]["sequence"] if len(found) == PAGE else None,
             checked=checked,
             problem=problem,
@@ -194,6 +201,23 @@ class CuratorPages:
             return await asyncio.to_thread(what, curator)
         except UnacordaError as error:
             raise problem_of(error, own="", show_total=True) from None
+
+
+def _spends(ledger: Ledger, dataset: str) -> list[tuple[dt.datetime, Guarantee]]:
+    """When how much was spent, by a few entries spread evenly, however many there are."""
+
+    def entry(sequence: int) -> Entry | None:
+        return next(iter(ledger.entries(dataset, after=sequence - 1, most=1)), None)
+
+    last, step = 0, _FARTHEST
+    while step:  # sequences are 1, 2, 3, ...
+        last += step if entry(last + step) else 0
+        step //= 2
+    taken = sorted(
+        {1 + (last - 1) * place // _STEPS for place in range(_STEPS + 1)} if last else ()
+    )
+    found = [one for one in map(entry, taken) if one is not None]
+    return [(dt.datetime.fromisoformat(one.time), guarantee_from_json(one.spent)) for one in found]
 
 
 def _curator(visit: Visit) -> Curator:

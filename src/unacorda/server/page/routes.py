@@ -329,8 +329,9 @@ class Pages:
         changed = _edited(draft, action, value, about)
         if changed is not None:
             return self._question(visit, about, changed)
-        if action == "use":
-            draft = replace(draft, budget={**draft.budget, about["numbers"][0]: value})
+        if action == "pick" and "pick" in visit.fields:
+            picked = {about["numbers"][0]: first(visit.fields, "pick")}
+            draft = replace(draft, budget={**draft.budget, **picked})
         loop = asyncio.get_running_loop()
         try:
             if action == "suggest":
@@ -399,7 +400,7 @@ class Pages:
             (name, value)
             for name, values in visit.fields.items()
             for value in values
-            if name not in ("form_token", "do", "purpose", "fresh")
+            if name not in ("form_token", "do", "purpose", "fresh", "pick")
         ]
         return self._html(
             "confirm.html",
