@@ -153,9 +153,34 @@ class Ledger:
     ) -> AccountTerms:
         """Open the dataset's account, or find it again.
 
-        budget: needed the first time; later left out or equal. terms: equal each time.
-        Raises LedgerMismatch where budget or terms differ from those it was opened with, or were
-        changed since its first entry; InvalidParameter where there is no account yet and no budget.
+        Parameters
+        ----------
+        dataset
+            The name of the account.
+        budget
+            Needed the first time; later left out or equal.
+        terms
+            What the promise is about, such as {"unit": "person"}; equal each time.
+
+        Returns
+        -------
+        AccountTerms
+            With the budget.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where budget or terms differ from those it was opened with, or were changed since its
+            first entry.
+        InvalidParameter
+            Where there is no account yet and no budget.
+
+        Examples
+        --------
+        >>> from unacorda.privacy.guarantees import PureDP
+        >>> ledger = open_ledger(None)
+        >>> ledger.open_account("visits", PureDP(1), {"unit": "person"}).dataset
+        'visits'
         """
         chain.check_name("dataset", dataset)
         with self._store.reading() as found:
@@ -171,15 +196,38 @@ class Ledger:
     def open_sub_account(self, dataset: str, name: str, budget: Guarantee) -> None:
         """Open a sub-account, or find it again under an equal budget.
 
-        Raises LedgerMismatch where it has another budget or there is no account, WrongUnit for a
-        budget in another unit than the account's, and InvalidParameter for a name that is none.
+        Parameters
+        ----------
+        dataset, name
+            The account, and its sub-account.
+        budget
+            Of the sub-account.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where it has another budget, or there is no account.
+        WrongUnit
+            For a budget of another class than the account's.
+        InvalidParameter
+            For a name that is none.
         """
         self.open_sub_accounts(dataset, {name: budget})
 
     def open_sub_accounts(self, dataset: str, budgets: Mapping[str, Guarantee]) -> None:
         """Open many sub-accounts at once, or find them again: all of them or none.
 
-        budgets: by name. Raises as `open_sub_account`.
+        Parameters
+        ----------
+        dataset
+            The account.
+        budgets
+            By name of the sub-account its budget.
+
+        Raises
+        ------
+        LedgerMismatch, WrongUnit, InvalidParameter
+            As `open_sub_account`.
         """
         expected = "budgets by name, such as {'ana': PureDP(0.3)}"
         checks.demand(isinstance(budgets, Mapping), "budgets", budgets, expected=expected)
@@ -262,11 +310,38 @@ class Ledger:
     ) -> PeopleSplit:
         """Open a split, or find the one of this name in this place again, with the salt it has.
 
-        limit: what each part may spend. digest: a hash of all that says who is in which part, but
-        for the salt: of the data too, as far as one can tell them without reading them. inside: the
-        part that is split, which says for itself which sub-account owes. Raises LedgerMismatch
-        where the name stands for another limit, max_parts or digest, or there is no account, part
-        or sub-account; WrongUnit and InvalidParameter for a limit or a number that cannot be.
+        Parameters
+        ----------
+        dataset
+            The account.
+        limit
+            What each part may spend.
+        max_parts
+            The most parts of one person, 1 or more.
+        digest
+            A hash of all that says who is in which part, but for the salt: of the data too, as far
+            as one can tell them without reading them.
+        salt
+            Of a new split, random bytes.
+        name
+            By which it is found again; None for a new split each time.
+        inside
+            The part that is split, which says for itself which sub-account owes.
+        sub_account
+            The sub-account that owes, or None.
+
+        Returns
+        -------
+        PeopleSplit
+            With the salt that it has.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where the name stands for another limit, max_parts or digest, or there is no account,
+            part or sub-account.
+        WrongUnit, InvalidParameter
+            For a limit or a number that cannot be.
         """
         if name is not None:
             chain.check_name("name", name)
@@ -303,7 +378,18 @@ class Ledger:
                 return {split: splits.spent(split.sequence) for split in splits}
 
     def account(self, dataset: str) -> AccountTerms:
-        """The account of a dataset; LedgerMismatch where there is none."""
+        """Find the account of a dataset.
+
+        Parameters
+        ----------
+        dataset
+            Its name.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is none.
+        """
         with self._store.reading() as transaction:
             return self._known(transaction, dataset)
 
@@ -322,9 +408,19 @@ class Ledger:
     def limit(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """The budget of the dataset, of one sub-account or of one part, as it stands now.
+        """Read the budget of the dataset, of one sub-account or of one part, as it stands now.
 
-        Raises LedgerMismatch where there is none of that name.
+        Parameters
+        ----------
+        dataset
+            The account.
+        sub_account, part
+            Of this one, where it is given; a part before a sub-account.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is none of that name.
         """
         return self._filter(dataset, sub_account, part).limit
 
@@ -338,15 +434,40 @@ class Ledger:
     ) -> Reservation:
         """Debit the cost of a charge, durably, before this returns.
 
-        sub_account: also of this one. part: of a split, which is debited the cost, and what lies
-        above it what the split owes more for that; it has its own sub-account, or none. Of a search
-        `commit` keeps the answer; SearchBegun, and nothing is written, where there are newer
-        entries about it. A series is never committed nor voided: `add_step` adds its answers;
-        SeriesOpened, and nothing is written, where there is one of its name.
-        Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
-        another unit than the budget's; LedgerMismatch where there is no such account;
-        InvalidParameter for reproducible noise in a ledger that outlives the process. After
-        LedgerFailed the charge may stand or not: look at the entries.
+        Of a search `commit` keeps the answer. A series is never committed nor voided: `add_step`
+        adds its answers. After LedgerFailed the charge may stand or not: look at the entries.
+
+        Parameters
+        ----------
+        dataset
+            The account.
+        charge
+            The cost, the event and what the entry notes.
+        sub_account
+            Debited too.
+        part
+            Of a split: it is debited the cost, and what lies above it what the split owes more for
+            that. A part has its own sub-account, or none.
+
+        Returns
+        -------
+        Reservation
+            To be committed.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where less is left; nothing is written.
+        WrongUnit
+            For a charge of another class than the budget's.
+        LedgerMismatch
+            Where there is no such account.
+        InvalidParameter
+            For reproducible noise in a ledger that outlives the process.
+        SearchBegun
+            Where there are newer entries about the search; nothing is written.
+        SeriesOpened
+            Where there is a series of its name; nothing is written.
         """
         chain.check_notes(analyst=charge.analyst, purpose=charge.purpose)
         chain.check_limits(charge.limits)
@@ -398,8 +519,17 @@ class Ledger:
     def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
         """Note that the reserved question was computed: a new entry, nothing is changed.
 
-        found: the noisy answer of a search, JSON text, which the account keeps from now on.
-        Raises InvalidParameter for a reservation that is unknown, already committed or voided.
+        Parameters
+        ----------
+        reservation
+            What `reserve` gave.
+        found
+            The noisy answer of a search, JSON text, which the account keeps from now on.
+
+        Raises
+        ------
+        InvalidParameter
+            For a reservation that is unknown, already committed or voided.
         """
         self._end(reservation, "committed", found)
 
@@ -449,8 +579,25 @@ class Ledger:
     def add_step(self, dataset: str, series: SeriesRecord, found: str) -> bool:
         """Add the next answer of a series, durably, before this returns; it costs nothing.
 
-        found: JSON text, public. False, and nothing is written, where another process has added a
-        step since the series was read. Raises InvalidParameter for a series that is unknown.
+        Parameters
+        ----------
+        dataset
+            The account.
+        series
+            As `series` read it.
+        found
+            The answer, JSON text, public.
+
+        Returns
+        -------
+        bool
+            False, and nothing is written, where another process has added a step since the series
+            was read.
+
+        Raises
+        ------
+        InvalidParameter
+            For a series that is unknown.
         """
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
@@ -475,10 +622,18 @@ class Ledger:
     def void(self, reservation: Reservation) -> None:
         """Give a charge back whose question never reached the data: a new entry.
 
-        Only for a question that was called off before the first row was read, and for reasons
-        that do not depend on the data; that is for the caller to know. What only the one who asked
-        can know no one else may claim: raises InvalidParameter unless this very ledger, in this
-        process, made the reservation, and it is neither committed nor voided.
+        It is only for a question that was called off before the first row was read, and for reasons
+        that do not depend on the data; that is for the caller to know.
+
+        Parameters
+        ----------
+        reservation
+            What `reserve` gave to this very ledger in this process.
+
+        Raises
+        ------
+        InvalidParameter
+            For any other reservation, and one that is committed or voided.
         """
         if (os.getpid(), reservation.dataset, reservation.sequence) not in self._unread:
             expected = "one that this ledger made in this process, and that has not ended"
@@ -488,15 +643,40 @@ class Ledger:
     def spent(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """The sum of all charges, of the dataset, of one sub-account, or of one part of a split."""
+        """Read the sum of all charges, of the dataset, of one sub-account or of one part.
+
+        Parameters
+        ----------
+        dataset
+            The account.
+        sub_account, part
+            Of this one, where it is given; a part before a sub-account.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is none of that name.
+        """
         return self._filter(dataset, sub_account, part).spent
 
     def remaining(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:
-        """What is left of the budget of the dataset, of the sub-account's own, or of the part's.
+        """Read what is left, of the dataset, of one sub-account's own or of one part's budget.
 
         Of a sub-account with more left than its dataset, questions may be refused before.
+
+        Parameters
+        ----------
+        dataset
+            The account.
+        sub_account, part
+            Of this one, where it is given; a part before a sub-account.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where there is none of that name.
         """
         return self._filter(dataset, sub_account, part).remaining
 
@@ -542,11 +722,27 @@ class Ledger:
             return tuple(page)
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
-        """The number of entries, after all hashes and sums were found right; LedgerMismatch else.
+        """Verify all hashes and sums, and give the number of entries.
 
         This finds accidents and careless edits. Who may write to the place can also write new
-        hashes, or drop the last entries: keep the last digest elsewhere to notice that, and give
-        it as `containing`, which some entry must then have.
+        hashes, or drop the last entries: keep the last digest elsewhere to notice that.
+
+        Parameters
+        ----------
+        dataset
+            The account.
+        containing
+            A digest that some entry must have.
+
+        Returns
+        -------
+        int
+            How many entries there are.
+
+        Raises
+        ------
+        LedgerMismatch
+            Where something was changed.
         """
         with self._store.reading() as transaction:
             account = self._known(transaction, dataset)

@@ -220,10 +220,20 @@ class PureDP(Additive):
 
     @staticmethod
     def within(target: Guarantee) -> PureDP:
-        """The largest epsilon for which pure DP implies `target`, rounded down.
+        """Compute the largest epsilon for which pure DP implies `target`, rounded down.
 
-        Of a ZCDP or GDP target the delta is not made use of.
+        Parameters
+        ----------
+        target
+            Any guarantee. Of a ZCDP or GDP target the delta is not made use of.
 
+        Returns
+        -------
+        PureDP
+            A budget that keeps the target.
+
+        Examples
+        --------
         >>> PureDP.within(ZCDP(0.5))
         PureDP(epsilon=1.0436268956)
         """
@@ -291,9 +301,27 @@ class ApproxDP(Additive):
 
     @staticmethod
     def within(target: Guarantee) -> ApproxDP:
-        """The largest epsilon, at the target's own delta, that implies `target`, rounded down.
+        """Compute the largest epsilon, rounded down, that implies `target` at its own delta.
 
-        Raises WrongUnit for a RenyiDP target: write PureDP.within(...).
+        Parameters
+        ----------
+        target
+            A PureDP, ApproxDP, ZCDP or GDP.
+
+        Returns
+        -------
+        ApproxDP
+            A budget that keeps the target.
+
+        Raises
+        ------
+        WrongUnit
+            For a RenyiDP target: write PureDP.within(...).
+
+        Examples
+        --------
+        >>> ApproxDP.within(PureDP(1))
+        ApproxDP(epsilon=1.0, delta=0.0)
         """
         from unacorda.privacy.guarantees import approx_dp_within
 
@@ -358,11 +386,29 @@ class ZCDP(Additive):
 
     @staticmethod
     def within(target: Guarantee) -> ZCDP:
-        """The largest rho for which zCDP implies `target`, rounded down to a multiple of 2^-80.
+        """Compute the largest rho for which zCDP implies `target`.
 
-        Raises WrongUnit for PureDP and GDP, which no zCDP implies, and InvalidParameter for an
-        ApproxDP whose delta is 0 or 1.
+        It is rounded down to a multiple of 2^-80.
 
+        Parameters
+        ----------
+        target
+            An ApproxDP, ZCDP or RenyiDP.
+
+        Returns
+        -------
+        ZCDP
+            A budget that keeps the target.
+
+        Raises
+        ------
+        WrongUnit
+            For PureDP and GDP, which no zCDP implies.
+        InvalidParameter
+            For an ApproxDP whose delta is 0 or 1.
+
+        Examples
+        --------
         >>> ZCDP.within(ApproxDP(1.0, 1e-6))
         ZCDP(rho=0.0243559703596)
         """
@@ -418,7 +464,30 @@ class GDP(Additive):
 
     @staticmethod
     def from_squared(mu_squared: Number, delta: Number = 0) -> GDP:
-        """The guarantee whose mu is the square root of `mu_squared`, kept exactly."""
+        """Make the guarantee whose mu is the square root of `mu_squared`, kept exactly.
+
+        Parameters
+        ----------
+        mu_squared
+            0 or above.
+        delta
+            From 0 to 1.
+
+        Returns
+        -------
+        GDP
+            With this `mu_squared`.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number out of its range.
+
+        Examples
+        --------
+        >>> GDP.from_squared(2).mu_squared
+        Fraction(2, 1)
+        """
         value = GDP(0, delta)
         object.__setattr__(value, "mu_squared", amount("mu_squared", mu_squared))
         return value
@@ -444,12 +513,30 @@ class GDP(Additive):
 
     @staticmethod
     def within(target: Guarantee) -> GDP:
-        """The largest mu for which Gaussian DP implies `target`, rounded down.
+        """Compute the largest mu for which Gaussian DP implies `target`, rounded down.
 
-        For a ZCDP or RenyiDP target, the largest mu of a Gaussian mechanism within it: exact.
-        Raises WrongUnit for PureDP, which no GDP implies, and InvalidParameter for an ApproxDP
-        whose delta is 0 or 1.
+        For a ZCDP or RenyiDP target it is the largest mu of a Gaussian mechanism within it,
+        exactly.
 
+        Parameters
+        ----------
+        target
+            An ApproxDP, GDP, ZCDP or RenyiDP.
+
+        Returns
+        -------
+        GDP
+            A budget that keeps the target.
+
+        Raises
+        ------
+        WrongUnit
+            For PureDP, which no GDP implies.
+        InvalidParameter
+            For an ApproxDP whose delta is 0 or 1.
+
+        Examples
+        --------
         >>> GDP.within(ApproxDP(1.0, 1e-5))
         GDP(mu=0.268051123212)
         """

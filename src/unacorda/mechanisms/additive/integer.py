@@ -80,8 +80,24 @@ class DiscreteLaplace:
         lower: int | None = None,
         upper: int | None = None,
     ) -> DiscreteLaplace:
-        """The least noise that keeps a PureDP guarantee: scale l1_sensitivity / epsilon, exactly.
+        """Make the least noise that keeps a PureDP: scale l1_sensitivity / epsilon, exactly.
 
+        Parameters
+        ----------
+        guarantee
+            A PureDP.
+        l1_sensitivity
+            In the unit of the integers, above 0.
+        lower, upper
+            Public bounds of what is released, as of the class.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and a sensitivity that is not above 0.
+
+        Examples
+        --------
         >>> DiscreteLaplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
         30
         """
@@ -102,20 +118,35 @@ class DiscreteLaplace:
         return error_bounds.discrete_laplace_deviation(checks.exact("scale", self.scale))
 
     def error_bound(self, confidence: Number) -> int:
-        """The least integer q with P(|released - x| <= q) >= confidence, for one number.
+        """Compute the least integer q with P(|released - x| <= q) >= confidence, for one number.
 
         Bounds only help, where x keeps them.
+
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
         """
         return error_bounds.discrete_laplace_half_width(
             checks.exact("scale", self.scale), confidence=confidence
         )
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy integer or int64 array, of the shape of x.
+        """Release the noisy integer or int64 array, of the shape of x.
 
-        A Python integer may have any size; in arrays and lists values beyond +-2^62 count as these
-        ends. Elements of a list that are other numbers count as the nearest integer, halves up;
-        what is no number counts as 0. Raises InvalidParameter for a dtype that is not integer.
+        Parameters
+        ----------
+        x
+            An integer of any size, or an array or list, in which values beyond +-2^62 count as
+            these ends. Elements of a list that are other numbers count as the nearest integer,
+            halves up; what is no number counts as 0.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is not integer.
         """
         scale, source = checks.exact("scale", self.scale), bits or _SECURE
         noisy = rounding.add_integers(
@@ -172,10 +203,24 @@ class DiscreteGaussian:
 
     @staticmethod
     def for_guarantee(guarantee: ZCDP, *, l2_sensitivity: Number) -> DiscreteGaussian:
-        """The least noise that keeps a ZCDP guarantee: sigma = sensitivity / sqrt(2 rho).
+        """Make the least noise that keeps a ZCDP guarantee: sigma = sensitivity / sqrt(2 rho).
 
         It is rounded up at the 15th digit; the delta of the guarantee is not made use of.
 
+        Parameters
+        ----------
+        guarantee
+            A ZCDP.
+        l2_sensitivity
+            In the unit of the integers, above 0.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and a sensitivity that is not above 0.
+
+        Examples
+        --------
         >>> DiscreteGaussian.for_guarantee(ZCDP(0.125), l2_sensitivity=2).sigma
         4
         """
@@ -195,13 +240,32 @@ class DiscreteGaussian:
         return error_bounds.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
 
     def error_bound(self, confidence: Number) -> int:
-        """An integer q with P(|released - x| <= q) >= confidence, the least up to sigma = 200."""
+        """Bound the error: an integer q with P(|released - x| <= q) >= confidence.
+
+        It is the least one up to sigma = 200.
+
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        """
         return error_bounds.discrete_gaussian_half_width(
             checks.exact("sigma", self.sigma), confidence=confidence
         )
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy integer or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
+        """Release the noisy integer or int64 array, of the shape of x.
+
+        Parameters
+        ----------
+        x, bits
+            As for `DiscreteLaplace.release`.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is not integer.
+        """
         sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
         return rounding.add_integers(
             x, lambda size: discrete.discrete_gaussian(sigma=sigma, size=size, bits=source)

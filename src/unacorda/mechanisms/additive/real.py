@@ -53,7 +53,12 @@ class GridNoise(ABC):
     def error_bound(self, confidence: Number, *, on_grid: bool = False) -> float:
         """Bound the error of one number: P(|released - x| <= bound) >= confidence, rounded up.
 
-        on_grid: x is known to be a multiple of the grid.
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        on_grid
+            Whether x is known to be a multiple of the grid.
         """
         width = self._half_width(confidence)
         return error_bounds.on_grid_width(width, grid_log2=self.grid_log2, on_grid=on_grid)
@@ -61,9 +66,18 @@ class GridNoise(ABC):
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """Release the noisy number or float64 array, of the shape of x.
 
-        NaN counts as 0, infinities and values beyond +-2^1000 (in grid steps where these are
-        finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
-        nor a float of at most 64 bits.
+        Parameters
+        ----------
+        x
+            A number or an array. NaN counts as 0, infinities and values beyond +-2^1000 (in grid
+            steps where these are finer than 1) as these ends.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is neither integer nor a float of at most 64 bits.
         """
         ratio, draw = self._law()
         return rounding.released(
@@ -142,8 +156,22 @@ class Laplace(GridNoise):
 
     @staticmethod
     def for_guarantee(guarantee: PureDP, *, l1_sensitivity: Number) -> Laplace:
-        """The least noise that keeps a PureDP guarantee: scale l1_sensitivity / epsilon, exactly.
+        """Make the least noise that keeps a PureDP: scale l1_sensitivity / epsilon, exactly.
 
+        Parameters
+        ----------
+        guarantee
+            A PureDP.
+        l1_sensitivity
+            In the unit of x, above 0.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and a sensitivity that is not above 0.
+
+        Examples
+        --------
         >>> Laplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
         30
         """
@@ -204,12 +232,25 @@ class Gaussian(GridNoise):
 
     @staticmethod
     def for_guarantee(guarantee: ApproxDP | GDP | ZCDP, *, l2_sensitivity: Number) -> Gaussian:
-        """The least noise that keeps a guarantee, its multiplier rounded up at the 15th digit.
+        """Make the least noise that keeps a guarantee, its multiplier rounded up at the 15th digit.
 
         ApproxDP by the analytic formula (Balle and Wang 2018, Theorem 8), GDP by sigma =
-        sensitivity / mu, ZCDP by sigma = sensitivity / sqrt(2 rho). The delta of a GDP or ZCDP
-        guarantee is not made use of.
+        sensitivity / mu, ZCDP by sigma = sensitivity / sqrt(2 rho).
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, GDP or ZCDP. The delta of a GDP or ZCDP guarantee is not made use of.
+        l2_sensitivity
+            In the unit of x, above 0.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and a sensitivity that is not above 0.
+
+        Examples
+        --------
         >>> round(float(Gaussian.for_guarantee(ApproxDP(1, 1e-5), l2_sensitivity=1).sigma), 3)
         3.731
         """

@@ -148,18 +148,38 @@ class MatrixMechanism:
         return noise * math.sqrt(svd_bound(self.workload) / self.workload.queries)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """The noisy answers, shape (queries,); all are functions of one estimate of the cells.
+        """Release the noisy answers, shape (queries,), functions of one estimate of the cells.
 
-        x: shape (cells,), integers or floats of at most 64 bits; NaN counts as 0, values end at
-        2^56 grid steps. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        x
+            Shape (cells,), integers or floats of at most 64 bits; NaN counts as 0, values end at
+            2^56 grid steps.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         return self.workload.answers(self.release_cells(x, bits=bits))
 
     def release_cells(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """The noisy cells behind the answers, shape (cells,), by least squares.
+        """Release the noisy cells behind the answers, shape (cells,), by least squares.
 
         `workload.answers` of them are the answers; so are other queries which the strategy
         measures. Cells themselves are among these only if its columns are independent.
+
+        Parameters
+        ----------
+        x, bits
+            As for `release`.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         array = numbers_of("x", x, dimensions=1)
         if array.shape != (self.workload.cells,):

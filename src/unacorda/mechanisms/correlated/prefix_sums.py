@@ -95,15 +95,30 @@ class PrefixSums(ABC):
         """Standard deviation of the noise in each of the first `steps` prefix sums, or all."""
 
     def start(self, *, bits: RandomBits | None = None) -> PrefixStream:
-        """A stream that is fed one step at a time."""
+        """Start a stream that is fed one step at a time.
+
+        Parameters
+        ----------
+        bits
+            By default a secure source.
+        """
         return PrefixStream(self, self._counter(bits or _SECURE))
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
-        """The noisy prefix sums of a whole stream, in one go; the law is that of `start`.
+        """Release the noisy prefix sums of a whole stream, in one go; the law is that of `start`.
 
-        values: shape (n,), or (n, dimension), n at most `steps`; integers or floats of at most 64
-        bits. NaN counts as 0, values end at 2^56 grid steps. Raises InvalidParameter for another
-        shape or dtype.
+        Parameters
+        ----------
+        values
+            Shape (n,), or (n, dimension), n at most `steps`; integers or floats of at most 64 bits.
+            NaN counts as 0, values end at 2^56 grid steps.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         alone = self.dimension == 1
         array = numbers_of(

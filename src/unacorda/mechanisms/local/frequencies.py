@@ -132,11 +132,21 @@ class FrequencyOracle(PureCalibrated, ABC):
         """What one report costs."""
 
     def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The reports of devices that hold these categories, in the same shape.
+        """Make the reports of devices that hold these categories, in the same shape.
 
-        Reports of several numbers lie along a last axis of their own. values: integers; those
-        beyond 0 .. k - 1 count as the nearest category.
-        Raises InvalidParameter for a dtype that is not integer.
+        Reports of several numbers lie along a last axis of their own.
+
+        Parameters
+        ----------
+        values
+            Integers; those beyond 0 .. k - 1 count as the nearest category.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is not integer.
         """
         truths, shape = arguments.indices(values, categories=self.categories)
         reports = self._randomize(truths, bits or _SECURE)
@@ -149,21 +159,50 @@ class FrequencyOracle(PureCalibrated, ABC):
         return self.encode(values, bits=bits)
 
     def tally(self, reports: ArrayLike) -> NDArray[np.int64]:
-        """Counts of reports, from which shares are estimated; tallies of batches add up."""
+        """Count reports, so that shares can be estimated; tallies of batches add up.
+
+        Parameters
+        ----------
+        reports
+            As `encode` returns them.
+        """
         return self._count(self._read(reports))
 
     @abstractmethod
     def estimate(self, tally: ArrayLike, *, count: int) -> Frequencies:
-        """The shares of all categories, from the tally of `count` reports."""
+        """Estimate the shares of all categories, from the tally of `count` reports.
+
+        Parameters
+        ----------
+        tally
+            The sum of tallies.
+        count
+            The number of reports in them.
+        """
 
     def aggregate(self, reports: ArrayLike) -> Frequencies:
-        """The shares of all categories, from reports as `encode` returns them."""
+        """Estimate the shares of all categories, from reports.
+
+        Parameters
+        ----------
+        reports
+            As `encode` returns them.
+        """
         rows = self._read(reports)
         return self.estimate(self._count(rows), count=len(rows))
 
     def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
-        """Variance of the estimated share of a category, given its share among `count` people.
+        """Compute the variance of the estimated share of a category.
 
+        Parameters
+        ----------
+        count
+            The number of people, 1 or more.
+        frequency
+            The share of the category among them, from 0 to 1.
+
+        Examples
+        --------
         >>> from unacorda.mechanisms import RandomizedResponse
         >>> RandomizedResponse(epsilon=1, categories=4).variance(count=1000) ** 0.5
         0.0399...

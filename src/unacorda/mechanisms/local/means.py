@@ -83,10 +83,19 @@ class MeanOracle(PureCalibrated, ABC):
         """How decoded reports scatter."""
 
     def encode(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The reports of devices that hold these numbers, int64 of the same shape.
+        """Make the reports of devices that hold these numbers, int64 of the same shape.
 
-        x: integers or floats; NaN counts as 0, whatever lies beyond a bound as the bound.
-        Raises InvalidParameter for another dtype.
+        Parameters
+        ----------
+        x
+            Integers or floats; NaN counts as 0, whatever lies beyond a bound as the bound.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another dtype.
         """
         places, shape = arguments.places(x, ends=self._ends, last=STEPS)
         return shaped(self._randomize(places, bits or _SECURE), shape)
@@ -101,7 +110,13 @@ class MeanOracle(PureCalibrated, ABC):
         return shaped(decoded, None if np.ndim(reports) == 0 else np.shape(reports))
 
     def aggregate(self, reports: ArrayLike) -> Estimate:
-        """The mean of all values, its errors estimated from how the reports scatter."""
+        """Estimate the mean of all values, its errors estimated from how the reports scatter.
+
+        Parameters
+        ----------
+        reports
+            As `encode` returns them.
+        """
         deviations, half = self._deviations(reports), float(self._ends.half)
         constant, square = map(float, self.spread)
         count, shift = deviations.size, float(deviations.mean())
@@ -118,8 +133,17 @@ class MeanOracle(PureCalibrated, ABC):
         )
 
     def variance(self, *, count: int, x: float | None = None) -> float:
-        """Variance of the mean of `count` values x; of the worst values by default.
+        """Compute the variance of the mean of `count` values x.
 
+        Parameters
+        ----------
+        count
+            The number of people, 1 or more.
+        x
+            Their values; by default the worst ones.
+
+        Examples
+        --------
         >>> Duchi(epsilon=1, lower=-1, upper=1).variance(count=1000) ** 0.5
         0.0684...
         """

@@ -140,7 +140,13 @@ class PartitionSelection(ApproxCalibrated):
         return len(thresholds(*self._one_key())[0])
 
     def probability(self, count: int) -> Fraction:
-        """The probability with which a key of this many people is kept, exactly."""
+        """Compute the probability with which a key of this many people is kept, exactly.
+
+        Parameters
+        ----------
+        count
+            The number of people who have it.
+        """
         number = whole("count", count, least=0, most=1 << 62)
         high, low = thresholds(*self._one_key())
         if number >= len(high):
@@ -148,11 +154,20 @@ class PartitionSelection(ApproxCalibrated):
         return Fraction(int(high[number]) << 64 | int(low[number]), _ONE)
 
     def release(self, counts: Mapping[Key, int], *, bits: RandomBits | None = None) -> list[Key]:
-        """The keys that may be named, sorted.
+        """Release the keys that may be named, sorted.
 
-        counts: of each key the number of different people who have it, integers. Counts below 1
-        are those of absent keys, which are never kept.
-        Raises InvalidParameter for what is no mapping to integers.
+        Parameters
+        ----------
+        counts
+            Of each key the number of different people who have it, integers. Counts below 1 are
+            those of absent keys, which are never kept.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For what is no mapping to integers.
         """
         keys, values = unzipped(counts)
         kept = self.release_array(values, bits=bits)
@@ -161,11 +176,21 @@ class PartitionSelection(ApproxCalibrated):
     def release_array(
         self, counts: ArrayLike, *, bits: RandomBits | None = None
     ) -> NDArray[np.bool_]:
-        """Whether each key is kept, for an array of counts of any shape.
+        """Release whether each key is kept, for an array of counts of any shape.
 
         The keys that are not kept, their number and the order of the array stay private.
-        Elements of a list count as the nearest integer, what is no number as 0. Raises
-        InvalidParameter for a dtype that is not integer.
+
+        Parameters
+        ----------
+        counts
+            Integers. Elements of a list count as the nearest integer, what is no number as 0.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is not integer.
         """
         values, source = counted(counts), bits or _SECURE
         high, low = thresholds(*self._one_key())

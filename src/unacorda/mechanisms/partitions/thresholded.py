@@ -75,9 +75,18 @@ class ThresholdedNoise(ABC):
     ) -> dict[Key, int]:
         """Release the noisy counts that reach the threshold, by key, sorted by key.
 
-        counts: of each key, integers; a count below 1 is that of an absent key, which never
-        shows, one above 2^53 counts as that.
-        Raises InvalidParameter for what is no mapping to integers.
+        Parameters
+        ----------
+        counts
+            Of each key, integers. A count below 1 is that of an absent key, which never shows; one
+            above 2^53 counts as that.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For what is no mapping to integers.
         """
         keys, values = unzipped(counts)
         kept, noisy = self.release_array(values, bits=bits)
@@ -157,8 +166,24 @@ class ThresholdedLaplace(ThresholdedNoise):
     def for_guarantee(
         guarantee: ApproxDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
     ) -> ThresholdedLaplace:
-        """The least noise, then the least threshold, that keep an ApproxDP guarantee.
+        """Make the least noise, then the least threshold, that keep an ApproxDP guarantee.
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, with a delta above 0.
+        l0_sensitivity
+            The most keys of one person, 1 or more.
+        linf_sensitivity
+            The most that one person adds to the count of one key, 1 or more.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and numbers out of their range.
+
+        Examples
+        --------
         >>> from unacorda.privacy.guarantees import ApproxDP
         >>> ThresholdedLaplace.for_guarantee(ApproxDP(1, 1e-5)).threshold
         13
@@ -243,11 +268,27 @@ class ThresholdedGaussian(ThresholdedNoise):
     def for_guarantee(
         guarantee: ApproxDP | ZCDP | GDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
     ) -> ThresholdedGaussian:
-        """The noise, then the least threshold, that keep a guarantee with a delta.
+        """Make the noise, then the least threshold, that keep a guarantee with a delta.
 
         For ZCDP and GDP the delta is all the threshold's. For ApproxDP, half of it leaves the
         threshold room; other shares change both numbers by a few per cent.
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, ZCDP or GDP, with a delta above 0.
+        l0_sensitivity
+            The most keys of one person, 1 or more.
+        linf_sensitivity
+            The most that one person adds to the count of one key, 1 or more.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and numbers out of their range.
+
+        Examples
+        --------
         >>> from unacorda.privacy.guarantees import ZCDP
         >>> ThresholdedGaussian.for_guarantee(ZCDP(0.02, delta=1e-8)).threshold
         30

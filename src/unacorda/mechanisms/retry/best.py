@@ -259,14 +259,25 @@ class BestOf:
     def release(
         self, run: Run[tuple[Candidate, Number]], *, bits: RandomBits | None = None
     ) -> tuple[Candidate, Number] | None:
-        """The best of the runs' pairs (candidate, score), or None where there was no run.
+        """Release the best of the runs' pairs (candidate, score), or None where there was no run.
 
-        run: called with ``bits=`` as often as K says; it takes all its randomness from there, and
-        its pair costs the event's inner event. A higher score is better, the earliest of equal
-        ones wins, and NaN is below every number. No run occurs only under `PoissonTries`.
-        Raises InvalidParameter for what is no such pair. What a run raises is raised: whether it
-        does must be as private as its output, so catch what the data can cause and return the
-        candidate with the score -inf.
+        No run occurs only under `PoissonTries`. What a run raises is raised: whether it does must
+        be as private as its output, so catch what the data can cause and return the candidate with
+        the score -inf.
+
+        Parameters
+        ----------
+        run
+            Called with ``bits=`` as often as K says. It takes all its randomness from there, and
+            its pair costs the event's inner event. A higher score is better, the earliest of equal
+            ones wins, and NaN is below every number.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For what is no such pair.
         """
         source = bits or _SECURE
         tries = draw_tries(self.event, bits=source)

@@ -112,12 +112,22 @@ class Exponential(RangeCalibrated):
         weights: ArrayLike | None = None,
         bits: RandomBits | None = None,
     ) -> int:
-        """The index of the chosen candidate.
+        """Release the index of the chosen candidate.
 
-        scores: one dimension, at least one candidate, of integers, floats or Fractions. NaN
-        counts as 0, infinities as the largest float. weights: public, finite, not negative, not
-        all 0, one for each candidate; all 1 by default.
-        Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        scores
+            One dimension, at least one candidate, of integers, floats or Fractions. NaN counts as
+            0, infinities as the largest float.
+        weights
+            Public, finite, not negative, not all 0, one for each candidate; all 1 by default.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         row = score_rows(scores, dimensions=1)
         given = _weights(weights, row.shape[1])
@@ -130,20 +140,40 @@ class Exponential(RangeCalibrated):
         weights: ArrayLike | None = None,
         bits: RandomBits | None = None,
     ) -> NDArray[np.int64]:
-        """The index of the chosen candidate in each row, drawn independently.
+        """Release the index of the chosen candidate in each row, drawn independently.
 
-        scores: two dimensions, (rows, candidates), of integers or floats; weights: public, one
-        for each candidate. The event of all rows together depends on how a person's rows are
-        bounded: where one person moves the scores of one row only, it is `event`, once.
+        The event of all rows together depends on how a person's rows are bounded: where one person
+        moves the scores of one row only, it is `event`, once.
+
+        Parameters
+        ----------
+        scores
+            Two dimensions, (rows, candidates), of integers or floats.
+        weights
+            Public, one for each candidate.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         matrix = score_rows(scores, dimensions=2)
         given = _weights(weights, matrix.shape[1])
         return choose(matrix, given, factor=self.factor, bits=bits or _SECURE)
 
     def log_probabilities(self, scores: ArrayLike, *, weights: ArrayLike | None = None) -> Floats:
-        """Natural logarithms of the probabilities with which `release` chooses, in float64.
+        """Compute logarithms of the probabilities with which `release` chooses. NOT PRIVATE.
 
-        scores: one dimension or more, candidates along the last. Private: for error prediction.
+        They are natural logarithms, for error prediction.
+
+        Parameters
+        ----------
+        scores
+            One dimension or more, candidates along the last.
+        weights
+            As for `release`.
         """
         array = elements.numbers("scores", scores)
         matrix = array.reshape(-1, array.shape[-1]) if array.size else array
@@ -161,13 +191,22 @@ class Exponential(RangeCalibrated):
     def error_bound(
         self, confidence: Number, *, candidates: int, weights: ArrayLike | None = None
     ) -> float:
-        """How far below the best score the chosen one lies, at most, whatever the scores are.
+        """Bound how far below the best score the chosen one lies, whatever the scores are.
 
-        With probability `confidence` or more, in the unit of the scores, rounded up; the least
-        number of which that is true. weights: as for `release`; the best is then the best of the
-        candidates whose weight is not 0.
-        Source: docs/proofs/noisy_max.md, section 4.
+        It holds with probability `confidence` or more, in the unit of the scores, rounded up; it is
+        the least number of which that is true. Source: docs/proofs/noisy_max.md, section 4.
 
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        candidates
+            How many there are, 1 or more.
+        weights
+            As for `release`; the best is then the best of the candidates whose weight is not 0.
+
+        Examples
+        --------
         >>> choice = Exponential(epsilon=1, sensitivity=1)
         >>> round(choice.error_bound(0.95, candidates=1000), 3)
         19.702

@@ -127,7 +127,18 @@ class PermuteAndFlip(PureCalibrated):
     def release(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> int:
-        """The index of the chosen candidate; scores and refusals as for `Exponential.release`."""
+        """Release the index of the chosen candidate.
+
+        Parameters
+        ----------
+        scores, bits
+            As for `Exponential.release`.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
+        """
         row = one_row(scores)
         first = noisy_argmax(
             row, factor=1 / self.scale, noise="exponential", count=1, bits=bits or _SECURE
@@ -135,12 +146,20 @@ class PermuteAndFlip(PureCalibrated):
         return first[0].index
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
-        """How far below the best score the chosen one lies, at most, whatever the scores are.
+        """Bound how far below the best score the chosen one lies, whatever the scores are.
 
-        With probability `confidence` or more, in the unit of the scores, rounded up; the least
-        number of which that is true.
-        Source: docs/proofs/noisy_max.md, section 4.
+        It holds with probability `confidence` or more, in the unit of the scores, rounded up; it is
+        the least number of which that is true. Source: docs/proofs/noisy_max.md, section 4.
 
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        candidates
+            How many there are, 1 or more.
+
+        Examples
+        --------
         >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
         >>> round(choice.error_bound(0.95, candidates=1000), 3)
         18.35
@@ -211,9 +230,22 @@ class TopK(RangeCalibrated):
         """Make the mechanism that spends a guarantee, with the better noise by default.
 
         PureDP: exponential noise; ZCDP: Gumbel noise at epsilon sqrt(8 count rho), rounded down at
-        the 15th digit. parameters: those of the class, but for epsilon. Raises InvalidParameter
-        for another guarantee, and for ZCDP with exponential noise.
+        the 15th digit.
 
+        Parameters
+        ----------
+        guarantee
+            A PureDP or ZCDP.
+        **parameters
+            Those of the class, but for epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and for ZCDP with exponential noise.
+
+        Examples
+        --------
         >>> from unacorda.privacy.guarantees import ZCDP
         >>> TopK.for_guarantee(ZCDP(0.5), count=4, sensitivity=1).epsilon
         4
@@ -244,9 +276,19 @@ class TopK(RangeCalibrated):
     def release(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> NDArray[np.int64]:
-        """The indices of the chosen candidates, the best by noisy score first.
+        """Release the indices of the chosen candidates, the best by noisy score first.
 
-        scores: as for `Exponential.release`, at least `count` of them.
+        Parameters
+        ----------
+        scores
+            As for `Exponential.release`, at least `count` of them.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         row, count = one_row(scores, least=self.count), self.count
         first = noisy_argmax(
@@ -257,11 +299,21 @@ class TopK(RangeCalibrated):
     def release_with_gaps(
         self, scores: ArrayLike | Sequence[Fraction], *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The same indices, and by how much each leads the next, at no further cost.
+        """Release the same indices, and by how much each leads the next, at no further cost.
 
-        The last gap is that to the best candidate not chosen. scores: as for
-        `Exponential.release`, more than `count` of them.
-        Raises InvalidParameter with Gumbel noise, whose gaps are not free.
+        The last gap is that to the best candidate not chosen.
+
+        Parameters
+        ----------
+        scores
+            As for `Exponential.release`, more than `count` of them.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype, and with Gumbel noise, whose gaps are not free.
         """
         if self.noise != "exponential":
             raise InvalidParameter("noise", self.noise, expected="'exponential', for gaps")
@@ -277,12 +329,20 @@ class TopK(RangeCalibrated):
         return indices, float_multiples(steps, self.grid_log2)
 
     def error_bound(self, confidence: Number, *, candidates: int) -> float:
-        """How far the worst of the chosen lies below the `count`-th best score, at most.
+        """Bound how far the worst of the chosen lies below the `count`-th best score.
 
-        Whatever the scores are, with probability `confidence` or more, in the unit of the scores,
-        rounded up.
-        Source: docs/proofs/noisy_max.md, section 4.
+        It holds whatever the scores are, with probability `confidence` or more, in the unit of the
+        scores, rounded up. Source: docs/proofs/noisy_max.md, section 4.
 
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        candidates
+            How many there are, `count` or more.
+
+        Examples
+        --------
         >>> best = TopK(epsilon=3, sensitivity=1, count=3)
         >>> round(best.error_bound(0.95, candidates=1000), 3)
         20.962

@@ -171,26 +171,53 @@ class SparseVector(PureCalibrated):
         return self.comparison.deviation
 
     def start(self, *, bits: RandomBits | None = None) -> ThresholdStream:
-        """A stream that is fed one question at a time and stops after `count` answers above."""
+        """Start a stream that is fed one question at a time and stops after `count` answers above.
+
+        Parameters
+        ----------
+        bits
+            By default a secure source.
+        """
         return ThresholdStream(
             self.comparison, count=self.count, refresh=self.refresh, bits=bits or _SECURE
         )
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> NDArray[np.int64]:
-        """The indices of the first `count` questions found above the threshold, or of fewer.
+        """Release the indices of the first `count` questions above the threshold, or of fewer.
 
-        values: one dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities
-        as 2^60 grid steps, where values end. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        values
+            One dimension, integers or floats of at most 64 bits. NaN counts as 0, infinities as
+            2^60 grid steps, where values end.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         return self.release_with_gap(values, bits=bits)[0]
 
     def release_with_gap(
         self, values: ArrayLike, *, bits: RandomBits | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The same indices, and how far each is found above, at no further cost.
+        """Release the same indices, and how far each is found above, at no further cost.
 
         The noise in a gap has mean 0 over all questions, but those found above are found high.
+
         Source: Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592 (the free gap).
+
+        Parameters
+        ----------
+        values, bits
+            As for `release`.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         heard, comparison = questions(values), self.comparison
         found, gaps = search(
@@ -199,10 +226,19 @@ class SparseVector(PureCalibrated):
         return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
     def error_bound(self, confidence: checks.Number, *, queries: int) -> float:
-        """Half width w: `queries` questions at w or more from the threshold are answered rightly.
+        """Compute a half width: `queries` questions as far from the threshold are answered rightly.
 
         All of them together, up to the stop, with probability `confidence` or more; rounded up.
 
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+        queries
+            How many are asked, 1 or more.
+
+        Examples
+        --------
         >>> first = SparseVector(epsilon=1, sensitivity=1, threshold=0, monotone=True)
         >>> round(first.error_bound(0.95, queries=1000), 2)
         21.19

@@ -75,23 +75,84 @@ class Event:
     __rmul__ = __mul__
 
     def poisson_sampled(self, *, rate: Real) -> PoissonSampled:
-        """The event on a sample that holds each unit independently with probability `rate`."""
+        """Give the event on a sample that holds each unit independently with probability `rate`.
+
+        Parameters
+        ----------
+        rate
+            Above 0, at most 1.
+
+        Raises
+        ------
+        InvalidParameter
+            For a rate out of its range.
+        """
         return PoissonSampled(event=self, rate=rate)
 
     def fixed_size_sampled(self, *, size: int, population: int) -> FixedSizeSampled:
-        """The event on `size` of `population` units, drawn without replacement."""
+        """Give the event on `size` of `population` units, drawn without replacement.
+
+        Parameters
+        ----------
+        size
+            Units in the sample, 1 or more.
+        population
+            Units in the table, no fewer.
+
+        Raises
+        ------
+        InvalidParameter
+            For numbers out of their range.
+        """
         return FixedSizeSampled(event=self, size=size, population=population)
 
     def sampled_with_replacement(self, *, size: int, population: int) -> ReplacementSampled:
-        """The event on `size` draws from `population` units, each draw of any unit."""
+        """Give the event on `size` draws from `population` units, each draw of any unit.
+
+        Parameters
+        ----------
+        size
+            Draws, 1 or more.
+        population
+            Units in the table, 1 or more.
+
+        Raises
+        ------
+        InvalidParameter
+            For numbers out of their range.
+        """
         return ReplacementSampled(event=self, size=size, population=population)
 
     def randomly_allocated(self, *, steps: int, uses: int = 1) -> RandomAllocation:
-        """The event at each of `steps` steps, each unit in `uses` of them, drawn at random."""
+        """Give the event at each of `steps` steps, each unit in `uses` of them, drawn at random.
+
+        Parameters
+        ----------
+        steps
+            How many there are, 1 or more.
+        uses
+            In how many of them a unit takes part, exactly; from 1 to `steps`.
+
+        Raises
+        ------
+        InvalidParameter
+            For numbers out of their range.
+        """
         return RandomAllocation(event=self, steps=steps, uses=uses)
 
     def shuffled(self, *, count: int) -> Shuffled:
-        """The event as the report of each of `count` people, of one randomizer, in random order."""
+        """Give the event as the report of each of `count` people, released in random order.
+
+        Parameters
+        ----------
+        count
+            People, 1 or more, all with one randomizer.
+
+        Raises
+        ------
+        InvalidParameter
+            For a number out of its range.
+        """
         return Shuffled(event=self, count=count)
 
     def to_json(self) -> str:
