@@ -405,6 +405,20 @@ class Ledger:
             names = [str(one.sub_account) for one in transaction.entries(dataset, opened=True)]
             return {name: self._limit(transaction, dataset, name) for name in names}
 
+    def sub_account_names(self, dataset: str) -> tuple[str, ...]:
+        """The names of a dataset's sub-accounts, in the order of their opening."""
+        with self._store.reading() as transaction:
+            self._known(transaction, dataset)
+            opened = transaction.entries(dataset, opened=True)
+            return tuple(str(one.sub_account) for one in opened)
+
+    def has_sub_account(self, dataset: str, name: str) -> bool:
+        """Whether a sub-account of this name was opened."""
+        with self._store.reading() as transaction:
+            self._known(transaction, dataset)
+            storable = chain.is_storable(name)
+            return storable and transaction.last(dataset, opens=name) is not None
+
     def limit(
         self, dataset: str, sub_account: str | None = None, *, part: SplitPart | None = None
     ) -> Guarantee:

@@ -1251,11 +1251,11 @@ class Session:
             expected = "a session that is no part and no analyst's: begin with "
             expected += "session.for_analyst(...), which can be split"
             raise InvalidParameter("name", name, expected=expected)
-        budget = budget or ledger.sub_accounts(self._dataset).get(name)
-        if budget is None:
+        if budget is not None:
+            ledger.open_sub_account(self._dataset, name, budget)
+        elif not ledger.has_sub_account(self._dataset, name):
             expected = f"the limit of {name!r}, who has none yet"
             raise InvalidParameter("budget", budget, expected=expected)
-        ledger.open_sub_account(self._dataset, name, budget)
         notes = {**self._notes, "analyst": name}
         return self._child(ledger.scoped(sub_account=name), _notes=notes)
 

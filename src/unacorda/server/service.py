@@ -40,7 +40,7 @@ from unacorda.server.oidc import Issuer
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.scheduling import RoundRobin, leaves_after
 from unacorda.server.stand_in import StandIn
-from unacorda.server.store import AnswerStore, State, StoredQuestion
+from unacorda.server.store import SILENT_SECONDS, AnswerStore, State, StoredQuestion
 
 _LOG = logging.getLogger("unacorda.server")
 _PAUSE_SECONDS: Final = 0.05
@@ -82,7 +82,7 @@ class OpenDataset:
         self.session = _session_of(settings, config, ledger, _unit_of(settings.unit))
         self.stand_in = StandIn(settings, self.session)
         self._sessions: dict[str, Session] = {}
-        known = ledger.sub_accounts(settings.name)
+        known = ledger.sub_account_names(settings.name)
         new = {name: one for name, one in settings.analysts.items() if name not in known}
         ledger.open_sub_accounts(settings.name, new)
 
@@ -102,11 +102,10 @@ class OpenDataset:
 
     def of(self, analyst: str) -> Session:
         """The analyst's session; Problem where there is no limit for them."""
-        limit = self.limit(analyst)
-        if limit is None:
-            raise Problem("not-found", "There is no such data set, or it is not yours.")
         known = self._sessions.get(analyst)
-        if known is None or known.budget != limit:
+        if known is None:
+            if self.limit(analyst) is None:
+                raise Problem("not-found", "There is no such data set, or it is not yours.")
             known = self._sessions[analyst] = self.session.for_analyst(analyst)
         return known
 
@@ -126,6 +125,7 @@ class Service:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.store = AnswerStore(config.store)
+        self.store.lose(before=time.time() - SILENT_SECONDS)
         self.issuer = None if config.oidc is None else Issuer(config.oidc)
         self.ledger = open_ledger(config.ledger)
         self.datasets: dict[str, OpenDataset] = {}
@@ -465,6 +465,7 @@ class Service:
         while not self._ended.wait(_BEAT_SECONDS):
             try:
                 self.store.beat()
+                self.store.lose(before=time.time() - SILENT_SECONDS)
             except Exception:  # noqa: BLE001  # those who ask meet the failure
                 _LOG.warning("the store cannot be written")
 

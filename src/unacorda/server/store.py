@@ -13,6 +13,7 @@ import hashlib
 import json
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from unacorda.errors import InvalidParameter, LedgerMismatch
 
 State: TypeAlias = Literal["waiting", "running", "answered", "refused", "failed", "lost"]
 
+_POOL: Final = {"pool_size": 10, "max_overflow": 100}
 SILENT_SECONDS: Final = 60.0
 """After so long without a sign of its process a running question is lost."""
 
@@ -109,6 +111,10 @@ _seen = Table(
     Column("sequence", Integer, nullable=False),
     Column("digest", String, nullable=False),
 )
+Index("unacorda_questions_number", _questions.c.number)
+Index("unacorda_questions_state", _questions.c.state)
+Index("unacorda_questions_due", _questions.c.due)
+Index("unacorda_questions_request", _questions.c.request)
 _failures = Table(
     "unacorda_failures",
     _metadata,
@@ -209,14 +215,17 @@ class AnswerStore:
     def __init__(self, address: str) -> None:
         self._engine = _engine(address)
         self._reading = self._engine.execution_options(reading=True)
+        # SQLite has one writer at a time, and those that find it taken sleep, each longer.
+        sqlite = self._engine.dialect.name == "sqlite"
+        self._turn: Any = threading.Lock() if sqlite else contextlib.nullcontext()
         self.owner = secrets.token_hex(8)
         _metadata.create_all(self._engine)
-        if self._engine.dialect.name == "sqlite":
+        if sqlite:
             Path(str(self._engine.url.database)).chmod(stat.S_IRUSR | stat.S_IWUSR)
 
     def add_token(self, token: Token) -> None:
         """Keep a new token."""
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}
             connection.execute(_tokens.insert().values(**fields))
 
@@ -235,13 +244,13 @@ class AnswerStore:
         """Note that a token was used, to the minute."""
         now = time.time()
         used = (_tokens.c.used.is_(None)) | (_tokens.c.used < now - 60)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             change = _tokens.update().where(_tokens.c.id == name, used)
             connection.execute(change.values(used=now))
 
     def revoke_token(self, name: str) -> bool:
         """End a token; whether there was one that had not ended so."""
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             there = _tokens.update().where(_tokens.c.id == name, _tokens.c.revoked.is_(None))
             return connection.execute(there.values(revoked=time.time())).rowcount == 1
 
@@ -250,7 +259,7 @@ class AnswerStore:
         for _ in range(10):
             with (
                 contextlib.suppress(sqlalchemy.exc.IntegrityError),  # another process was faster
-                self._engine.begin() as connection,
+                self._write() as connection,
             ):
                 newest = select(_acts).order_by(_acts.c.sequence.desc()).limit(1)
                 last = connection.execute(newest).one_or_none()
@@ -294,7 +303,7 @@ class AnswerStore:
         fields = {"dataset": dataset, "analyst": analyst, "since": since}
         with (
             contextlib.suppress(sqlalchemy.exc.IntegrityError),
-            self._engine.begin() as connection,
+            self._write() as connection,
         ):
             connection.execute(_stops.insert().values(**fields))
             return True
@@ -303,7 +312,7 @@ class AnswerStore:
     def start(self, dataset: str, analyst: str = "") -> bool:
         """Take questions again; whether they were not taken before."""
         here = (_stops.c.dataset == dataset, _stops.c.analyst == analyst)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             return connection.execute(_stops.delete().where(*here)).rowcount == 1
 
     def stopped(self, dataset: str, analyst: str | None = None) -> set[str]:
@@ -318,7 +327,7 @@ class AnswerStore:
         fields = {"dataset": dataset, "sequence": 0, "digest": ""}
         with (
             contextlib.suppress(sqlalchemy.exc.IntegrityError),
-            self._engine.begin() as connection,
+            self._write() as connection,
         ):
             connection.execute(_seen.insert().values(**fields))
 
@@ -333,7 +342,8 @@ class AnswerStore:
         """How many wrong tokens an address has tried this minute, with those to be added."""
         minute = int(time.time() // 60)
         here = (_failures.c.address == address, _failures.c.minute == minute)
-        with self._engine.begin() as connection:
+        held = self._write() if add else self._reading.begin()
+        with held as connection:
             before = connection.execute(select(_failures.c.count).where(*here)).scalar() or 0
             if add and before:
                 connection.execute(_failures.update().where(*here).values(count=before + add))
@@ -346,7 +356,7 @@ class AnswerStore:
 
     def add_sign_in(self, new: SignIn, *, before: float) -> None:
         """Keep a sign-in, and forget those that were made before a time."""
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(_sign_ins.delete().where(_sign_ins.c.made < before))
             fields = {name: getattr(new, name) for name in SignIn.__dataclass_fields__}
             connection.execute(_sign_ins.insert().values(**fields))
@@ -362,12 +372,12 @@ class AnswerStore:
         """Note that a sign-in is used now, to the minute."""
         now = time.time()
         stale = (_sign_ins.c.hash == hashed, _sign_ins.c.used < now - 60)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(_sign_ins.update().where(*stale).values(used=now))
 
     def end_sign_in(self, hashed: str) -> None:
         """Forget a sign-in."""
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(_sign_ins.delete().where(_sign_ins.c.hash == hashed))
 
     def begin(
@@ -385,9 +395,12 @@ class AnswerStore:
         One that has run silently for a minute is lost: what it cost is spent, and it is asked anew.
         """
         now = time.time()
-        self.lose(before=now - SILENT_SECONDS)
         for _ in range(3):
             known = self.found(key)
+            silent = known is not None and known.beat < now - SILENT_SECONDS
+            if silent and known is not None and known.state != "answered":
+                self.lose(before=now - SILENT_SECONDS)
+                known = self.found(key)
             if known is not None:
                 return known, False
             fields = {
@@ -404,7 +417,7 @@ class AnswerStore:
                 "request": request,
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
-                with self._engine.begin() as connection:
+                with self._write() as connection:
                     newest = select(sqlalchemy.func.max(_questions.c.number))
                     number = (connection.execute(newest).scalar() or 0) + 1
                     connection.execute(_questions.insert().values(number=number, **fields))
@@ -423,14 +436,14 @@ class AnswerStore:
     def take(self, name: str) -> bool:
         """Note that a waiting question runs; whether it was not withdrawn."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             change = _questions.update().where(*waiting)
             return connection.execute(change.values(state="running")).rowcount == 1
 
     def withdraw(self, name: str) -> bool:
         """Remove a question that is not taken yet; whether it was such."""
         waiting = (_questions.c.id == name, _questions.c.state == "waiting")
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             return connection.execute(_questions.delete().where(*waiting)).rowcount == 1
 
     def found(self, key: str) -> StoredQuestion | None:
@@ -452,7 +465,7 @@ class AnswerStore:
         seen: the newest entry of a ledger, as data set, sequence and digest; it is remembered too.
         """
         there = _questions.update().where(_questions.c.id == name)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(there.values(state="answered", release=release, cost=cost, due=due))
             if seen is not None:
                 dataset, sequence, digest = seen
@@ -465,14 +478,14 @@ class AnswerStore:
 
         One whose release was stored stays answered, whatever failed after that.
         """
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             change = _questions.update().where(_questions.c.id == name, _unfinished)
             connection.execute(change.values(state=state, problem=problem, due=due))
 
     def beat(self) -> None:
         """Say that this process still runs its questions."""
         own = (_questions.c.owner == self.owner, _unfinished)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(_questions.update().where(*own).values(beat=time.time()))
 
     def lose(self, *, before: float) -> None:
@@ -483,7 +496,7 @@ class AnswerStore:
         silent = _questions.c.beat < before
         running = _questions.update().where(_questions.c.state == "running", silent)
         waiting = _questions.delete().where(_questions.c.state == "waiting", silent)
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             connection.execute(running.values(state="lost"))
             connection.execute(waiting)
 
@@ -520,12 +533,17 @@ class AnswerStore:
             counted = select(sqlalchemy.func.count()).select_from(_questions).where(*which)
             return int(connection.execute(counted).scalar() or 0)
 
+    @contextlib.contextmanager
+    def _write(self) -> Iterator[sqlalchemy.Connection]:
+        with self._turn, self._engine.begin() as connection:
+            yield connection
+
     def close(self) -> None:
         """Release the connections."""
         self._engine.dispose()
 
     def _change(self, name: str, **fields: Any) -> None:
-        with self._engine.begin() as connection:
+        with self._write() as connection:
             there = _questions.update().where(_questions.c.id == name)
             connection.execute(there.values(**fields))
 
@@ -544,8 +562,9 @@ def _hidden() -> Any:
 def _engine(address: str) -> sqlalchemy.Engine:
     if address.startswith("postgresql"):
         url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
-        return sqlalchemy.create_engine(url, pool_pre_ping=True)
-    made = sqlalchemy.create_engine(address, connect_args={"timeout": 30, "isolation_level": None})
+        return sqlalchemy.create_engine(url, pool_pre_ping=True, **_POOL)
+    waits = {"timeout": 30, "isolation_level": None}
+    made = sqlalchemy.create_engine(address, connect_args=waits, **_POOL)
     sqlalchemy.event.listen(made, "connect", _write_ahead)
     sqlalchemy.event.listen(made, "begin", _hold)
     return made

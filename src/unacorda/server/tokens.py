@@ -19,6 +19,7 @@ Role: TypeAlias = Literal["analyst", "curator"]
 PREFIX: Final = "unacorda"
 _LONGEST_DAYS: Final = 366
 _SECONDS_OF_A_DAY: Final = 86_400
+_NOTED_SECONDS: Final = 60
 _NO_HASH: Final = hashlib.sha256(b"").hexdigest()
 
 
@@ -58,7 +59,8 @@ def holder_of(store: AnswerStore, text: str) -> Token | None:
     same = hmac.compare_digest(_NO_HASH if known is None else known.hash, _hash(secret))
     if known is None or not same or not is_valid(known):
         return None
-    store.use_token(known.id)
+    if known.used is None or known.used < time.time() - _NOTED_SECONDS:
+        store.use_token(known.id)
     return known
 
 

@@ -20,6 +20,7 @@ so stand in the record too.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import json
 import platform
@@ -97,12 +98,15 @@ class ReleaseRecord:
 def software() -> dict[str, str]:
     """The versions that an answer may depend on, by name."""
     found = {"unacorda": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+    return found | {package: _version(package) for package in _PACKAGES}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def _record(fields: object) -> ReleaseRecord:
