@@ -47,8 +47,15 @@ class ErrorRegion:
     confidence: float
 
     def refutes(self, promised: TradeoffCurve) -> bool:
-        """Whether a promised curve surely runs above one of the pairs.
+        """Tell whether a promised curve surely runs above one of the pairs.
 
+        Parameters
+        ----------
+        promised
+            The trade-off curve of a guarantee, or of an event.
+
+        Examples
+        --------
         >>> from unacorda import GDP
         >>> seen = ErrorRegion(
         ...     false_alarms=np.array([0.1]), misses=np.array([0.6]), confidence=0.95

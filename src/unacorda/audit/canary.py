@@ -52,7 +52,18 @@ class Canaries:
     included: Bools
 
     def added_to(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The data with the canaries that are in behind them. Their order must not matter."""
+        """Give the data with the canaries that are in behind them. Their order must not matter.
+
+        Parameters
+        ----------
+        x, y
+            The rows, of the shape of the canaries' features, and one target each.
+
+        Raises
+        ------
+        InvalidParameter
+            For arrays of other shapes, and for canaries without targets.
+        """
         if self.targets is None:
             raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
         rows, target = elements.numbers("x", x), _labels(y)
@@ -73,9 +84,21 @@ class Canaries:
         )
 
     def scored_by_loss(self, loss: Callable[[NDArray[Any], NDArray[Any]], ArrayLike]) -> Floats:
-        """Minus the loss of the trained model on each canary: what was learned has a small one.
+        """Score each canary by minus the loss of the trained model.
+
+        What was learned has a small loss.
 
         A loss that is NaN counts as the largest.
+
+        Parameters
+        ----------
+        loss
+            A function of features and targets that gives one number a canary.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape, and for canaries without targets.
         """
         if self.targets is None:
             raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
@@ -88,7 +111,18 @@ class Canaries:
         return np.where(np.isnan(found), -np.inf, -found)
 
     def scored_by_projection(self, updates: ArrayLike) -> Floats:
-        """How much of each canary's gradient is in the sum of released updates, d numbers."""
+        """Score each canary by how much of its gradient is in the sum of released updates.
+
+        Parameters
+        ----------
+        updates
+            d numbers, the sum of what was released.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape.
+        """
         total = floats("updates", updates)
         flat = self.features.reshape(len(self.included), -1).astype(np.float64)
         if total.shape != flat.shape[1:]:

@@ -81,12 +81,17 @@ class HockeyStick:
         return np.array([self.delta(e) for e in floats("epsilons", epsilons).ravel().tolist()])
 
     def violates(self, guarantee: Guarantee) -> bool:
-        """Whether a promise is surely broken, by more than the rounding of 1e-12.
+        """Tell whether a promise is surely broken, by more than the rounding of 1e-12.
 
         Mass that was left out counts for the promise, wherever it may lie: an output of one law
         alone may have as much of it under the other one, and rounding may hide 1e-12. Gaussian DP
         is held against the whole curve, zCDP and Renyi DP against the divergences of their orders
         (zCDP: of 60 orders from 1.01 to 500).
+
+        Parameters
+        ----------
+        guarantee
+            What is promised.
         """
         match guarantee:
             case PureDP(epsilon):
@@ -111,9 +116,14 @@ class HockeyStick:
                 )
 
     def renyi(self, alpha: float) -> float:
-        """The Renyi divergence of order alpha, above 1, the larger of both directions.
+        """Compute the Renyi divergence of order alpha, the larger of both directions.
 
-        Infinite where mass was left out, which may lie anywhere.
+        It is infinite where mass was left out, which may lie anywhere.
+
+        Parameters
+        ----------
+        alpha
+            The order, above 1.
         """
         order = level(alpha=alpha)
         if not 1 < order < math.inf:

@@ -271,7 +271,17 @@ class PrivateTraining:
     def step(self, losses: Tensor) -> None:
         """Sum the clipped gradients of a batch; with the last of a logical batch take the step.
 
-        losses: one number an example of the batch, before any mean.
+        Parameters
+        ----------
+        losses
+            A tensor of one number an example of the batch, before any mean.
+
+        Raises
+        ------
+        RuntimeError
+            Without a batch that this training gave, once each.
+        InvalidParameter
+            For losses of another shape.
         """
         if self._current is None or self._current.pending is None:
             raise RuntimeError("step() follows a batch that this training gave, once")
@@ -288,7 +298,23 @@ class PrivateTraining:
         return TrainingRecord(plan=plan, steps=self.steps_done, secure=secure)
 
     def release(self, path: str) -> TrainingRecord:
-        """Write the weights and the record, on rank 0, to a file that torch.load reads."""
+        """Write the weights and the record, on rank 0, to a file that torch.load reads.
+
+        Parameters
+        ----------
+        path
+            Of the file.
+
+        Returns
+        -------
+        TrainingRecord
+            What was written with the weights.
+
+        Raises
+        ------
+        RuntimeError
+            Within a step.
+        """
         if self._current is not None:
             raise RuntimeError("a step is under way: release between steps")
         record = self.record()
@@ -331,7 +357,15 @@ class PrivateTraining:
     def audit(self, *, confidence: float = 0.95) -> TrainingAudit:
         """Audit this run by its canaries: a lower bound of epsilon, and the promised one.
 
-        Raises RuntimeError for a training without canaries, or before its first step.
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1, at which the bound is true.
+
+        Raises
+        ------
+        RuntimeError
+            For a training without canaries, or before its first step.
         """
         if self._canaries is None:
             raise RuntimeError("an audit needs canaries=, and is made on rank 0")

@@ -67,8 +67,17 @@ class PureCalibrated:
     def for_guarantee(cls, guarantee: PureDP, **parameters: Any) -> Self:
         """Make the mechanism that spends all of a PureDP guarantee on one release.
 
-        parameters: those of the class, but for epsilon. Raises InvalidParameter for another
-        guarantee.
+        Parameters
+        ----------
+        guarantee
+            A PureDP.
+        **parameters
+            Those of the class, but for epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
         """
         make: Callable[..., Self] = cls
         return make(epsilon=readable(some_of(guarantee, PureDP).epsilon), **parameters)
@@ -85,8 +94,19 @@ class PerNumberCalibrated(PureCalibrated):
     ) -> Self:
         """Make the mechanism that spends a PureDP guarantee, in equal shares of the numbers.
 
-        parameters: those of the class, but for epsilon. Raises InvalidParameter for another
-        guarantee.
+        Parameters
+        ----------
+        guarantee
+            A PureDP.
+        l0_sensitivity
+            How many numbers one unit moves at most, 1 or more.
+        **parameters
+            Those of the class, but for epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
         """
         moved = whole("l0_sensitivity", l0_sensitivity, least=1, most=1 << 40)
         one = PureDP(some_of(guarantee, PureDP).epsilon / moved)
@@ -102,8 +122,17 @@ class ApproxCalibrated:
     def for_guarantee(cls, guarantee: ApproxDP, **parameters: Any) -> Self:
         """Make the mechanism that spends all of an ApproxDP guarantee on one release.
 
-        parameters: those of the class, but for epsilon and delta. Raises InvalidParameter for
-        another guarantee, and where its delta is 0.
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, with a delta above 0.
+        **parameters
+            Those of the class, but for epsilon and delta.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and where its delta is 0.
         """
         make: Callable[..., Self] = cls
         kept = some_of(guarantee, ApproxDP)
@@ -119,10 +148,20 @@ class RangeCalibrated(PureCalibrated):
     def for_guarantee(cls, guarantee: PureDP | ZCDP, **parameters: Any) -> Self:
         """Make the mechanism that spends all of a guarantee on one release.
 
-        PureDP: its epsilon. ZCDP: sqrt(8 rho), rounded down at the 15th digit; a delta is not made
-        use of. parameters: those of the class, but for epsilon. Raises InvalidParameter for
-        another guarantee.
         Source: Cesar and Rogers 2021, arXiv:2004.07223 (bounded range in zCDP).
+
+        Parameters
+        ----------
+        guarantee
+            A PureDP, of which epsilon is taken; or a ZCDP, of which it is sqrt(8 rho), rounded down
+            at the 15th digit. A delta is not made use of.
+        **parameters
+            Those of the class, but for epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
         """
         if not isinstance(guarantee, ZCDP):
             return super().for_guarantee(guarantee, **parameters)

@@ -60,11 +60,18 @@ class Estimate:
         return math.hypot(self.sampling_error, self.privacy_error)
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """An interval, symmetric about the value, that covers the truth this often.
+        """Compute an interval, symmetric about the value, that covers the truth this often.
 
-        confidence: strictly between 0 and 1. Sampling errors count as normal; privacy noise by
-        its law: exact for Gaussian and for Laplace noise, also added to a normal error.
+        Sampling errors count as normal; privacy noise by its law: exact for Gaussian and for
+        Laplace noise, also added to a normal error.
 
+        Parameters
+        ----------
+        confidence
+            Strictly between 0 and 1.
+
+        Examples
+        --------
         >>> Estimate(value=0.0, sampling_error=0.0, privacy_error=1.0).interval(0.95).upper
         1.9599639845400536
         """

@@ -185,17 +185,49 @@ class Remote:
         return _guarantee(self._sent(self._path)["left"])
 
     def table(self, name: str) -> RemoteQuery:
-        """Begin a question about one table."""
+        """Begin a question about one table.
+
+        Parameters
+        ----------
+        name
+            One of `tables`.
+        """
         return RemoteQuery(stated={"table": name})
 
     def explain(self, query: RemoteQuery | str, *, budget: Guarantee) -> dict[str, Any]:
-        """What a question would do, cost and err by, in plain values. Free."""
+        """Forecast what a question would cost and by how much it errs, in plain values; free.
+
+        Parameters
+        ----------
+        query
+            A question begun with `table`, or a SELECT.
+        budget
+            A PureDP, ApproxDP, ZCDP or GDP.
+
+        Raises
+        ------
+        ServerRefused
+            With the server's words.
+        """
         return self._sent(f"{self._path}/explain", _asked(query) | {"budget": _numbers(budget)})
 
     def suggest_budget(
         self, query: RemoteQuery | str, *, error: Number | Mapping[str, Number]
     ) -> Guarantee:
-        """The least budget with which a question has these standard errors. Free."""
+        """Find the least budget with which a question has these standard errors; free.
+
+        Parameters
+        ----------
+        query
+            A question begun with `table`, or a SELECT.
+        error
+            The standard error wanted, in the units of the answers, a number or by aggregate.
+
+        Raises
+        ------
+        ServerRefused
+            With the server's words.
+        """
         wanted: Any = str(error)
         if isinstance(error, Mapping):
             wanted = {name: str(one) for name, one in error.items()}
@@ -212,7 +244,26 @@ class Remote:
     ) -> RemoteRelease:
         """Ask and pay; an equal question that was answered before is given again, and is free.
 
-        purpose: stands in the ledger. fresh: pay again, for new noise.
+        Parameters
+        ----------
+        query
+            A question begun with `table`, or a SELECT.
+        budget
+            A PureDP, ApproxDP, ZCDP or GDP: the most that the answer may cost.
+        purpose
+            A text, which stands in the ledger.
+        fresh
+            Pay again, for new noise.
+
+        Returns
+        -------
+        RemoteRelease
+            The answer.
+
+        Raises
+        ------
+        ServerRefused
+            With the server's words.
         """
         body = _asked(query) | {"budget": _numbers(budget), "fresh": fresh}
         body |= {} if purpose is None else {"purpose": purpose}
@@ -220,13 +271,37 @@ class Remote:
         return RemoteRelease(text=text, again=status == http.HTTPStatus.OK)
 
     def rehearse(self, query: RemoteQuery | str, *, budget: Guarantee) -> RemoteRelease:
-        """The answer on made-up rows, to see its form. Free, and nothing of the data."""
+        """Give the answer on made-up rows, to see its form; free, and nothing of the data.
+
+        Parameters
+        ----------
+        query, budget
+            As for `evaluate`.
+
+        Raises
+        ------
+        ServerRefused
+            With the server's words.
+        """
         body = _asked(query) | {"budget": _numbers(budget)}
         found = self._sent(f"{self._path}/try", body)
         return RemoteRelease(text=json.dumps(found["release"]), again=False, made_up=True)
 
     def sql(self, text: str, *, budget: Guarantee) -> RemoteRelease:
-        """Answer a SELECT."""
+        """Answer a SELECT.
+
+        Parameters
+        ----------
+        text
+            The SELECT.
+        budget
+            As for `evaluate`.
+
+        Raises
+        ------
+        ServerRefused
+            With the server's words.
+        """
         return self.evaluate(text, budget=budget)
 
     def __repr__(self) -> str:

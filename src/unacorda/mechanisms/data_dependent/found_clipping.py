@@ -134,18 +134,33 @@ class FoundClipping(PureCalibrated):
         return events.compose([self._search.event, self._noise.event])
 
     def people(self, confidence: Number) -> int:
-        """How many people at most are above the level found, with this confidence or more.
+        """Bound how many people are above the level found, with this confidence or more.
 
         It does not hold where the last level was taken (`reached` is False).
+
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
         """
         miss = float(1 - confident(confidence)) * (1 - 2.0**-40)
         return self._search.people(self.target, miss=miss)
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> ClippedSum:
-        """The noisy sum.
+        """Release the noisy sum.
 
-        values: one total a person, one dimension; negative ones and NaN count as 0, infinities as
-        the largest float. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        values
+            One total a person, one dimension; negative ones and NaN count as 0, infinities as the
+            largest float.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         totals, source = clamped(values, lower=0.0, upper=None), bits or _SECURE
         above = people_above(totals, self._points)

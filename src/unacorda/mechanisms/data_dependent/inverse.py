@@ -125,10 +125,21 @@ class InverseSensitivity(RangeCalibrated):
     def for_guarantee(cls, guarantee: PureDP | ApproxDP | ZCDP, **parameters: Any) -> Self:
         """Make the mechanism that spends a guarantee on one release, by the better selection.
 
-        PureDP and ApproxDP: permute and flip at its epsilon (a delta is not made use of); ZCDP:
-        exponential at sqrt(8 rho), rounded down at the 15th digit. parameters: those of the class,
-        but for epsilon and selection.
+        Parameters
+        ----------
+        guarantee
+            A PureDP or ApproxDP, for permute and flip at its epsilon (a delta is not made use of);
+            or a ZCDP, for the exponential mechanism at sqrt(8 rho), rounded down at the 15th digit.
+        **parameters
+            Those of the class, but for epsilon and selection.
 
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee.
+
+        Examples
+        --------
         >>> from unacorda.privacy.guarantees import ZCDP
         >>> from unacorda.mechanisms.data_dependent import Median
         >>> InverseSensitivity.for_guarantee(ZCDP(0.5), statistic=Median(lower=0, upper=9)).event
@@ -155,13 +166,22 @@ class InverseSensitivity(RangeCalibrated):
         return factor_of(self.epsilon, 1, monotone=one_way)
 
     def error_bound(self, confidence: checks.Number) -> int:
-        """A k such that the answer has a loss of at most k with this probability.
+        """Compute a k such that the answer has a loss of at most k with this probability.
 
         That is: k changed records, or fewer, lead the statistic to the answer, or beyond it. Known
         beforehand: floor(ln(|grid| / (1 - confidence)) / factor). For a median or quantile a change
         is worth half a rank or more under AddRemove; for a fixed rank, or where records are
-        replaced, one rank. Raises InvalidParameter for more certainty than losses are resolved
-        to.
+        replaced, one rank.
+
+        Parameters
+        ----------
+        confidence
+            Between 0 and 1.
+
+        Raises
+        ------
+        InvalidParameter
+            For more certainty than losses are resolved to.
         """
         miss = 1 - confident(confidence)
         bound = self._most()
@@ -185,11 +205,20 @@ class InverseSensitivity(RangeCalibrated):
         )
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> float | Category:
-        """The answer: a multiple of 2^grid_log2; of a mode, one of its categories.
+        """Release the answer: a multiple of 2^grid_log2; of a mode, one of its categories.
 
-        values: one dimension, a record each, integers or floats of at most 64 bits; for a slope
-        two columns, x and y; for a mode whatever it counts. Raises InvalidParameter for another
-        shape or dtype.
+        Parameters
+        ----------
+        values
+            One dimension, a record each, integers or floats of at most 64 bits; for a slope two
+            columns, x and y; for a mode whatever it counts.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         runs = self.losses(values)
         step = self._choose(-runs.losses, runs.starts, runs.counts, bits or _SECURE)
@@ -204,13 +233,24 @@ class InverseSensitivity(RangeCalibrated):
         losses: ArrayLike | Sequence[Fraction],
         bits: RandomBits | None = None,
     ) -> float:
-        """The answer by losses of your own, which are yours to prove: see `check_sensitivity`.
+        """Release the answer by losses of your own, yours to prove: see `check_sensitivity`.
 
-        edges: where the loss changes, in rising order, as for `PiecewiseConstantExponential`:
-        losses[k] holds from edges[k - 1] on up to below edges[k]. A value that is itself an answer
-        with a loss of its own has two edges, itself and the next point of the grid. losses: one
-        more than edges, 0 or above (below counts as 0); that of each answer moves by at most 1
-        between neighbors. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        edges
+            Where the loss changes, in rising order, as for `PiecewiseConstantExponential`:
+            losses[k] holds from edges[k - 1] on up to below edges[k]. A value that is itself an
+            answer with a loss of its own has two edges, itself and the next point of the grid.
+        losses
+            One more than edges, 0 or above (below counts as 0); that of each answer moves by at
+            most 1 between neighbors.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         if self.statistic is not None:
             raise InvalidParameter(

@@ -154,8 +154,15 @@ class ProposeTestRelease(ApproxCalibrated):
         return len(self._chances())
 
     def probability(self, distance: int) -> Fraction:
-        """The chance of an answer, not None, of data at this distance from sensitive data.
+        """Compute the chance of an answer, not None, of data at this distance from sensitive data.
 
+        Parameters
+        ----------
+        distance
+            The number of records, 0 or above.
+
+        Examples
+        --------
         >>> test = ProposeTestRelease(proposed=1, epsilon=2, delta=1e-6)
         >>> [round(float(test.probability(d)), 6) for d in (0, 1, 10, 15, 20)]
         [0.0, 1e-06, 0.012818, 0.959384, 0.999998]
@@ -164,10 +171,19 @@ class ProposeTestRelease(ApproxCalibrated):
         return Fraction(chances[place], 1 << _BITS) if place < len(chances) else Fraction(1)
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> float | None:
-        """The noisy answer or None.
+        """Release the noisy answer or None.
 
-        values: of one dimension, a record each, as the statistic reads them. Raises
-        InvalidParameter for another shape or dtype, and where there is no statistic.
+        Parameters
+        ----------
+        values
+            Of one dimension, a record each, as the statistic reads them.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype, and where there is no statistic.
         """
         if self.statistic is None:
             raise InvalidParameter("statistic", None, expected="one, or the use of release_at")
@@ -177,14 +193,22 @@ class ProposeTestRelease(ApproxCalibrated):
     def release_at(
         self, value: float | Fraction, *, distance: float, bits: RandomBits | None = None
     ) -> float | None:
-        """The noisy answer or None, where the exact answer and the distance are known.
+        """Release the noisy answer or None, where the exact answer and the distance are known.
 
-        value: NaN counts as 0, what is beyond +-2^1000 as these ends. distance: how many records
-        away the nearest data set is whose answer moves by more than `proposed` to some neighbor
-        of it, or anything smaller that still moves by at most 1 between neighbors; inf where
-        there is none; rounded down to a whole number, NaN counts as 0. Both are yours to prove
-        (`check_sensitivity` looks for a counter-example of a distance); neither is ever released.
-        What is no number counts as NaN does.
+        Both are yours to prove (`check_sensitivity` looks for a counter-example of a distance);
+        neither is ever released. What is no number counts as NaN does.
+
+        Parameters
+        ----------
+        value
+            The answer; NaN counts as 0, what is beyond +-2^1000 as these ends.
+        distance
+            How many records away the nearest data set is whose answer moves by more than `proposed`
+            to some neighbor of it, or anything smaller that still moves by at most 1 between
+            neighbors; inf where there is none. It is rounded down to a whole number; NaN counts as
+            0.
+        bits
+            By default a secure source.
         """
         answer = exact_number(value, nan=Fraction(0))
         away = exact_number(distance, nan=Fraction(0))

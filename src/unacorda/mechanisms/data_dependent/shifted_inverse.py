@@ -178,11 +178,20 @@ class ShiftedInverse(PureCalibrated):
         return self._solver.people(self.target, miss=float(miss) * (1 - 2.0**-40))
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Underestimate:
-        """The statistic, from below.
+        """Release the statistic, from below.
 
-        values: one dimension, one entry a person: a value, the total over all of their rows, or
-        an item; missing and extreme entries as `removal_losses` has them. Raises InvalidParameter
-        for another shape or dtype, and without a statistic.
+        Parameters
+        ----------
+        values
+            One dimension, one entry a person: a value, the total over all of their rows, or an
+            item; missing and extreme entries as `removal_losses` has them.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype, and without a statistic.
         """
         if self.statistic is None:
             raise InvalidParameter(
@@ -192,13 +201,24 @@ class ShiftedInverse(PureCalibrated):
         return self.release_losses(losses, bits=bits)
 
     def release_losses(self, losses: ArrayLike, *, bits: RandomBits | None = None) -> Underestimate:
-        """The same for any monotone function, given by its removal losses.
+        """Release any monotone function, from below, by its removal losses.
 
-        losses: whole numbers, one for each grid point: the least number of people to remove so that
-        the function (`statistic`, where one is named) is at most this point. Any losses will do
-        that a person moves by at most 1, all of them up where they are added; `check_sensitivity`
-        finds out. Losses below 0 count as 0, and one above an earlier one as that one. Raises
-        InvalidParameter for another shape or dtype.
+        Any losses will do that a person moves by at most 1, all of them up where they are added;
+        `check_sensitivity` finds out.
+
+        Parameters
+        ----------
+        losses
+            Whole numbers, one for each grid point: the least number of people to remove so that the
+            function (`statistic`, where one is named) is at most this point. Losses below 0 count
+            as 0, and one above an earlier one as that one.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         expected = f"{len(self.grid)} integers, one for each point of the grid"
         array = elements.integers("losses", losses, dimensions=1, expected=expected)

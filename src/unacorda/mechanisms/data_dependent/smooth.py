@@ -153,10 +153,20 @@ class SmoothSensitivity(PureCalibrated):
     def for_guarantee(cls, guarantee: PureDP | ApproxDP, **parameters: Any) -> Self:
         """Make the mechanism that spends all of a guarantee on one release.
 
-        PureDP: student noise by default; ApproxDP: laplace noise. parameters: those of the class,
-        but for epsilon and delta. Raises InvalidParameter for another guarantee, and for noise
-        that does not keep it.
+        Parameters
+        ----------
+        guarantee
+            A PureDP, with student noise by default, or an ApproxDP, with laplace noise.
+        **parameters
+            Those of the class, but for epsilon and delta.
 
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and for noise that does not keep it.
+
+        Examples
+        --------
         >>> SmoothSensitivity.for_guarantee(ApproxDP(1, 1e-6), grid_log2=0).noise
         'laplace'
         """
@@ -186,10 +196,19 @@ class SmoothSensitivity(PureCalibrated):
         return scale
 
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> float:
-        """The noisy answer.
+        """Release the noisy answer.
 
-        values: of one dimension, a record each, as the statistic reads them. Raises
-        InvalidParameter for another shape or dtype, and where there is no statistic.
+        Parameters
+        ----------
+        values
+            Of one dimension, a record each, as the statistic reads them.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype, and where there is no statistic.
         """
         if self.statistic is None:
             raise InvalidParameter("statistic", None, expected="one, or the use of release_at")
@@ -208,13 +227,20 @@ class SmoothSensitivity(PureCalibrated):
         smooth_sensitivity: float | Fraction,
         bits: RandomBits | None = None,
     ) -> float:
-        """The noisy answer where its exact value and the smooth bound are known.
+        """Release the noisy answer where its exact value and the smooth bound are known.
 
-        value: the answer, exactly; NaN counts as 0, what is beyond +-2^1000 as these ends.
-        smooth_sensitivity: a bound S on how far the value moves to any neighbor, with S(x) <=
-        e^smoothness S(x') for all neighbors; it may have been rounded up by one part in 2^30.
-        What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
-        ever released. What is no number counts as NaN does.
+        Both are yours to prove; neither is ever released. What is no number counts as NaN does.
+
+        Parameters
+        ----------
+        value
+            The answer, exactly; NaN counts as 0, what is beyond +-2^1000 as these ends.
+        smooth_sensitivity
+            A bound S on how far the value moves to any neighbor, with S(x) <= e^smoothness S(x')
+            for all neighbors; it may have been rounded up by one part in 2^30. What is not a number
+            from 0 to 2^1001 counts as 2^1001.
+        bits
+            By default a secure source.
         """
         answer = _clamped(exact_number(value, nan=Fraction(0)), -_LARGEST, _LARGEST)
         bound = exact_number(smooth_sensitivity, nan=2 * _LARGEST)

@@ -128,10 +128,19 @@ class Directions(PureCalibrated):
         return self._length**2 / self.size
 
     def encode(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The reports of devices that hold these vectors, along the last axis; float64.
+        """Make the reports of devices that hold these vectors, along the last axis; float64.
 
-        x: integers or floats; NaN counts as 0, longer vectors as cut to the radius.
-        Raises InvalidParameter for another dtype, or another length of the last axis.
+        Parameters
+        ----------
+        x
+            Integers or floats; NaN counts as 0, longer vectors as clipped to the radius.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another dtype, or another length of the last axis.
         """
         array = elements.floats("x", x, width=self.size)
         if array.ndim == 0 or array.shape[-1] != self.size:

@@ -95,20 +95,43 @@ class LocalHashing(PureOracle):
         return _support(self._design)
 
     def tally(self, reports: ArrayLike, *, among: ArrayLike | None = None) -> NDArray[np.int64]:
-        """How many reports name the cell of each category; tallies of batches add up.
+        """Count how many reports name the cell of each category; tallies of batches add up.
 
-        among: the categories to ask for, by default all of them.
+        Parameters
+        ----------
+        reports
+            Rows of three integers, as `encode` returns them.
+        among
+            The categories to ask for, by default all of them.
         """
         return self._count(self._read(reports), among=among)
 
     def estimate(
         self, tally: ArrayLike, *, count: int, among: ArrayLike | None = None
     ) -> Frequencies:
-        """The shares of all categories, or of those asked for, from a tally of `count` reports."""
+        """Estimate the shares of all categories, or of those asked for, from a tally of reports.
+
+        Parameters
+        ----------
+        tally
+            The sum of tallies.
+        count
+            The number of reports in them.
+        among
+            The categories that the tally is of, by default all of them.
+        """
         return self._shares(tally, count=count, size=self._asked(among).size)
 
     def aggregate(self, reports: ArrayLike, *, among: ArrayLike | None = None) -> Frequencies:
-        """The shares of all categories, or of those asked for, from rows of three integers."""
+        """Estimate the shares of all categories, or of those asked for, from reports.
+
+        Parameters
+        ----------
+        reports
+            As `encode` returns them.
+        among
+            The categories to ask for, by default all of them.
+        """
         rows = self._read(reports)
         return self.estimate(self._count(rows, among=among), count=len(rows), among=among)
 

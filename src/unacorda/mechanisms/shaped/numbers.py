@@ -230,11 +230,27 @@ class TruncatedLaplace(GridNoise):
     def for_guarantee(
         guarantee: ApproxDP, *, sensitivity: Number, l0_sensitivity: int = 1
     ) -> TruncatedLaplace:
-        """The least noise of this kind that keeps an ApproxDP guarantee.
+        """Make the least noise of this kind that keeps an ApproxDP guarantee.
 
         scale = l0 sensitivity / epsilon; bound = scale ln(1 + (e^(epsilon/l0) - 1) l0 / (2 delta)),
         rounded up at the 15th digit, and at least the sensitivity.
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, with a delta above 0.
+        sensitivity
+            Of each number, above 0.
+        l0_sensitivity
+            How many numbers one unit moves at most, 1 or more.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and numbers out of their range.
+
+        Examples
+        --------
         >>> TruncatedLaplace.for_guarantee(ApproxDP(1, 1e-6), sensitivity=1).bound
         13.66368939597
         """
@@ -374,10 +390,19 @@ class BoundedLaplace(PerNumberCalibrated):
         return readable(self._ratio() * self._step())
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy number or float64 array within the bounds, of the shape of x.
+        """Release the noisy number or float64 array within the bounds, of the shape of x.
 
-        NaN counts as 0; whatever lies beyond a bound counts as the bound. Raises InvalidParameter
-        for a dtype that is neither integer nor a float of at most 64 bits.
+        Parameters
+        ----------
+        x
+            NaN counts as 0; whatever lies beyond a bound counts as the bound.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For a dtype that is neither integer nor a float of at most 64 bits.
         """
         exact, floats, shape = rounding.summands(x)
         first, last = self._ends()

@@ -130,11 +130,21 @@ class KNorm(PureCalibrated):
         return error_bounds.rounded_deviation(ideal, grid_log2=self.grid_log2)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy vectors as a float64 array of the shape of x.
+        """Release the noisy vectors as a float64 array of the shape of x.
 
-        x: of shape (dimension,), or (..., dimension) for several vectors with noise of their own;
-        `event` is the price where one unit moves one of them. Values are read as by
-        `Laplace.release`. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        x
+            Of shape (dimension,), or (..., dimension) for several vectors with noise of their own;
+            `event` is the price where one unit moves one of them. Values are read as by
+            `Laplace.release`.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         array = elements.numbers("x", x, width=self.dimension)
         shape = array.shape
@@ -235,8 +245,24 @@ class MultivariateGaussian:
         moves: ArrayLike | None = None,
         box: ArrayLike | None = None,
     ) -> MultivariateGaussian:
-        """The least multiple of a covariance that keeps a guarantee, to about 12 digits.
+        """Make the least multiple of a covariance that keeps a guarantee, to about 12 digits.
 
+        Parameters
+        ----------
+        guarantee
+            An ApproxDP, GDP or ZCDP.
+        covariance
+            Whose multiple is taken, positive definite.
+        l2_sensitivity, moves, box
+            How far one unit moves x, as of the class.
+
+        Raises
+        ------
+        InvalidParameter
+            For another guarantee, and for arrays that do not fit.
+
+        Examples
+        --------
         >>> shape = [[2, 1], [1, 2]]
         >>> noise = MultivariateGaussian.for_guarantee(GDP(0.5), covariance=shape, box=[1, 1])
         >>> round(noise.covariance[0][0], 6)
@@ -273,11 +299,21 @@ class MultivariateGaussian:
         )
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy vectors as a float64 array of the shape of x.
+        """Release the noisy vectors as a float64 array of the shape of x.
 
-        x: of shape (n,) for a covariance of n rows, or (..., n) for several vectors with noise of
-        their own; `event` is the price where one unit moves one of them. Values are read as by
-        `Laplace.release`. Raises InvalidParameter for another shape or dtype.
+        Parameters
+        ----------
+        x
+            Of shape (n,) for a covariance of n rows, or (..., n) for several vectors with noise of
+            their own; `event` is the price where one unit moves one of them. Values are read as by
+            `Laplace.release`.
+        bits
+            By default a secure source.
+
+        Raises
+        ------
+        InvalidParameter
+            For another shape or dtype.
         """
         size = self.factor.shape[0]
         array = elements.numbers("x", x, width=size)

@@ -78,9 +78,20 @@ class Assume(Assumption):
     def from_table(cls, table: Any) -> Assume:
         """Assume that the data is like a public or synthetic table: a file or a frame.
 
-        Raises InvalidParameter for what is no table or has no rows, SourceUnreadable for a file
-        that cannot be read.
+        Parameters
+        ----------
+        table
+            A file (CSV, Parquet, `unacorda.Csv`) or a data frame.
 
+        Raises
+        ------
+        InvalidParameter
+            For what is no table or has no rows.
+        SourceUnreadable
+            For a file that cannot be read.
+
+        Examples
+        --------
         >>> import pandas
         >>> last_year = pandas.DataFrame({"age": [20, 30, 40], "town": ["A", "B", "B"]})
         >>> Assume.from_table(last_year).rows
