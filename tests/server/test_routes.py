@@ -250,6 +250,14 @@ def test_a_curator_changes_a_limit_between_questions(ask: Served) -> None:
     problem(ask("POST", ASK, {**COUNT, "fresh": True}), "budget-exceeded")
 
 
+def test_no_number_tells_how_often_others_ask(ask: Served) -> None:
+    for number, of in enumerate(("ana", "ben", "ben", "ana", "ben")):
+        ask("POST", ASK, {**COUNT, "budget": {"rho": f"0.00{number + 1}"}}, of=of)
+    for of, count in (("ana", 2), ("ben", 3)):
+        own = ask("GET", "/v1/datasets/visits/questions", of=of).json()["questions"]
+        assert [one["number"] for one in own] == list(range(count, 0, -1))
+
+
 @pytest.mark.long
 def test_pages_of_questions(ask: Served) -> None:
     for number in range(3):

@@ -74,7 +74,7 @@ Index(
     sqlite_where=_found,
     postgresql_where=_found,
 )
-Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number)
+Index("unacorda_questions_of", _questions.c.analyst, _questions.c.number, unique=True)
 _acts = Table(
     "unacorda_acts",
     _metadata,
@@ -111,7 +111,6 @@ _seen = Table(
     Column("sequence", Integer, nullable=False),
     Column("digest", String, nullable=False),
 )
-Index("unacorda_questions_number", _questions.c.number)
 Index("unacorda_questions_state", _questions.c.state)
 Index("unacorda_questions_due", _questions.c.due)
 Index("unacorda_questions_request", _questions.c.request)
@@ -395,7 +394,7 @@ class AnswerStore:
         One that has run silently for a minute is lost: what it cost is spent, and it is asked anew.
         """
         now = time.time()
-        for _ in range(3):
+        for _ in range(10):
             known = self.found(key)
             silent = known is not None and known.beat < now - SILENT_SECONDS
             if silent and known is not None and known.state != "answered":
@@ -418,7 +417,8 @@ class AnswerStore:
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
                 with self._write() as connection:
-                    newest = select(sqlalchemy.func.max(_questions.c.number))
+                    own = _questions.c.analyst == analyst  # others' questions are not counted
+                    newest = select(sqlalchemy.func.max(_questions.c.number)).where(own)
                     number = (connection.execute(newest).scalar() or 0) + 1
                     connection.execute(_questions.insert().values(number=number, **fields))
                 return self._where(_questions.c.id == fields["id"])[0], True
