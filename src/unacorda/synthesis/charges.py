@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from unacorda.errors import InvalidParameter
@@ -37,6 +38,7 @@ __all__ = [
 CountNoise: TypeAlias = DiscreteGaussian | DiscreteLaplace | Gaussian
 """What is added to whole numbers; all of them stay whole."""
 
+_KEPT: Final = 8  # mechanisms; all single columns have the same
 _SELECTION: Final = Fraction(1, 10)
 _PURE_SELECTION: Final = Fraction(1, 5)
 
@@ -80,6 +82,7 @@ class ConcentratedShares:
         return Exponential.for_guarantee(ZCDP(amount), sensitivity=sensitivity.score(weight))
 
     @staticmethod
+    @lru_cache(maxsize=_KEPT)
     def _noise(amount: Fraction, l2_squared: int) -> DiscreteGaussian:
         sensitivity = _root_up(l2_squared)
         return DiscreteGaussian.for_guarantee(ZCDP(amount), l2_sensitivity=sensitivity)
@@ -125,6 +128,7 @@ class GaussianShares:
         return Exponential(epsilon=epsilon, sensitivity=sensitivity.score(weight))
 
     @staticmethod
+    @lru_cache(maxsize=_KEPT)
     def _noise(amount: Fraction, l2_squared: int) -> Gaussian:
         """The ideal sum is rounded to a whole number, which costs nothing."""
         sensitivity = _root_up(l2_squared)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -125,13 +126,14 @@ class MarginalModel:
         self.potentials = dict(potentials)
         self.possible = dict(possible or {})
         self.tree = tree or JunctionTree(self.sizes, [*self.potentials, *self.possible])
-        self.beliefs = self._calibrated()
         self._conditionals: dict[int, Floats] = {}
-        if self.beliefs.log_total == -math.inf:
+        if self.possible and self.beliefs.log_total == -math.inf:
             expected = "conditions that leave some cell possible"
             raise InvalidParameter("possible", None, expected=expected)
 
-    def _calibrated(self) -> Beliefs:
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """The marginals over the cliques of the tree."""
         factors = _zeros(self.tree)
         for columns, theta in self.potentials.items():
             _add(factors, self.tree, columns, theta)
@@ -290,7 +292,9 @@ class _Problem:
         self.above = _least_supersets(self.sets, empty.tree.sizes)
         targets, variances, ridges = [], [], []
         for seen in marginals:
-            can = empty.marginal(seen.columns) > 0
+            can = np.ones(seen.counts.shape, np.bool_)
+            if empty.possible:
+                can = empty.marginal(seen.columns) > 0
             shift = (rows - float(seen.counts[can].sum())) / int(can.sum())
             targets.append(np.where(can, seen.counts + shift, 0.0).ravel())
             tau = ridge_of(seen, rows=rows) if ridge is None else ridge
