@@ -135,6 +135,8 @@ def probabilities(
         A torch.nn.Module, whose outputs are a logit of each class, or one of the second class.
     held_out
         Tensors of equal length: the inputs, and the labels 0, 1, ... last.
+    batch_size
+        How many rows are computed at once.
 
     Raises
     ------
@@ -208,8 +210,19 @@ def evaluate(
     unit
         The privacy unit of each row; a unit's score is the mean over its rows. By default each row
         is a unit.
+    neighbors
+        The relation that the guarantee speaks of, `AddRemove` or another.
+    batch_size
+        How many rows are computed at once.
     ledger, account
         A ledger and the name of an account, which is charged before a row is read.
+    bits
+        By default a secure source; `SeededBits` makes it reproducible, and not private.
+
+    Returns
+    -------
+    Evaluation
+        The mean, its error by the noise, and the event.
 
     Raises
     ------

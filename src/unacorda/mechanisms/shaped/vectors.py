@@ -187,10 +187,16 @@ class MultivariateGaussian:
     Parameters
     ----------
     covariance
-        A symmetric positive definite matrix of up to 1024 rows. What one unit can do to x is
-        one of: l2_sensitivity, any move of at most that l2 length; moves, the rows of a matrix,
-        any convex combination of them and their negatives; box, a bound for each number, any
-        move within all of them (of up to 16 numbers, where the noise is correlated).
+        A symmetric positive definite matrix of up to 1024 rows.
+    l2_sensitivity
+        What one unit can do to x, where that is any move of at most this l2 length. One of this,
+        moves and box must be given.
+    moves
+        The rows of a matrix: one unit moves x by any convex combination of them and their
+        negatives.
+    box
+        A bound for each number: one unit makes any move within all of them (of up to 16 numbers,
+        where the noise is correlated).
     grid_log2
         Outputs are multiples of 2^grid_log2, by default about a millionth of the least standard
         deviation.
