@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,25 +18,31 @@ LEFT = {"Histogram", "Row"}
 """Names of two classes, in `inference.regression` and elsewhere; there may only be fewer."""
 
 
+IMPORT = re.compile(r"^ *((?:from [\w.]+ import (?:\([^)]*\)|.*))|import .*)$", re.MULTILINE)
+"""Statements that import, alone in their lines: the text is not parsed, which would take long."""
+
+
 @cache
-def trees() -> Mapping[str, ast.Module]:
+def texts() -> Mapping[str, str]:
     """Every module by its name."""
     found = {}
     for path in sorted((SOURCE / ROOT).rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = ast.parse(path.read_text())
+        found[name] = path.read_text()
     return found
 
 
-def imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]:
+def imported(text: str, known: Collection[str]) -> Iterator[str]:
     """Modules that a module imports anywhere: in functions and for types alone too.
 
     The package itself is imported with any module of it; of packages inside, which list what their
     own modules hold, that is not counted.
     """
-    for node in ast.walk(tree):
-        match node:
+    for statement in IMPORT.findall(text):
+        if ROOT not in statement:
+            continue
+        match ast.parse(statement).body[0]:
             case ast.Import(names=names):
                 for one in names:
                     if one.name in known:
@@ -81,9 +87,26 @@ def test_a_circle_is_seen() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
 
 
+def test_an_import_is_seen_wherever_it_stands() -> None:
+    text = """
+from unacorda.a import (
+    one,
+    b,
+)
+if TYPE_CHECKING:
+    from unacorda.c import two  # for types
+
+def later():
+    import unacorda.d
+    from math import pi
+"""
+    known = {"unacorda", "unacorda.a", "unacorda.a.b", "unacorda.c", "unacorda.d"}
+    assert set(imported(text, known)) == known
+
+
 def test_no_modules_import_each_other() -> None:
-    known = trees()
-    edges = {name: set(imported(tree, known)) - {name} for name, tree in known.items()}
+    known = texts()
+    edges = {name: set(imported(text, known)) - {name} for name, text in known.items()}
     assert circles(edges) == set()
 
 
