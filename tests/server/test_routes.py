@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from tests.server.served import CONFIGURATION, COUNT, Served, served, written
 from tests.support.cases import in_subtests
 from tests.tiers import mostly_long
@@ -312,6 +313,19 @@ def test_what_was_stored_stays_answered_though_the_ledger_fails(
     assert "secret" not in json.dumps(said)
     assert ask("POST", ASK, COUNT).status_code == 200
     assert ask.spent() == ZCDP("0.01")
+
+
+@pytest.mark.long
+def test_a_store_that_fails_is_told_without_its_address(
+    ask: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("SELECT secret", {}, Exception("postgresql://secret"))
+
+    monkeypatch.setattr(type(ask.service.store), "begin", fail)
+    said = problem(ask("POST", ASK, COUNT), "ledger-failed")
+    assert "secret" not in json.dumps(said) + caplog.text
+    assert ask.spent() == ZCDP(0)
 
 
 @pytest.mark.long

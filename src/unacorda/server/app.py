@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.extras import require
 from unacorda.query.plan.questions import parse_json
@@ -111,6 +113,10 @@ class Routes:
                 response = _problem_response(problem)
             except UnacordaError as error:
                 response = _problem_response(problem_of(error, own="", show_total=False))
+            except SQLAlchemyError as error:
+                _LOG.error("the store failed: %s", type(error).__name__)
+                said = "The store of answers cannot be used. Ask a curator."
+                response = _problem_response(Problem("ledger-failed", said))
             except Exception as error:  # noqa: BLE001  # a traceback in a log could show a row
                 _LOG.error("failed: %s", type(error).__name__)
                 response = _problem_response(Problem("failed", "The server failed. Ask a curator."))

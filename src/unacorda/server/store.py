@@ -27,7 +27,8 @@ from unacorda.errors import InvalidParameter, LedgerMismatch
 
 State: TypeAlias = Literal["waiting", "running", "answered", "refused", "failed", "lost"]
 
-_POOL: Final = {"pool_size": 10, "max_overflow": 100}
+_FILE_POOL: Final = {"pool_size": 10, "max_overflow": 100}
+_SERVER_POOL: Final = {"pool_size": 5, "max_overflow": 5}  # a PostgreSQL server takes 100 in all
 SILENT_SECONDS: Final = 60.0
 """After so long without a sign of its process a running question is lost."""
 
@@ -562,9 +563,9 @@ def _hidden() -> Any:
 def _engine(address: str) -> sqlalchemy.Engine:
     if address.startswith("postgresql"):
         url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
-        return sqlalchemy.create_engine(url, pool_pre_ping=True, **_POOL)
+        return sqlalchemy.create_engine(url, pool_pre_ping=True, **_SERVER_POOL)
     waits = {"timeout": 30, "isolation_level": None}
-    made = sqlalchemy.create_engine(address, connect_args=waits, **_POOL)
+    made = sqlalchemy.create_engine(address, connect_args=waits, **_FILE_POOL)
     sqlalchemy.event.listen(made, "connect", _write_ahead)
     sqlalchemy.event.listen(made, "begin", _hold)
     return made
