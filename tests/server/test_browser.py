@@ -19,7 +19,7 @@ from unacorda.server.config import read_config
 from unacorda.server.store import opened
 from unacorda.server.tokens import make_token
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ANALYST = ("/", "/ask/visits", "/history")
@@ -42,6 +42,7 @@ class Site:
     def page(self, **options: Any) -> Iterator[Any]:
         """A page of a new context; what it must not do is collected, and none of it is allowed."""
         context = self.browser.new_context(base_url=self.url, **options)
+        context.set_default_timeout(90_000)  # milliseconds: the machine may be busy
         page = context.new_page()
         faults: list[str] = []
         page.on("console", lambda one: faults.append(one.text) if one.type in _BAD else None)
