@@ -120,7 +120,10 @@ class Truth:
 
 def asked(python: Path, name: str, question: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The version of a tool in a fresh process, and its answer: numbers, or what went wrong."""
-    tool = Tool([python, HERE / "peers" / f"synthetic_{name}.py"], ours=name == "unacorda")
+    try:
+        tool = Tool([python, HERE / "peers" / f"synthetic_{name}.py"], ours=name == "unacorda")
+    except json.JSONDecodeError:
+        return "", {"failed": "did not start"}
     try:
         found = tool.ask(question)
     except json.JSONDecodeError:
