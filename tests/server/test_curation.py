@@ -200,6 +200,7 @@ def test_an_act_that_was_changed_is_seen(ask: Served) -> None:
     problem(ask("GET", f"{ADMIN}/acts", of="office"), "ledger-failed")
 
 
+@pytest.mark.long
 def test_what_was_added_is_known_where_a_data_set_cannot_be_opened(tmp_path: Path) -> None:
     with served(tmp_path) as ask:
         eve = {"dataset": "visits", "analyst": "eve", "budget": {"rho": "0.01"}}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import threading
 import time
@@ -24,11 +25,17 @@ from tests.support.cases import in_subtests
 from unacorda.errors import InvalidParameter
 from unacorda.server.config import read_config
 
-KEYS: dict[str, Any] = {
-    "RS256": rsa.generate_private_key(public_exponent=65_537, key_size=2_048),
-    "ES256": ec.generate_private_key(ec.SECP256R1()),
-    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
-}
+
+@functools.cache
+def keys() -> dict[str, Any]:
+    """The issuer's keys by algorithm."""
+    return {
+        "RS256": rsa.generate_private_key(public_exponent=65_537, key_size=2_048),
+        "ES256": ec.generate_private_key(ec.SECP256R1()),
+        "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+    }
+
+
 OTHER = ed25519.Ed25519PrivateKey.generate()
 
 
@@ -37,7 +44,7 @@ class LocalIssuer:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.keys = {name: key for name, key in KEYS.items() if name != "EdDSA"}
+        self.keys = {name: key for name, key in keys().items() if name != "EdDSA"}
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,7 +82,7 @@ class LocalIssuer:
         stated = {"iss": self.url, "aud": "unacorda", "sub": "u1", "exp": now + 300, "iat": now}
         stated |= {"preferred_username": "ana"} | claims
         stated = {name: one for name, one in stated.items() if one is not None}
-        used = KEYS[alg] if key is None else key
+        used = keys()[alg] if key is None else key
         return jwt.encode(stated, used, algorithm=alg, headers={"kid": kid or alg})
 
     def close(self) -> None:
@@ -115,7 +122,7 @@ def test_an_analyst_and_a_curator_are_believed(ask: Served, issuer: LocalIssuer)
 
 
 def public_pem() -> bytes:
-    key: Any = KEYS["RS256"].public_key()
+    key: Any = keys()["RS256"].public_key()
     found: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return found
 
@@ -154,7 +161,7 @@ WRONG: dict[str, Callable[[LocalIssuer], str]] = {
     "another key under a known name": lambda one: one.token(alg="EdDSA", key=OTHER, kid="RS256"),
     "no algorithm": lambda one: by_hand({"alg": "none", "kid": "RS256"}, claims_of(one)),
     "a public key as a secret": confused,
-    "a weaker algorithm": lambda one: one.token(alg="RS512", key=KEYS["RS256"], kid="RS256"),
+    "a weaker algorithm": lambda one: one.token(alg="RS512", key=keys()["RS256"], kid="RS256"),
     "a key by address": lambda one: by_hand(
         {"alg": "RS256", "jku": "http://127.0.0.1:1/", "x5u": "file:///etc/passwd"}, claims_of(one)
     ),
@@ -184,13 +191,14 @@ def test_unknown_keys_are_asked_for_once_a_minute(
         strange = issuer.token(alg="EdDSA", key=OTHER, kid=f"k{number}")
         problem(ask("GET", "/v1/me", of=strange, address="b"), "no-token")
     assert len(issuer.asked) == before
-    issuer.keys["EdDSA"] = KEYS["EdDSA"]  # the issuer has a new key
+    issuer.keys["EdDSA"] = keys()["EdDSA"]  # the issuer has a new key
     problem(ask("GET", "/v1/me", of=issuer.token(alg="EdDSA"), address="c"), "no-token")
     monkeypatch.setattr("unacorda.server.oidc._REFRESH_SECONDS", 0.0)
     assert ask("GET", "/v1/me", of=issuer.token(alg="EdDSA"), address="d").status_code == 200
     assert len(issuer.asked) == before + 2
 
 
+@pytest.mark.long
 def test_keys_from_elsewhere_are_not_fetched(tmp_path: Path) -> None:
     issuer = LocalIssuer()
     issuer.jwks_uri = "http://keys.example/keys"

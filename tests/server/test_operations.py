@@ -60,6 +60,7 @@ def test_it_is_ready_until_it_ends_or_cannot_write(
         assert readiness(ask.service) == ["it ends"]
 
 
+@pytest.mark.long
 def test_it_reports_at_an_address_of_its_own(tmp_path: Path) -> None:
     port = free_port()
 
@@ -101,6 +102,7 @@ def _asks_nothing(folder: Path) -> None:
         problem(ask("POST", ASK, COUNT), "unavailable")
 
 
+@pytest.mark.long
 def test_a_running_server_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     with served(tmp_path / "live") as ask:

@@ -212,6 +212,7 @@ def _until(done: Any) -> None:
     raise AssertionError("it does not come")
 
 
+@pytest.mark.long
 def test_a_key_of_idempotency_stands_for_one_question(tmp_path: Path) -> None:
     with served(tmp_path) as ask:
         fresh, key = {**COUNT, "fresh": True}, {"Idempotency-Key": "a1"}
@@ -227,6 +228,7 @@ def test_a_key_of_idempotency_stands_for_one_question(tmp_path: Path) -> None:
         assert ask.spent() == ZCDP("0.03")
 
 
+@pytest.mark.long
 def test_no_question_costs_less_or_more_than_one_may(tmp_path: Path) -> None:
     configuration = CONFIGURATION.replace(
         "[server]", "[server]\nleast_a_question = { epsilon = 0.001 }"

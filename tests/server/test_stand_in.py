@@ -110,6 +110,7 @@ def test_columns_have_their_types_and_facts(tmp_path: Path) -> None:
         made.close()
 
 
+@pytest.mark.long
 def test_what_was_made_up_is_removed(tmp_path: Path) -> None:
     with served(tmp_path) as ask:
         ask("POST", TRY, COUNT)
