@@ -227,7 +227,7 @@ class Tukey(_OfResiduals):
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """log(1 + e^prediction) - target * prediction, target 0 or 1 (others are cut to [0, 1]).
+    """log(1 + e^prediction) - target * prediction, target 0 or 1 (others are clamped to [0, 1]).
 
     The score is the probability less the target: within [-1, 1]. Source: Bach 2010 (K = 1).
 

@@ -138,6 +138,11 @@ def probabilities(
     batch_size
         How many rows are computed at once.
 
+    Returns
+    -------
+    tuple of arrays
+        The probabilities, shape (rows, classes), and the labels, shape (rows,).
+
     Raises
     ------
     InvalidParameter

@@ -57,8 +57,13 @@ class SearchResult:
 
     Examples
     --------
-    >>> found = search(make, [1e-4, 2.0], tries=6, **options)  # doctest: +SKIP
-    >>> found.candidate, found.training.record()  # doctest: +SKIP
+    >>> from unacorda.learning.evaluation import Evaluation
+    >>> score = Evaluation(value=0.91, noise_error=0.004, units=1000.0, event=None)
+    >>> best = SearchResult(
+    ...     candidate=0.5, training=None, score=score, plan=None
+    ... )  # as from `search`
+    >>> best.candidate, best.score.value
+    (0.5, 0.91)
     """
 
     candidate: Any
@@ -178,6 +183,11 @@ def search(
         before a row is read.
     bits
         Left out for secure noise; `SeededBits` makes a search reproducible, and not private.
+
+    Returns
+    -------
+    SearchResult
+        The best try, its training and its score.
 
     Raises
     ------

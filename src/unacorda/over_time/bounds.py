@@ -138,6 +138,11 @@ def window(width: int) -> SlidingWindow:
     width
         The number of steps, from 2 on.
 
+    Returns
+    -------
+    SlidingWindow
+        For `wanted=` of `Session.over_time`.
+
     Raises
     ------
     InvalidParameter

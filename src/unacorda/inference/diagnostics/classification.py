@@ -110,6 +110,11 @@ def score_table(
     bits
         Left out for secure noise; `SeededBits` makes a release reproducible, and not private.
 
+    Returns
+    -------
+    ScoreTable
+        The noisy counts.
+
     Raises
     ------
     InvalidParameter
@@ -294,6 +299,11 @@ def class_tables(
         As for `score_table`.
     classes
         The labels, public; by default those of the model.
+
+    Returns
+    -------
+    ClassTables
+        The noisy counts.
 
     Raises
     ------

@@ -176,8 +176,8 @@ def importance(
     r"""Releases how much the mean loss of a model grows where each feature is drawn at random.
 
     The loss of a classifier of two classes is (probability - class)^2, that of a regression the
-    squared residual, cut at a bound. Features that move together share their importance: the model
-    does without one of them. A row without a number counts nowhere.
+    squared residual, clamped at a bound. Features that move together share their importance: the
+    model does without one of them. A row without a number counts nowhere.
 
     Source: Breiman 2001, Machine Learning 45 (permutation importance), with draws from a public law
     in place of a permutation; docs/proofs/diagnostics.md, section 6.
@@ -205,6 +205,11 @@ def importance(
         Of the features; by default those of X or of the model, else x0, x1 and so on.
     rows_per_person, person, neighbors, bits
         As for `score_table`.
+
+    Returns
+    -------
+    Importance
+        The noisy sums, from which each importance and its interval follow.
 
     Raises
     ------

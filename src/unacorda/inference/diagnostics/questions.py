@@ -253,6 +253,11 @@ def diagnosis(
     residual_bound
         Of a regression: public, in the unit of the target.
 
+    Returns
+    -------
+    TableDiagnosis
+        For `Session.fit`, after which its `table_` has the answer.
+
     Raises
     ------
     InvalidParameter

@@ -175,6 +175,11 @@ def residual_table(
     rows_per_person, person, neighbors, bits
         As for `score_table`.
 
+    Returns
+    -------
+    ResidualTable
+        The noisy sums.
+
     Raises
     ------
     InvalidParameter

@@ -221,6 +221,11 @@ def distribution(
     Distribution
         The function at the m + 1 edges, and the half width of the band.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, edges and budgets that cannot be used.
+
     Examples
     --------
     >>> import unacorda
@@ -422,6 +427,13 @@ def density(
     -------
     Density
         Heights at 256 points, in the inverse unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
 
     Examples
     --------

@@ -173,6 +173,11 @@ def correlation_matrix(
     MatrixEstimate
         Correlations from -1 to 1, and their errors.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+
     Examples
     --------
     >>> import unacorda

@@ -188,6 +188,11 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
     Estimate
         The share, from 0 to 1 but for noise.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes and budgets that cannot be used.
+
     Examples
     --------
     >>> import unacorda
@@ -266,6 +271,13 @@ def variance(
     Estimate
         The variance and its errors, in the squared unit of x.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
+
     Examples
     --------
     >>> import unacorda
@@ -336,6 +348,13 @@ def stdev(
     -------
     Estimate
         The standard deviation and its errors, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
 
     Examples
     --------
@@ -451,6 +470,11 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     -------
     Interval
         The lower and the upper bound, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes and budgets that cannot be used.
 
     Examples
     --------

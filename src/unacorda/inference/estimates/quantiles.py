@@ -140,6 +140,13 @@ def median(
     Estimate
         The median and both its errors, in the unit of x.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
+
     Examples
     --------
     >>> import unacorda
@@ -190,6 +197,13 @@ def iqr(
     -------
     Estimate
         The range and both its errors, in the unit of x.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
 
     Examples
     --------

@@ -159,6 +159,11 @@ def binomial_test(
     BinomialTest
         The noisy count, from which every share can be tested.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes and budgets that cannot be used.
+
     Examples
     --------
     >>> import unacorda

@@ -126,6 +126,11 @@ def independence_test(
     TestResult
         The noisy statistic and its p-value.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, categories and budgets that cannot be used.
+
     Examples
     --------
     >>> import unacorda
@@ -195,6 +200,11 @@ def two_proportions_test(
     -------
     TestResult
         The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes and budgets that cannot be used.
 
     Examples
     --------

@@ -133,6 +133,13 @@ def two_sample_t_test(
     TestResult
         The noisy statistic and its p-value.
 
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
+
     Examples
     --------
     >>> import unacorda
@@ -184,6 +191,13 @@ def anova(
     -------
     TestResult
         The noisy statistic and its p-value.
+
+    Raises
+    ------
+    InvalidParameter
+        For shapes, dtypes, bounds and budgets that cannot be used.
+    MissingBound
+        For a bound that is None.
 
     Examples
     --------

@@ -326,7 +326,7 @@ class BoundedLaplace(PerNumberCalibrated):
     sensitivity
         By how much one number of x can move.
     lower, upper
-        Public bounds, to which x is cut first.
+        Public bounds, to which x is clamped first.
     l0_sensitivity
         How many numbers of an array can move, 1 by default.
     grid_log2

@@ -162,7 +162,9 @@ class Staircase(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TruncatedLaplace(Event):
-    r"""Release one number f(x) + X, X Laplace noise of scale b cut to [-A, A], f moving by Delta.
+    r"""Release one number f(x) + X, X Laplace noise of scale b truncated to [-A, A].
+
+    f moves by at most Delta.
 
     Where the supports of neighboring tables part, anything is learned: that is a delta.
 

@@ -364,6 +364,11 @@ def find_bounds(column: Written, *, weight: Number = 1) -> FoundBounds:
     weight
         As in `count`.
 
+    Returns
+    -------
+    FoundBounds
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter

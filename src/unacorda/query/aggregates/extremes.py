@@ -125,6 +125,11 @@ def max(  # noqa: A001  # the public word is unacorda.max
     column, lower, upper, resolution, weight
         As in `quantile`.
 
+    Returns
+    -------
+    Extreme
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -157,6 +162,11 @@ def min(  # noqa: A001  # the public word is unacorda.min
     ----------
     column, lower, upper, resolution, weight
         As in `quantile`.
+
+    Returns
+    -------
+    Extreme
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

@@ -353,6 +353,11 @@ def histogram(
     weight
         As in `count`.
 
+    Returns
+    -------
+    BinCounts or EqualBins
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -424,6 +429,11 @@ def top(
         are left out.
     weight
         As in `count`.
+
+    Returns
+    -------
+    Top
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

@@ -239,6 +239,11 @@ def count(column: Written | None = None, *, weight: Number = 1) -> Count:
     weight
         This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
 
+    Returns
+    -------
+    Count
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -266,6 +271,11 @@ def count_people(column: Written | None = None, *, weight: Number = 1) -> CountP
     weight
         As in `count`.
 
+    Returns
+    -------
+    CountPeople
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -290,6 +300,11 @@ def count_if(condition: Written, *, weight: Number = 1) -> CountIf:
         A row-wise SQL condition. The name of a boolean column is one, whatever characters it holds.
     weight
         As in `count`.
+
+    Returns
+    -------
+    CountIf
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -318,6 +333,11 @@ def count_distinct(column: Written, *, weight: Number = 1) -> CountDistinct:
         A column or an expression.
     weight
         As in `count`.
+
+    Returns
+    -------
+    CountDistinct
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -400,6 +420,11 @@ def sum(  # noqa: A001  # the public word is unacorda.sum
         they are those declared of the column.
     weight
         As in `count`.
+
+    Returns
+    -------
+    BoundedSum
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -485,6 +510,11 @@ def vector_sum(columns: Sequence[Written], *, norm: Number, weight: Number = 1) 
         are shortened and keep their direction.
     weight
         As in `count`.
+
+    Returns
+    -------
+    VectorSum
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

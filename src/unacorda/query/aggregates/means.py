@@ -192,6 +192,11 @@ def mean(
     weight
         This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
 
+    Returns
+    -------
+    BoundedMean
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -356,6 +361,11 @@ def proportion(condition: Written, *, weight: Number = 1) -> Proportion:
     weight
         This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
 
+    Returns
+    -------
+    Proportion
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -460,6 +470,11 @@ def weighted_mean(
         bound is 0 or above.
     weight
         This aggregate's part of the budget, relative to the others in the same `agg`; above 0.
+
+    Returns
+    -------
+    WeightedMean
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

@@ -483,13 +483,18 @@ def quantile(
     resolution
         Smaller differences, in the column's unit, do not matter, so that near
         0 answers are multiples of it. By default 1 for a column of whole numbers, else next to
-        nothing beside the bounds. One that is as coarse as the values are makes answers better: 1
+        nothing next to the bounds. One that is as coarse as the values are makes answers better: 1
         for ages, 0.01 for prices.
     interval
         The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval; 0 for
         none.
     weight
         As in `count`.
+
+    Returns
+    -------
+    BoundedQuantile
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -530,6 +535,11 @@ def median(
     ----------
     column, lower, upper, resolution, interval, weight
         As in `quantile`.
+
+    Returns
+    -------
+    BoundedQuantile
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -578,6 +588,11 @@ def quantiles(
     weight
         As in `count`.
 
+    Returns
+    -------
+    Quantiles
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -618,6 +633,11 @@ def iqr(
     interval
         The share of this aggregate's budget, from 0 to below 1, that buys a 95% interval of the
         range; 0 for none.
+
+    Returns
+    -------
+    QuartileRange
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

@@ -307,6 +307,11 @@ def ratio(
     weight
         As in `count`.
 
+    Returns
+    -------
+    Ratio
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter

@@ -450,6 +450,11 @@ def rows_kept(*, weight: Number = 1) -> RowsKept:
     weight
         As in `count`.
 
+    Returns
+    -------
+    RowsKept
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter

@@ -213,6 +213,11 @@ def variance(
     weight
         As in `count`.
 
+    Returns
+    -------
+    BoundedVariance
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -242,13 +247,18 @@ def stdev(
 ) -> BoundedVariance:
     """The standard deviation of a number column: the root of `variance`, 0 where that is below.
 
-    The root is taken after the noise. Where the deviation is small beside the noise it comes out
+    The root is taken after the noise. Where the deviation is small next to the noise it comes out
     too large on average; the interval holds all the same.
 
     Parameters
     ----------
     column, lower, upper, ddof, weight
         As in `variance`.
+
+    Returns
+    -------
+    BoundedVariance
+        An aggregate, for `Query.agg`.
 
     Raises
     ------
@@ -494,6 +504,11 @@ def covariance(
     weight
         As in `count`.
 
+    Returns
+    -------
+    Covariance
+        An aggregate, for `Query.agg`.
+
     Raises
     ------
     InvalidParameter
@@ -526,6 +541,11 @@ def correlation(
     ----------
     x, y, x_bounds, y_bounds, weight
         As in `covariance`.
+
+    Returns
+    -------
+    Correlation
+        An aggregate, for `Query.agg`.
 
     Raises
     ------

@@ -79,6 +79,11 @@ def private_keys(
         Under how many keys a person counts in this question, from 1 to 1,000. Fewer show rarer
         keys, and leave out more rows of people with many.
 
+    Returns
+    -------
+    PrivateKeys
+        For `keys=` of `Query.group_by`.
+
     Raises
     ------
     InvalidParameter
