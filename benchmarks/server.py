@@ -208,7 +208,8 @@ def measure_load(folder: Path, seconds: float) -> None:
             return several[number].send("POST", "/v1/datasets/visits/explain", body)[0]
 
         def ask(number: int, turn: int) -> int:
-            asked = {**body, "budget": {"rho": f"0.001{number:02d}{turn:05d}"}}
+            where = f"WHERE age >= {turn % 90}"
+            asked = {**body, "sql": SQL.replace("GROUP", f"{where} GROUP"), "fresh": True}
             return several[20 + number].send("POST", "/v1/datasets/visits/ask", asked)[0]
 
         def fetch(number: int, turn: int) -> int:
