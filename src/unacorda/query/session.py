@@ -229,7 +229,7 @@ class Session:
 
     @property
     def budget(self) -> Guarantee:
-        """What all answers together may cost: of an analyst the limit that the ledger has now."""
+        """The guarantee that all answers together keep; an analyst's limit as it is now."""
         return (
             self._ledger.limit(self._dataset)
             if isinstance(self._ledger, SubAccount)
@@ -257,7 +257,7 @@ class Session:
 
     @property
     def remaining(self) -> Guarantee:
-        """What is left."""
+        """What is left of the budget."""
         return self._ledger.remaining(self._dataset)
 
     @property

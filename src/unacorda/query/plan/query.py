@@ -83,13 +83,35 @@ class Reads:
 class Query:
     """A question about rows, built step by step; every step returns a new value.
 
-    Made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by` may
-    stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
-    `session.evaluate`.
-    rows, unit: what is asked about, and what is protected. keys: of the groups whose keys are
-    public; private: how those of the other groups are found; margins: which sums over groups are
-    answered too, so that all add up; level_weights: parts of the budget for each level of these,
-    where the caller chose them. asked: the aggregates as the caller gave them.
+    It is made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by`
+    may stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent
+    until `session.evaluate`.
+
+    Attributes
+    ----------
+    rows, unit
+        What is asked about, and what is protected.
+    groups, keys
+        The groups, and the keys of those whose keys are public.
+    private
+        How the keys of the other groups are found.
+    margins
+        Which sums over groups are answered too, so that all add up.
+    level_weights
+        Parts of the budget for each level of these, where the caller chose them.
+    aggregates, asked
+        The aggregates, and as the caller gave them.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> import unacorda
+    >>> visits = pandas.DataFrame({"id": [1, 2, 3], "age": [30, 41, 62], "town": ["A", "B", "B"]})
+    >>> unit = unacorda.Person("id", max_rows=1)
+    >>> with unacorda.Session({"visits": visits}, unit=unit, budget=unacorda.PureDP(1)) as session:
+    ...     adults = session.table("visits").where("age >= 18")
+    ...     adults.group_by("town", keys=["A", "B"]).agg(n=unacorda.count())
+    table('visits').where('"age" >= 18').group_by('town'; 2 keys).agg(n)
     """
 
     rows: Relation
@@ -339,6 +361,17 @@ class Query:
             Where the unit has no id, and after a step that may make several rows of one.
         MissingBound
             For sums and means of numbers without public bounds.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> labs = pandas.DataFrame({"id": [1, 1, 2], "value": [3, 7, 5]})
+        >>> unit = unacorda.Person("id", max_rows=5)
+        >>> with unacorda.Session({"labs": labs}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        ...     people = session.table("labs").per_person(highest=unacorda.max_("value"))
+        ...     people.where("highest >= 6").agg(n=unacorda.count()).limited.max_rows
+        5
         """
         self._before_groups("per_person")
         expected = "name=unacorda.max_('value'), ..."
@@ -390,6 +423,20 @@ class Query:
         ------
         InvalidParameter
             For an unknown column, keys that are missing or do not fit, and a second `group_by`.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import unacorda
+        >>> visits = pandas.DataFrame({"id": [1, 2, 3], "town": ["A", "B", "B"]})
+        >>> unit = unacorda.Person("id", max_rows=1)
+        >>> with unacorda.Session(
+        ...     {"visits": visits}, unit=unit, budget=unacorda.PureDP(1)
+        ... ) as session:
+        ...     towns = session.table("visits").group_by("town", keys=["A", "B", "C"])
+        ...     release = session.evaluate(towns.agg(n=unacorda.count()), budget=unacorda.PureDP(1))
+        ...     release["town"]
+        ['A', 'B', 'C']
         """
         self._open("group_by")
         expected = "one group_by with all columns"

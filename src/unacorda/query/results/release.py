@@ -165,40 +165,56 @@ class Release:
             raise unknown_attribute("A release", name, RELEASE)
 
     def clamped(self) -> Release:
-        """The same with impossible values clamped: counts at least 0, means within their bounds.
+        """Clamp impossible values: counts to at least 0, means to their bounds.
 
-        Postprocessing: it costs nothing, makes each number likelier to be near the truth, and
+        It is postprocessing: it costs nothing, makes each number likelier to be near the truth, and
         makes averages of many of them biased, which the values as released are not. Every value
         lies in its interval, and no interval shrinks to a point.
+
+        Returns
+        -------
+        Release
+            The same but for these values.
         """
         clamped = {name: answer.clamped() for name, answer in self.answers.items()}
         return replace(self, answers=clamped)
 
     def labels(self, name: str) -> dict[str, Sequence[Any]]:
-        """What the lines of an answer are of, where their group does not say it: bins, values."""
+        """List what the lines of an answer are of, where their group does not say it: bins, values.
+
+        Parameters
+        ----------
+        name
+            Of the answer.
+
+        Returns
+        -------
+        dict
+            By column, such as `name_from` and `name_to`, one entry a line.
+        """
         beside = self.answers[name].beside
         if self.query.lines == 1 and "value" not in beside:
             return {}
         return {f"{name}_{end}": list(column) for end, column in beside.items()}
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary a row.
+        """List one dictionary a row.
 
-        Group columns, then for each aggregate its value `name`, its standard error `name_se` and
-        interval `name_low`, `name_high` (None where there is none); for a sum without bounds also
-        `name_from` and `name_to`, the found levels at which each person's total was cut.
+        It has group columns, then for each aggregate its value `name`, its standard error `name_se`
+        and interval `name_low`, `name_high` (None where there is none); for a sum without bounds
+        also `name_from` and `name_to`, the found levels at which each person's total was clamped.
         """
         table = self._table()
         return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas data frame (extra `frames`)."""
+        """Make a pandas data frame (extra `frames`), with the columns of `to_dicts`."""
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self._table())
         # Floats also where all are missing.
         return frame.astype(dict.fromkeys(self._error_columns(), "float64"))
 
     def to_polars(self) -> polars.DataFrame:
-        """A polars data frame (extra `frames`)."""
+        """Make a polars data frame (extra `frames`), with the columns of `to_dicts`."""
         library = require("polars", extra="frames")
         floats = dict.fromkeys(self._error_columns(), library.Float64)
         frame: polars.DataFrame = library.DataFrame(
@@ -207,7 +223,7 @@ class Release:
         return frame
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table (extra `frames`)."""
+        """Make an Arrow table (extra `frames`), with the columns of `to_dicts`."""
         arrow = require("pyarrow", extra="frames")
         table: pyarrow.Table = arrow.table(self._table())
         return table
