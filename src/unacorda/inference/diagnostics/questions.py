@@ -233,7 +233,7 @@ def diagnosis(
     target_bounds: tuple[float, float] | None = None,
     residual_bound: float | None = None,
 ) -> TableDiagnosis:
-    """A question to a table of a session about a fitted linear predictor, for `Session.fit`.
+    """Make a question to a table about a fitted linear predictor, for `Session.fit`.
 
     Its answer, in `table_`, is the `ScoreTable` of a logistic regression or the `ResidualTable` of
     a line or a Poisson regression, of the rows of the table; a row that lacks a number counts

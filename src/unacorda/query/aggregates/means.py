@@ -350,7 +350,9 @@ class Proportion(SplitMean):
 
 
 def proportion(condition: Written, *, weight: Number = 1) -> Proportion:
-    """The share of rows for which a row-wise SQL condition is true, of those where it is not NULL.
+    """Estimate the share of rows for which a row-wise SQL condition is true.
+
+    Rows for which it is NULL are left out.
 
     It is the mean of 1 where the condition is true and 0 where it is false.
 
@@ -454,7 +456,7 @@ def weighted_mean(
     *,
     weight: Number = 1,
 ) -> WeightedMean:
-    """The mean of a number column in which each row counts by another column.
+    """Average a number column, each row weighted by another column.
 
     Over rows where both are present, the sum of weights times values is divided by the sum of
     weights.

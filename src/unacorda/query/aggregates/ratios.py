@@ -293,7 +293,7 @@ def ratio(
     *,
     weight: Number = 1,
 ) -> Ratio:
-    """The sum of one number column over the sum of another, over rows where both are present.
+    """Divide the sum of one number column by that of another, over rows where both are present.
 
     An end of an interval is None where the noise leaves it open.
 

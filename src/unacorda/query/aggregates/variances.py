@@ -196,7 +196,7 @@ def variance(
     ddof: int = 1,
     weight: Number = 1,
 ) -> BoundedVariance:
-    """The variance of a number column over rows where it is present, values clamped to a range.
+    """Estimate the variance of a number column over rows where it is present, clamped to a range.
 
     Of fewer rows than it needs, the exact variance counts as 0.
 
@@ -245,7 +245,7 @@ def stdev(
     ddof: int = 1,
     weight: Number = 1,
 ) -> BoundedVariance:
-    """The standard deviation of a number column: the root of `variance`, 0 where that is below.
+    """Estimate the standard deviation of a number column: the root of `variance`, at least 0.
 
     The root is taken after the noise. Where the deviation is small next to the noise it comes out
     too large on average; the interval holds all the same.
@@ -489,7 +489,7 @@ def covariance(
     ddof: int = 1,
     weight: Number = 1,
 ) -> Covariance:
-    """The covariance of two number columns over rows where both are present, values clamped.
+    """Estimate the covariance of two number columns over rows where both are present, clamped.
 
     Of fewer rows than it needs, the exact covariance counts as 0.
 
@@ -532,7 +532,7 @@ def correlation(
     *,
     weight: Number = 1,
 ) -> Correlation:
-    """Pearson's correlation of two number columns over rows where both are present, clamped.
+    """Estimate Pearson's correlation of two clamped number columns over rows with both.
 
     It is always in [-1, 1], and 0 where the noise leaves a variance that is not above 0. Where a
     column does not vary, the exact correlation is not defined.

@@ -252,7 +252,7 @@ def dates(
     *,
     every: Literal["day", "week", "month", "quarter", "year"] = "day",
 ) -> tuple[dt.date, ...]:
-    """The dates from `first` up to `last`: `group_by("day", keys=unacorda.dates(..., ...))`.
+    """List the dates from `first` up to `last`: `group_by("day", keys=unacorda.dates(..., ...))`.
 
     Parameters
     ----------
