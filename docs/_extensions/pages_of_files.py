@@ -15,6 +15,11 @@ PAGES = {
     "CONTRIBUTING.md": "project/contributing",
     "SECURITY.md": "project/security",
     "benchmarks/README.md": "project/benchmarks",
+    **{
+        f"benchmarks/{page.name}": f"project/benchmarks-{page.stem}"
+        for page in sorted((ROOT / "benchmarks").glob("*.md"))
+        if page.name != "README.md"
+    },
 }
 """Files of the repository, and their page."""
 

@@ -26,7 +26,7 @@ from unacorda.inference.regression.covariance import (
     shrunk,
     step_ratio,
 )
-from unacorda.inference.regression.rows import Gradient, Matrix, Released, Row
+from unacorda.inference.regression.rows import Gradient, Matrix, Released, RowBlock
 from unacorda.inference.sums import Moment, packed, unpacked
 
 CURVATURE = np.array([[0.9, 0.3], [0.3, 0.4]])
@@ -200,7 +200,7 @@ def _matrices_not_cut(patch: pytest.MonkeyPatch) -> None:
         found: Moment = self.sums.moment(part, size=self.size, trace_bound=bound, share=asked.share)
         return found
 
-    patch.setattr(Row, "weight", lambda row, _: row.own)
+    patch.setattr(RowBlock, "weight", lambda row, _: row.own)
     patch.setattr(arrays.ArrayRows, "_matrix", uncut)
 
 

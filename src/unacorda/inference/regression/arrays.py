@@ -16,11 +16,11 @@ from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
-    Histogram,
     Matrix,
+    OctaveCounts,
     Release,
     Released,
-    Row,
+    RowBlock,
     Rows,
     Total,
     Value,
@@ -125,7 +125,7 @@ class ArrayRows(Rows):
 
     def _answer(self, release: Release, theta: Floats | None) -> Any:
         match release:
-            case Histogram():
+            case OctaveCounts():
                 return self._histogram(release, theta)
             case Total(of=of, bound=bound, share=share):
                 found = self._mean(
@@ -143,7 +143,7 @@ class ArrayRows(Rows):
             case Matrix():
                 return self._matrix(release, theta)
 
-    def _histogram(self, asked: Histogram, theta: Floats | None) -> Counts:
+    def _histogram(self, asked: OctaveCounts, theta: Floats | None) -> Counts:
         size = asked.bins + 1
 
         def part(block: slice) -> Floats:
@@ -203,7 +203,7 @@ class ArrayRows(Rows):
         """A number of each row of a block, as a new array."""
         assert self._square is not None
         found = value(
-            Row(
+            RowBlock(
                 prediction=None if theta is None else self._predicted(theta)[block],
                 target=self.target[block],
                 square=self._square[block],

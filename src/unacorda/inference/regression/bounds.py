@@ -21,7 +21,7 @@ from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
     GRADIENT,
     Counts,
-    Histogram,
+    OctaveCounts,
     Released,
     Rows,
     Value,
@@ -105,7 +105,7 @@ def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
 
     Each bin is kept only where it is seen, as the noise of empty bins far out adds up.
     """
-    asked = Histogram(
+    asked = OctaveCounts(
         of=lambda row: row.square,
         first=rows.size * 2.0**-0.5,
         per_octave=4,
@@ -141,9 +141,9 @@ class Lengths:
         )
 
 
-def lengths_below(top: float, *, of: Value, share: float, bins: int = 44) -> Histogram:
+def lengths_below(top: float, *, of: Value, share: float, bins: int = 44) -> OctaveCounts:
     """The histogram that `lengths_of` reads."""
-    return Histogram(
+    return OctaveCounts(
         of=of, first=top * 2.0 ** (-(bins - 1) / 2), per_octave=2, bins=bins, share=share_of(share)
     )
 
@@ -435,9 +435,9 @@ def sure_end_of(found: Counts, top: float) -> float:
     return float(min(top, lengths.edges[min(seen[-1] + 2, len(lengths.edges) - 1)]))
 
 
-def radius_counts(rows: Rows, *, share: float) -> Histogram:
+def radius_counts(rows: Rows, *, share: float) -> OctaveCounts:
     """The histogram of |a|^2 that `best_radius` reads."""
-    return Histogram(
+    return OctaveCounts(
         of=lambda row: row.square,
         first=rows.size / 2,
         per_octave=2,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from unacorda.inference.records import Floats
-from unacorda.inference.regression.rows import Row, Rows
+from unacorda.inference.regression.rows import RowBlock, Rows
 from unacorda.inference.sums import Moment, floored
 
 _LONGEST_STEP: Final = 3.5
@@ -40,7 +40,7 @@ class Fitted:
     """
 
     theta: Floats
-    score: Callable[[Row], Any]
+    score: Callable[[RowBlock], Any]
     steps: int
     beyond: float
     sampling: Floats
@@ -86,7 +86,7 @@ def fit_of(
     curvature: Floats,
     penalty: Floats | None,
     bound: float,
-    score: Callable[[Row], Any],
+    score: Callable[[RowBlock], Any],
     steps: int,
     beyond: float,
 ) -> Fitted:

@@ -53,7 +53,7 @@ from unacorda.inference.regression.metric import (
 from unacorda.inference.regression.rows import (
     Gradient,
     Matrix,
-    Row,
+    RowBlock,
     Rows,
     Total,
     Unit,
@@ -243,7 +243,7 @@ class WeightedResidual:
     unit: Unit
     square: float
 
-    def __call__(self, row: Row) -> Any:
+    def __call__(self, row: RowBlock) -> Any:
         """The weighted residuals of a block of rows."""
         residual = np.clip(self.unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
         return row.weight(self.square) * residual
@@ -352,10 +352,10 @@ class LeastSquares:
         )
         theta, bound = found.theta, found.cut.bound
 
-        def kept(row: Row) -> Any:
+        def kept(row: RowBlock) -> Any:
             return np.where(self._length(row) <= bound, row.weight(self.square), 0.0)
 
-        def squared(row: Row) -> Any:
+        def squared(row: RowBlock) -> Any:
             return np.square(self.score(row))
 
         # Where noise is small and no row is cut, the Gram matrix is M, and Q has M's share too.
@@ -451,14 +451,14 @@ class LeastSquares:
         edge, place = pull_edge(self.rows, before, share=_PULL)
         middle, top, unit = median_of(before), float(before.edges[-1]), self.unit
 
-        def residual(row: Row) -> Any:
+        def residual(row: RowBlock) -> Any:
             return np.clip(unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
 
-        def length(row: Row) -> Any:
+        def length(row: RowBlock) -> Any:
             return np.abs(residual(row)) * np.sqrt(row.square)
 
         def directions(least: float, share: float) -> Gradient:
-            def direction(row: Row) -> Any:
+            def direction(row: RowBlock) -> Any:
                 one = np.sign(residual(row)) / np.sqrt(np.maximum(row.square, 1e-90))
                 return np.where(length(row) > least, row.own * one, 0.0)
 
@@ -485,7 +485,7 @@ class LeastSquares:
         """The factor of a whitened row in its gradient, before it is cut."""
         return WeightedResidual(unit=self.unit, square=self.square)
 
-    def _length(self, row: Row) -> Any:
+    def _length(self, row: RowBlock) -> Any:
         return np.abs(self.score(row)) * np.sqrt(row.square)
 
     @property

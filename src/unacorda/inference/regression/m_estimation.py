@@ -25,7 +25,7 @@ from unacorda.inference.regression.estimator import LineRegression
 from unacorda.inference.regression.linear import LeastSquares
 from unacorda.inference.regression.metric import Metric, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
-from unacorda.inference.regression.rows import Row, Rows, Total, Unit, share_of
+from unacorda.inference.regression.rows import RowBlock, Rows, Total, Unit, share_of
 from unacorda.inference.regression.tables import Table
 from unacorda.inference.sums import floored
 from unacorda.privacy.guarantees import Guarantee
@@ -349,7 +349,7 @@ def residual_quantile(
     for _ in range(10):
         middle = (low + high) / 2
 
-        def below(row: Row, middle: float = middle) -> Any:
+        def below(row: RowBlock, middle: float = middle) -> Any:
             return np.where(unit.of(row.target) - row.prediction <= middle, row.own, 0.0)
 
         ((share, _noise),) = rows.ask(

@@ -39,10 +39,10 @@ from unacorda.inference.regression.rows import (
     GRADIENT,
     MATRIX,
     Gradient,
-    Histogram,
     Matrix,
+    OctaveCounts,
     Release,
-    Row,
+    RowBlock,
     Rows,
     Total,
     share_of,
@@ -125,12 +125,12 @@ class DescentScore:
     loss: Loss
     square: float
 
-    def __call__(self, row: Row) -> Any:
+    def __call__(self, row: RowBlock) -> Any:
         """The descent scores of a block of rows."""
         return -_weighted_score(self.loss, self.square, row)
 
 
-def _weighted_score(loss: Loss, square: float, row: Row) -> Any:
+def _weighted_score(loss: Loss, square: float, row: RowBlock) -> Any:
     top = loss.score_bound
     score = np.clip(loss.score(row.prediction, row.target), -top, top)
     return row.weight(square) * score
@@ -307,18 +307,18 @@ class Newton:
             self._longest = max(cap_of(lengths, self._longest, affordable=affordable), least)
         return tail
 
-    def _sizes(self, function: Any, top: float) -> Histogram:
+    def _sizes(self, function: Any, top: float) -> OctaveCounts:
         """Counts of the size of a score or a curvature."""
 
-        def size(row: Row) -> Any:
+        def size(row: RowBlock) -> Any:
             return np.abs(function(row.prediction, row.target))
 
         return lengths_below(top, of=size, share=self.shares.cap, bins=30)
 
-    def _score(self, row: Row) -> Any:
+    def _score(self, row: RowBlock) -> Any:
         return _weighted_score(self.loss, self._square, row)
 
-    def _bending(self, row: Row, *, signed: bool, last: bool) -> Any:
+    def _bending(self, row: RowBlock, *, signed: bool, last: bool) -> Any:
         top = self.loss.curvature_bound
         least = -top if signed else 0.0
         found = row.weight(self._square) * np.clip(
@@ -329,7 +329,7 @@ class Newton:
         # A gradient that is cut does not change with the coefficients.
         return np.where(self._length(row) <= self._longest, found, 0.0)
 
-    def _length(self, row: Row) -> Any:
+    def _length(self, row: RowBlock) -> Any:
         return np.abs(self._score(row)) * np.sqrt(row.square)
 
     def _cap(self, theta: Floats, share: float, *, signed: bool, last: bool) -> float:

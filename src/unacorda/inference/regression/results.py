@@ -31,7 +31,7 @@ from unacorda.inference.diagnostics.scores import ScoreTable
 from unacorda.inference.expressions import literal
 from unacorda.inference.records import Floats, column, half_width
 from unacorda.inference.regression.covariance import Fitted
-from unacorda.inference.regression.rows import Row, Rows
+from unacorda.inference.regression.rows import RowBlock, Rows
 from unacorda.privacy.guarantees import Guarantee
 
 
@@ -202,7 +202,7 @@ class Influence:
 
     back: Floats
     inverse: Floats
-    score: Callable[[Row], Any]
+    score: Callable[[RowBlock], Any]
     bound: float
     theta: Floats
     unit: float
@@ -210,7 +210,7 @@ class Influence:
     def of(self, x: Floats, target: Floats) -> Floats:
         """The influence of rows of features and targets."""
         rows = np.column_stack([np.ones(len(x)), x]) @ self.back
-        row = Row(
+        row = RowBlock(
             prediction=rows @ self.theta,
             target=target,
             square=np.einsum("ij,ij->i", rows, rows),

@@ -24,7 +24,7 @@ from unacorda.privacy import events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RowBlock:
     """The arguments of a function of a row: arrays of a block of rows, or symbols.
 
     prediction: a theta, where a theta is given; square: |a|^2 of the whitened row; own: the weight
@@ -55,12 +55,12 @@ class Unit:
         return (target - self.middle) / self.half
 
 
-Value: TypeAlias = Callable[[Row], Any]
+Value: TypeAlias = Callable[[RowBlock], Any]
 """A number of each row. NaN counts as 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class OctaveCounts:
     """Counts of a number in bins below `first`, between edges per_octave an octave, and above.
 
     Rows count their own weight. There are `bins` edges.
@@ -106,7 +106,7 @@ class Matrix:
     signed: bool = False
 
 
-Release: TypeAlias = Histogram | Total | Gradient | Matrix
+Release: TypeAlias = OctaveCounts | Total | Gradient | Matrix
 
 GRADIENT: Final = 2.0
 MATRIX: Final = 2**0.5

@@ -30,11 +30,11 @@ from unacorda.inference.regression.arrays import FAR, OCTAVES
 from unacorda.inference.regression.rows import (
     Counts,
     Gradient,
-    Histogram,
     Matrix,
+    OctaveCounts,
     Release,
     Released,
-    Row,
+    RowBlock,
     Rows,
     Total,
     Value,
@@ -284,7 +284,7 @@ class TableRows(Rows):
     def _wish(self, release: Release) -> SumRequest:
         text, budget = self._text(release.of), self.sums.paid(release.share)
         match release:
-            case Histogram(edges=ends):
+            case OctaveCounts(edges=ends):
                 return SumRequest(
                     vector=[text],
                     value=self.sums.own,
@@ -312,7 +312,7 @@ class TableRows(Rows):
 
     def _read(self, release: Release, values: Floats, deviation: float) -> Any:
         match release:
-            case Histogram(edges=ends):
+            case OctaveCounts(edges=ends):
                 return Counts(
                     edges=ends, counts=values * self.number, deviation=deviation * self.number
                 )
@@ -324,7 +324,7 @@ class TableRows(Rows):
                 return Moment(matrix=unpacked(values, self.size), deviation=deviation)
 
     def _text(self, value: Value) -> str:
-        row = Row(
+        row = RowBlock(
             prediction=column(PREDICTION),
             target=column("t"),
             square=column(self.square),
