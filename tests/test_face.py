@@ -87,6 +87,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(unacorda, "anything_else")
 
 
+@pytest.mark.long
 def test_a_star_import_brings_the_face() -> None:
     code = "from unacorda import *; print(Session.__name__, mean('a', 0, 1).column, PureDP(1))"
     assert run(code) == "Session a epsilon 1\n"

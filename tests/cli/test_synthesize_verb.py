@@ -97,6 +97,7 @@ def _check_page(text: str) -> None:
     assert "sex = &#x27;M&#x27; AND pregnant = &#x27;yes&#x27;" in text
 
 
+@pytest.mark.long
 def test_the_report_has_the_measured_counts_and_not_the_exact_ones(
     tmp_path: Path, paid: Callable[..., tuple[str, str]]
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_hundred_levels_are_read() -> None:
     assert parse("age" + " + 1" * 99, columns=_COLUMNS).upper == 219
 
 
+@pytest.mark.long
 def test_a_text_of_ten_thousand_characters_is_read_and_a_longer_one_refused() -> None:
     text = "b" + " OR b" * 1_999
     text += " " * (10_000 - len(text))

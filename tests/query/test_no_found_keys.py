@@ -55,7 +55,7 @@ BUDGETS = [ApproxDP(1, "1e-9"), unacorda.ZCDP(1, delta="1e-9")]
 @pytest.mark.parametrize(
     "budget",
     [
-        pytest.param(BUDGETS[0], id="epsilon"),
+        pytest.param(BUDGETS[0], id="epsilon", marks=pytest.mark.long),
         pytest.param(BUDGETS[1], id="rho", marks=pytest.mark.long),
     ],
 )

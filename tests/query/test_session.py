@@ -134,6 +134,7 @@ CHARGES: list[tuple[Guarantee, Guarantee, dict[str, Any], Guarantee]] = [
 ]
 
 
+@pytest.mark.long
 @in_subtests("number", range(len(CHARGES)))
 def test_every_pair_of_the_table_is_charged_as_stated(number: int) -> None:
     account, request, aggregates, charge = CHARGES[number]

@@ -129,7 +129,7 @@ def test_much_soup_raises_only_our_errors(words: list[str]) -> None:
             ("SELECT COUNT(*) FROM t UNION ", ""),
             ("SELECT COUNT(*) OVER (ORDER BY ", ")"),
         ],
-        quick=3,
+        quick=1,
     ),
 )
 def test_nesting_ends_soon_in_an_answer_or_a_refusal(

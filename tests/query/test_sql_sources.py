@@ -153,6 +153,7 @@ def test_what_a_sub_select_can_not_do(text: str, word: str) -> None:
     assert refusal.value.hint
 
 
+@pytest.mark.long
 def test_a_long_chain_of_sub_selects_is_read_or_refused() -> None:
     def chain(length: int) -> str:
         entries = ["a0 AS (SELECT age + 1 AS x FROM t)"]

@@ -247,6 +247,7 @@ def test_texts_are_found_that_enough_people_have() -> None:
     assert found.columns()["town"].tolist().count("A") == pytest.approx(400, abs=9)
 
 
+@pytest.mark.long
 def test_a_text_of_one_person_is_not_found_however_many_rows_have_it() -> None:
     table = pa.table({"who": [*range(300), *[1] * 200], "t": ["a"] * 300 + ["mine"] * 200})
     for seed in range(20):
