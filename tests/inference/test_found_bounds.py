@@ -72,7 +72,7 @@ def test_the_share_of_bounds_is_a_part_of_what_is_charged(
     x, y = rows(name, 2000)
     weights = np.full(len(x), 0.5) if weighted else None
     model = first_try(name, bounds_share=share).fit(x, y, sample_weight=weights)
-    squares = [Fraction(1) / Fraction(one.noise_multiplier) ** 2 for one in released]  # type: ignore[union-attr]
+    squares = [Fraction(1) / Fraction(one.noise_multiplier) ** 2 for one in released]  # type: ignore[attr-defined]
     assert squares[int(weighted)] == pytest.approx(share, rel=1e-6)  # after the mean weight
     assert 0.75 < sum(squares) <= 1
     assert accounting.rho(model.event_, neighbors=ReplaceOne) <= 0.5

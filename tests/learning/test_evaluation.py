@@ -114,7 +114,7 @@ def test_the_event_keeps_the_budget(budget: Any, neighbors: Any) -> None:
     elif isinstance(budget, ApproxDP):
         assert accounting.epsilon(event, delta=1e-6) <= 0.5 * (1 + 1e-6)
     else:
-        assert event.noise_multiplier >= 5 * (1 - 1e-12)  # type: ignore[union-attr]
+        assert event.noise_multiplier >= 5 * (1 - 1e-12)  # type: ignore[attr-defined]
 
 
 # ---- what one unit moves
