@@ -33,8 +33,8 @@ def texts() -> Mapping[str, str]:
 def imported(text: str, known: Collection[str]) -> Iterator[str]:
     """Modules that a module imports anywhere: in functions and for types alone too.
 
-    The package itself is imported with any module of it; of packages inside, which list what their
-    own modules hold, that is not counted.
+    A name that is taken out of a package imports the package too, whatever the name is. What
+    Python runs on the way to a module, the packages around it, is not counted, but for the root.
     """
     for statement in IMPORT.findall(text):
         if ROOT not in statement:
@@ -46,9 +46,9 @@ def imported(text: str, known: Collection[str]) -> Iterator[str]:
                         yield one.name
             case ast.ImportFrom(module=str(module), names=names, level=0) if module in known:
                 yield ROOT
-                for one in names:
-                    inner = f"{module}.{one.name}"
-                    yield inner if inner in known else module
+                yield module
+                inner = (f"{module}.{one.name}" for one in names)
+                yield from (name for name in inner if name in known)
 
 
 def circles(edges: Mapping[str, set[str]]) -> set[frozenset[str]]:

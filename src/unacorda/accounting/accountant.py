@@ -15,7 +15,6 @@ import numbers
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.accounting import prices
 from unacorda.accounting.amplification.events import pure_selections
 from unacorda.accounting.arguments import (
     Events,
@@ -31,7 +30,7 @@ from unacorda.accounting.findings import (
     Meeting,
     PriceQuestion,
 )
-from unacorda.accounting.prices import pure_epsilon
+from unacorda.accounting.prices import gdp_price, pure_epsilon
 from unacorda.accounting.rules.base import dominated, dominating, only_gaussian
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, UnsupportedEvent
@@ -340,7 +339,7 @@ def tradeoff(
     if only_gaussian(known):
         below = dominated(event, neighbors)
         return TradeoffCurve(
-            mu_squared=prices.gdp_price(known).mu_squared,
+            mu_squared=gdp_price(known).mu_squared,
             mu_squared_attained=None if below == known else _mu_squared(below),
         )
     largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
@@ -434,7 +433,7 @@ def _mu_squared(event: Event | None) -> Fraction:
     """Of Gaussians that cost no more than what is asked; 0 where none are known."""
     if event is None or not only_gaussian(event):
         return Fraction(0)
-    return prices.gdp_price(event).mu_squared
+    return gdp_price(event).mu_squared
 
 
 _MOST = 10_000

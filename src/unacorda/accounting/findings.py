@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from unacorda.accounting import prices
 from unacorda.accounting.amplification import events as rewritten
 from unacorda.accounting.amplification.sampling import draws
 from unacorda.accounting.contour import engine as contour
@@ -26,7 +25,7 @@ from unacorda.accounting.pld.distribution import (
     worst_epsilon,
 )
 from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
-from unacorda.accounting.prices import renyi
+from unacorda.accounting.prices import approx_dp_price, renyi
 from unacorda.accounting.profiles.boxes import Array
 from unacorda.accounting.profiles.curves import PrivacyProfile
 from unacorda.accounting.rules.base import (
@@ -282,9 +281,7 @@ class PriceQuestion:
         if not any(rules_of(part).sampled for part in leaves(plain)):
             yield from _asked(
                 "guarantees",
-                lambda: Interval(
-                    0.0, float_above(prices.approx_dp_price(plain, delta=self.at).epsilon)
-                ),
+                lambda: Interval(0.0, float_above(approx_dp_price(plain, delta=self.at).epsilon)),
                 "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
             )
 

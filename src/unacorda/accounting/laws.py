@@ -108,7 +108,7 @@ def staircase_top(epsilon: Fraction, split: Fraction) -> Any:
     return (1 - least * mp.expm1(-mpf(epsilon)) / (g + b * (1 - g))) / 2
 
 
-def nothing() -> Finite:
+def no_loss() -> Finite:
     """The law of two tables with the same outputs."""
     return Finite(masses={Fraction(0): context().mpf(1)}, infinite=context().mpf(0))
 
@@ -117,7 +117,7 @@ def of_points(epsilon: Fraction, categories: int) -> Finite:
     """Losses epsilon, -epsilon and, of more than two categories, 0."""
     mp = context()
     if epsilon == 0:
-        return nothing()
+        return no_loss()
     low = mp.exp(-mpf(epsilon))
     top = 1 / (1 + (categories - 1) * low)
     masses = {epsilon: top, -epsilon: top * low}
@@ -145,7 +145,7 @@ def of_laplace(edge: Fraction) -> Edged:
 def of_bounded_range(edge: Fraction) -> Edged | Finite:
     """The law that dominates an exponential mechanism whose log-ratios have the range `edge`."""
     if edge == 0:
-        return nothing()
+        return no_loss()
     mp = context()
     inner = -1 / mp.expm1(-mpf(edge))
     return Edged(edge=edge, atom=mp.mpf(0), inner=inner, infinite=mp.mpf(0))
@@ -173,7 +173,7 @@ def of_truncated_laplace(rate: Fraction, bound: Fraction) -> Edged:
 def of_discrete_laplace(rate: Fraction, shift: int) -> Finite:
     """Losses (shift - 2 x) rate for 0 <= x <= shift, P(x) like e^(-rate |x|) with both tails."""
     if shift == 0:
-        return nothing()
+        return no_loss()
     if shift > _MOST_LOSSES:
         raise TooExtreme
     mp = context()

@@ -272,7 +272,7 @@ def stepped_entry(
     )
 
 
-def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
+def changed_ledger(dataset: str, sequence: int, why: str) -> LedgerMismatch:
     """What to raise of an entry that no ledger wrote."""
     return LedgerMismatch(
         f"Entry {sequence} of account {dataset!r} was changed, or one is missing: {why}."
@@ -281,16 +281,16 @@ def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
 
 def other_account(dataset: str) -> LedgerMismatch:
     """What to raise where an account is not the one that its entries were chained to."""
-    return changed(dataset, 1, "the account's budget or terms were changed")
+    return changed_ledger(dataset, 1, "the account's budget or terms were changed")
 
 
-def honest(entry: Entry, sums: str) -> Guarantee:
+def honest_sums(entry: Entry, sums: str) -> Guarantee:
     """The sums in an entry's text; LedgerMismatch where its digest shows that it was changed.
 
     This is asked of the last entry before anything is spent on top of it.
     """
     if entry.digest != entry_digest(entry):
-        raise changed(entry.dataset, entry.sequence, "its digest is not that of its text")
+        raise changed_ledger(entry.dataset, entry.sequence, "its digest is not that of its text")
     return guarantee_from_json(sums)
 
 

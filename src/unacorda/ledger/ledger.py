@@ -16,7 +16,30 @@ from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition
 from unacorda.addresses import shown
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.ledger import chain
+from unacorda.ledger.chain import (
+    End,
+    Sums,
+    account_digest,
+    changed_ledger,
+    check_admitted,
+    check_limits,
+    check_name,
+    check_not_closed,
+    check_notes,
+    check_reproducible,
+    ended_entry,
+    honest_sums,
+    is_storable,
+    limited_entry,
+    matching_account,
+    new_account,
+    opened_entry,
+    other_account,
+    refunded,
+    reserved_entry,
+    split_entry,
+    stepped_entry,
+)
 from unacorda.ledger.entries import (
     AccountTerms,
     Charge,
@@ -182,16 +205,16 @@ class Ledger:
         >>> ledger.open_account("visits", PureDP(1), {"unit": "person"}).dataset
         'visits'
         """
-        chain.check_name("dataset", dataset)
+        check_name("dataset", dataset)
         with self._store.reading() as found:
             there = found.account(dataset) is not None
             account = self._known(found, dataset) if there else None
         if account is None:
-            new = chain.new_account(dataset, budget, terms)
+            new = new_account(dataset, budget, terms)
             with self._store.writing() as transaction:
                 transaction.add_account(new)
                 account = self._known(transaction, dataset)  # somebody else's, who was faster
-        return chain.matching_account(account, budget, terms)
+        return matching_account(account, budget, terms)
 
     def open_sub_account(self, dataset: str, name: str, budget: Guarantee) -> None:
         """Open a sub-account, or find it again under an equal budget.
@@ -232,7 +255,7 @@ class Ledger:
         expected = "budgets by name, such as {'ana': PureDP(0.3)}"
         checks.demand(isinstance(budgets, Mapping), "budgets", budgets, expected=expected)
         for name in budgets:
-            chain.check_name("name", name)
+            check_name("name", name)
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
@@ -242,7 +265,7 @@ class Ledger:
                 if transaction.last(dataset, opens=name) is not None:
                     self._check_limit(transaction, dataset, name, budget)
                     continue
-                last = chain.opened_entry(account, last, whole, name, budget)
+                last = opened_entry(account, last, whole, name, budget)
                 added.append(last)
             for entry in added:
                 transaction.append(entry)
@@ -282,8 +305,8 @@ class Ledger:
         >>> ledger.change_limit("visits", "ana", None), ledger.remaining("visits", "ana")
         (PureDP(epsilon=0.0), PureDP(epsilon=0.0))
         """
-        chain.check_name("name", name)
-        chain.check_notes(by=by)
+        check_name("name", name)
+        check_notes(by=by)
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
@@ -291,7 +314,7 @@ class Ledger:
             assert last is not None  # it opened the sub-account, or came later
             spent = before[name].spent
             budget = spent if budget is None else budget
-            entry = chain.limited_entry(account, last, before, name, budget, by=by)
+            entry = limited_entry(account, last, before, name, budget, by=by)
             transaction.append(entry)
         self._stands(entry, {**before, name: Filter(budget).spend(spent)})
         return budget
@@ -344,7 +367,7 @@ class Ledger:
             For a limit or a number that cannot be.
         """
         if name is not None:
-            chain.check_name("name", name)
+            check_name("name", name)
         most = int(checks.positive_integer(max_parts=max_parts))
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
@@ -358,7 +381,7 @@ class Ledger:
                     raise _another(found, limit, most)
                 return found
             ParallelComposition(account.budget, neighbors=neighbors_of(account))  # refuses some
-            entry = chain.split_entry(
+            entry = split_entry(
                 account,
                 last,
                 self._sums(transaction, account, last, sub_account),
@@ -416,7 +439,7 @@ class Ledger:
         """Whether a sub-account of this name was opened."""
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
-            storable = chain.is_storable(name)
+            storable = is_storable(name)
             return storable and transaction.last(dataset, opens=name) is not None
 
     def limit(
@@ -483,14 +506,14 @@ class Ledger:
         SeriesOpened
             Where there is a series of its name; nothing is written.
         """
-        chain.check_notes(analyst=charge.analyst, purpose=charge.purpose)
-        chain.check_limits(charge.limits)
+        check_notes(analyst=charge.analyst, purpose=charge.purpose)
+        check_limits(charge.limits)
         if self.durable:
-            chain.check_reproducible(reproducible=charge.reproducible)
+            check_reproducible(reproducible=charge.reproducible)
         event = charge.event.to_json()
         search, due = charge.search, charge.cost
         if charge.series is not None:
-            chain.check_name("name", charge.series.name)
+            check_name("name", charge.series.name)
             expected = "it of everybody: who is in a part is not settled while rows still come"
             checks.demand(part is None, "part", part, expected=expected)
         with self._store.writing() as transaction:
@@ -511,12 +534,10 @@ class Ledger:
             before = self._sums(transaction, account, last, sub_account)
             if sub_account is not None:
                 limits = self._limits_of(transaction, dataset, sub_account)
-                chain.check_not_closed(limits, charge.cost)
-            chain.check_admitted(due, before, dataset=dataset)
+                check_not_closed(limits, charge.cost)
+            check_admitted(due, before, dataset=dataset)
             sums = {name: own.spend(due) for name, own in before.items()}
-            entry = chain.reserved_entry(
-                account, last, sums, charge, event=event, due=due, part=part
-            )
+            entry = reserved_entry(account, last, sums, charge, event=event, due=due, part=part)
             transaction.append(entry)
         self._stands(entry, sums)
         self._unread.add((os.getpid(), dataset, entry.sequence))
@@ -554,7 +575,7 @@ class Ledger:
             entries = transaction.entries(dataset, search=digest)
         seen = entries[-1].sequence if entries else 0
         for entry in entries:
-            chain.honest(entry, entry.spent)
+            honest_sums(entry, entry.spent)
         ended = {entry.reservation for entry in entries if entry.state != "reserved"}
         running = [e for e in entries if e.state == "reserved" and e.sequence not in ended]
         begun = running[-1].time if running else None
@@ -569,7 +590,7 @@ class Ledger:
         self, dataset: str, name: str, *, sub_account: str | None = None
     ) -> SeriesRecord | None:
         """The series of this name with its answers so far, None where there is none."""
-        chain.check_name("name", name)
+        check_name("name", name)
         with self._store.reading() as transaction:
             self._known(transaction, dataset)
             reserved = _series_in(transaction, dataset, name, sub_account)
@@ -577,9 +598,9 @@ class Ledger:
                 return None
             steps = transaction.entries(dataset, steps_of=reserved.sequence)
         for entry in (reserved, *steps):
-            chain.honest(entry, entry.spent)
+            honest_sums(entry, entry.spent)
         if [entry.step for entry in steps] != list(range(len(steps))):
-            raise chain.changed(dataset, reserved.sequence, "steps of its series are missing")
+            raise changed_ledger(dataset, reserved.sequence, "steps of its series are missing")
         return SeriesRecord(
             sequence=reserved.sequence,
             name=name,
@@ -628,7 +649,7 @@ class Ledger:
             if step != len(series.steps):
                 return False
             sums = self._sums(transaction, account, last, reserved.sub_account)
-            entry = chain.stepped_entry(account, last, sums, reserved, step=step, found=found)
+            entry = stepped_entry(account, last, sums, reserved, step=step, found=found)
             transaction.append(entry)
         self._stands(entry, sums)
         return True
@@ -787,18 +808,18 @@ class Ledger:
 
         Its first entry chains to it; before there is one it is as this ledger saw it first.
         """
-        account = transaction.account(dataset) if chain.is_storable(dataset) else None
+        account = transaction.account(dataset) if is_storable(dataset) else None
         if account is None:
             raise LedgerMismatch(f"There is no account named {dataset!r} in this ledger.")
-        digest = chain.account_digest(account)
+        digest = account_digest(account)
         if digest != self._opened.get(dataset):
             if dataset in self._opened:
-                raise chain.other_account(dataset)
+                raise other_account(dataset)
             first = transaction.last(dataset, sequence=1)
             if first is None and transaction.last(dataset) is not None:
-                raise chain.changed(dataset, 1, "it is gone")
+                raise changed_ledger(dataset, 1, "it is gone")
             if first is not None and first.previous != digest:
-                raise chain.other_account(dataset)
+                raise other_account(dataset)
             self._opened[dataset] = digest
         return account
 
@@ -813,7 +834,7 @@ class Ledger:
         """
         # Known before it is read: what another thread learns meanwhile is no reason for a refusal.
         sequence, digest = self._limits.get((dataset, name), (0, ""))
-        newest = transaction.last(dataset, limits=name) if chain.is_storable(name) else None
+        newest = transaction.last(dataset, limits=name) if is_storable(name) else None
         if newest is None:
             raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
         if newest.digest != digest:
@@ -821,8 +842,8 @@ class Ledger:
             if newest.sequence <= sequence or (
                 following is not None and following.previous != newest.digest
             ):
-                raise chain.changed(dataset, newest.sequence, "the next one does not follow it")
-        chain.honest(newest, newest.request)
+                raise changed_ledger(dataset, newest.sequence, "the next one does not follow it")
+        honest_sums(newest, newest.request)
         self._limits[dataset, name] = newest.sequence, newest.digest
         return newest
 
@@ -871,7 +892,7 @@ class Ledger:
             splits = self._splits.get(account.dataset) or AccountSplits(account)
             newer = transaction.entries(account.dataset, splits_after=splits.last)
             for entry in newer:
-                chain.honest(entry, entry.spent)
+                honest_sums(entry, entry.spent)
             # Should one of them be no ledger's, what was counted is forgotten.
             self._splits.pop(account.dataset, None)
             splits.take(newer)
@@ -908,20 +929,20 @@ class Ledger:
     ) -> Filter:
         """The filter once the last entry stands: what this ledger knew, if it is that."""
         digest, found = self._filters.get((dataset, name), ("", None))
-        stands = chain.honest(last, spent)
+        stands = honest_sums(last, spent)
         # Somebody else wrote, or this is the first look, or one came between two looks.
         if found is None or digest != last.digest or found.limit != limit:
             found = Filter(limit).spend(stands)
             self._filters[dataset, name] = last.digest, found
         return found
 
-    def _stands(self, entry: Entry, sums: chain.Sums) -> None:
+    def _stands(self, entry: Entry, sums: Sums) -> None:
         """Remember an entry that is there for good, and the sums once it is."""
         self._saw(entry)
         for name, own in sums.items():
             self._filters[entry.dataset, name] = entry.digest, own
 
-    def _end(self, reservation: Reservation, state: chain.End, found: str | None = None) -> None:
+    def _end(self, reservation: Reservation, state: End, found: str | None = None) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
         with self._store.writing() as transaction:
             account = self._known(transaction, dataset)
@@ -941,8 +962,8 @@ class Ledger:
             sums = self._sums(transaction, account, last, reserved.sub_account)
             if state == "voided":
                 charge = self._to_give_back(transaction, account, reserved)
-                sums = {name: chain.refunded(own, charge) for name, own in sums.items()}
-            entry = chain.ended_entry(account, last, sums, reserved, state=state, found=found)
+                sums = {name: refunded(own, charge) for name, own in sums.items()}
+            entry = ended_entry(account, last, sums, reserved, state=state, found=found)
             transaction.append(entry)
         self._stands(entry, sums)
         self._unread.discard((os.getpid(), dataset, sequence))

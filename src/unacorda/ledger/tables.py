@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.ledger import chain
+from unacorda.ledger.chain import account_fields, read_account
 from unacorda.ledger.entries import FIELDS, AccountTerms, Entry
 from unacorda.ledger.stores import Which
 
@@ -237,7 +237,7 @@ class TableTransaction:
         return [row[0] for row in self._run(self._statements.datasets, {})]
 
     def add_account(self, account: AccountTerms) -> None:
-        fields = chain.account_fields(account)
+        fields = account_fields(account)
         row = {**fields, "terms": json.dumps(fields["terms"])}
         self._run(self._statements.add_account, row)
 
@@ -292,7 +292,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 @functools.lru_cache(maxsize=256)  # it never changes, and is read with every reservation
 def _account(dataset: str, budget: str, terms: str, opened: str) -> AccountTerms:
     try:
-        return chain.read_account(dataset, budget, json.loads(terms), opened)
+        return read_account(dataset, budget, json.loads(terms), opened)
     except (InvalidParameter, ValueError, TypeError, AttributeError):
         pass
     raise LedgerMismatch(f"Account {dataset!r} was changed: its budget or terms cannot be read.")

@@ -248,8 +248,8 @@ def test_known_variances() -> None:
 @pytest.mark.parametrize("x", [0.1, 1 / 3, 0.999999, 5e-10, 0.0, 1.0])
 def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
     for lower, upper in ((0.0, 1.0), (1e5, 1e5 + 1)):
-        ends = arguments.bounds(lower, upper)
-        (place,), _ = arguments.places(lower + x, ends=ends, last=means.STEPS)
+        ends = arguments.value_bounds(lower, upper)
+        (place,), _ = arguments.grid_places(lower + x, ends=ends, last=means.STEPS)
         value = Fraction(lower + x)
         rounded = ends.lower + ends.width * Fraction(int(place), means.STEPS)
         assert abs(rounded - value) <= ends.width / 2**30

@@ -19,9 +19,8 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.accounting import prices
 from unacorda.accounting.arguments import priceable
-from unacorda.accounting.prices import pure_epsilon, renyi, rho
+from unacorda.accounting.prices import gdp_price, pure_epsilon, pure_price, renyi, rho, zcdp_price
 from unacorda.accounting.rules.base import units_replaced
 from unacorda.checks import Number, exact, positive
 from unacorda.deadlines import check_deadline
@@ -644,7 +643,7 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
 
 def _pure(event: Event, neighbors: Neighbors) -> Cost:
     try:
-        return prices.pure_price(event).epsilon  # exact
+        return pure_price(event).epsilon  # exact
     except UnsupportedEvent:
         epsilon = pure_epsilon(event, neighbors=neighbors)  # also of samples
         if epsilon is None:
@@ -654,7 +653,7 @@ def _pure(event: Event, neighbors: Neighbors) -> Cost:
 
 def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
     try:
-        price = prices.zcdp_price(units_replaced(event, neighbors))  # exact where rational
+        price = zcdp_price(units_replaced(event, neighbors))  # exact where rational
     except UnsupportedEvent:
         return rho(event, neighbors=neighbors)  # also of samples
     return _beside_delta(price, target)
@@ -662,7 +661,7 @@ def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
 
 def _gaussian(event: Event, target: GDP, neighbors: Neighbors) -> Cost:
     try:
-        price = prices.gdp_price(units_replaced(event, neighbors))
+        price = gdp_price(units_replaced(event, neighbors))
     except UnsupportedEvent:
         epsilon = pure_epsilon(event, neighbors=neighbors)  # of samples
         if epsilon is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from unacorda.accounting import laws
 from unacorda.accounting.divergences import noises as divergences
 from unacorda.accounting.divergences.closed import renyi_of_discrete_laplace
 from unacorda.accounting.divergences.gaussian import renyi_of_gaussian_mixture
@@ -18,6 +17,13 @@ from unacorda.accounting.laws import (
     MixedNormal,
     Normal,
     ThreePoints,
+    no_loss,
+    of_discrete_gaussian,
+    of_discrete_laplace,
+    of_laplace,
+    of_staircase,
+    of_truncated_laplace,
+    staircase_top,
 )
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.boxes import Box
@@ -94,7 +100,7 @@ class LaplaceRules(Rules[Laplace]):
         return RenyiDP(order, grid_up(found))
 
     def law(self, event: Laplace, *, reach: int) -> Law:
-        return laws.of_laplace(self.pure(event))
+        return of_laplace(self.pure(event))
 
 
 @rules_for(DiscreteGaussian)
@@ -146,8 +152,8 @@ class DiscreteGaussianRules(Rules[DiscreteGaussian]):
     def law(self, event: DiscreteGaussian, *, reach: int) -> Law | None:
         square = exact("sensitivity", event.sensitivity) ** 2
         if square < 1:
-            return laws.nothing()
-        return laws.of_discrete_gaussian(exact("sigma", event.sigma), reach) if square < 2 else None
+            return no_loss()
+        return of_discrete_gaussian(exact("sigma", event.sigma), reach) if square < 2 else None
 
 
 @rules_for(DiscreteLaplace)
@@ -177,7 +183,7 @@ class DiscreteLaplaceRules(Rules[DiscreteLaplace]):
         return curves.discrete_laplace(exact("scale", event.scale), _shift(event))
 
     def law(self, event: DiscreteLaplace, *, reach: int) -> Law:
-        return laws.of_discrete_laplace(1 / exact("scale", event.scale), _shift(event))
+        return of_discrete_laplace(1 / exact("scale", event.scale), _shift(event))
 
     def three_points(self, event: DiscreteLaplace) -> ThreePoints | None:
         shift = _shift(event)
@@ -208,11 +214,11 @@ class StaircaseRules(Rules[Staircase]):
         return RenyiDP(order, grid_up(divergences.renyi_of_staircase(event, alpha=order)))
 
     def law(self, event: Staircase, *, reach: int) -> Finite:
-        return laws.of_staircase(self.pure(event), exact("split", event.split))
+        return of_staircase(self.pure(event), exact("split", event.split))
 
     def three_points(self, event: Staircase) -> ThreePoints:
         epsilon = self.pure(event)
-        top = laws.staircase_top(epsilon, exact("split", event.split))
+        top = staircase_top(epsilon, exact("split", event.split))
         return ThreePoints(epsilon, float(top), None)
 
 
@@ -238,7 +244,7 @@ class TruncatedLaplaceRules(Rules[TruncatedLaplace]):
         return mass, Pure(epsilon=epsilon)
 
     def law(self, event: TruncatedLaplace, *, reach: int) -> Edged:
-        return laws.of_truncated_laplace(1 / noise_of(event), exact("bound", event.bound))
+        return of_truncated_laplace(1 / noise_of(event), exact("bound", event.bound))
 
 
 @rules_for(GaussianMixture)

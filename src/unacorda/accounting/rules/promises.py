@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from unacorda.accounting import laws
 from unacorda.accounting.divergences.closed import renyi_of_randomized_response
 from unacorda.accounting.divergences.finite import FiniteLoss
-from unacorda.accounting.laws import Law, ThreePoints
+from unacorda.accounting.laws import Law, ThreePoints, of_bounded_range, of_points
 from unacorda.accounting.profiles import curves
 from unacorda.accounting.profiles.bounded_ranges import MOST_AT_ONCE, bounded_ranges, one_coin
 from unacorda.accounting.profiles.curves import PrivacyProfile
@@ -62,7 +61,7 @@ class PureRules(Rules[Pure]):
         return curves.approximate(epsilon_of(event))
 
     def law(self, event: Pure, *, reach: int) -> Law:
-        return laws.of_points(epsilon_of(event), 2)
+        return of_points(epsilon_of(event), 2)
 
     def three_points(self, event: Pure) -> ThreePoints:
         return ThreePoints.of_response(epsilon_of(event))
@@ -102,7 +101,7 @@ class ApproximateRules(Rules[Approximate]):
 
     def law(self, event: Approximate, *, reach: int) -> Law:
         epsilon, mass = self.approximate(event)
-        return replace(laws.of_points(epsilon, 2), infinite=mpf(mass))
+        return replace(of_points(epsilon, 2), infinite=mpf(mass))
 
     def three_points(self, event: Approximate) -> ThreePoints:
         epsilon, delta = self.approximate(event)
@@ -167,7 +166,7 @@ class RandomizedResponseRules(Rules[RandomizedResponse]):
         return curves.randomized_response(epsilon_of(event), event.categories)
 
     def law(self, event: RandomizedResponse, *, reach: int) -> Law:
-        return laws.of_points(epsilon_of(event), event.categories)
+        return of_points(epsilon_of(event), event.categories)
 
     def three_points(self, event: RandomizedResponse) -> ThreePoints:
         return ThreePoints.of_response(epsilon_of(event), event.categories)
@@ -237,4 +236,4 @@ class ExponentialRules(Rules[Exponential]):
         )
 
     def law(self, event: Exponential, *, reach: int) -> Law:
-        return laws.of_bounded_range(epsilon_of(event))
+        return of_bounded_range(epsilon_of(event))

@@ -25,7 +25,12 @@ from unacorda.inference.records import Floats
 from unacorda.inference.sums import ROOT_TWO
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.mechanisms.contributions.clipping import clip_rows
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import (
+    checked_frequency,
+    checked_indices,
+    grid_places,
+    value_bounds,
+)
 from unacorda.mechanisms.local.frequencies import Frequencies
 from unacorda.privacy import events
 from unacorda.privacy.estimates import Estimate
@@ -78,7 +83,7 @@ class NoisyNumber(_NormalReports):
     noise_multiplier: float | Fraction
 
     def __post_init__(self) -> None:
-        arguments.bounds(self.lower, self.upper)
+        value_bounds(self.lower, self.upper)
         _ = self._noise
 
     def encode(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
@@ -86,8 +91,8 @@ class NoisyNumber(_NormalReports):
 
         x: integers or floats; NaN counts as 0, whatever lies beyond a bound as the bound.
         """
-        ends = arguments.bounds(self.lower, self.upper)
-        places, shape = arguments.places(x, ends=ends, last=_STEPS)
+        ends = value_bounds(self.lower, self.upper)
+        places, shape = grid_places(x, ends=ends, last=_STEPS)
         noisy = self._noise.release(places.astype(np.float64), bits=bits)
         reports = float(ends.lower) + noisy * float(ends.width / _STEPS)
         return float(reports[0]) if shape is None else reports.reshape(shape)
@@ -95,7 +100,7 @@ class NoisyNumber(_NormalReports):
     def aggregate(self, reports: ArrayLike) -> Estimate:
         """The mean of all values; its sampling error is the scatter of reports beyond the noise."""
         values = _reports(reports).reshape(-1)
-        ends, noise = arguments.bounds(self.lower, self.upper), self.variance(count=1)
+        ends, noise = value_bounds(self.lower, self.upper), self.variance(count=1)
         value, half = float(values.mean()), float(ends.width) / 2
         off = min(abs(value - float(ends.lower) - half), half)
         left = (float(np.var(values, ddof=1)) if values.size > 1 else math.inf) - noise
@@ -107,7 +112,7 @@ class NoisyNumber(_NormalReports):
 
     def variance(self, *, count: int) -> float:
         """Variance of the mean of `count` values, whatever they are."""
-        width = float(arguments.bounds(self.lower, self.upper).width)
+        width = float(value_bounds(self.lower, self.upper).width)
         deviation = self._noise.standard_deviation * (width / _STEPS)
         return deviation**2 / checks.positive_integer(count=count)
 
@@ -142,7 +147,7 @@ class NoisyCategories(_NormalReports):
 
         values: integers; those beyond 0 .. k - 1 count as the nearest category.
         """
-        truths, shape = arguments.indices(values, categories=self.categories)
+        truths, shape = checked_indices(values, categories=self.categories)
         rows = np.zeros((truths.size, self.categories))
         rows[np.arange(truths.size), truths] = 1.0
         noisy: Floats = self._noise.release(rows, bits=bits)
@@ -165,7 +170,7 @@ class NoisyCategories(_NormalReports):
 
     def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
         """Variance of the estimated share of a category, the same for all shares."""
-        arguments.share(frequency)
+        checked_frequency(frequency)
         return self._noise.standard_deviation**2 / checks.positive_integer(count=count)
 
     @property

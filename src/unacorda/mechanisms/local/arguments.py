@@ -28,7 +28,7 @@ def keep_epsilon(mechanism: Any) -> Fraction:
     return checks.exact("epsilon", mechanism.epsilon)
 
 
-def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], Shape]:
+def checked_indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], Shape]:
     """Category indices, flat, and the shape; indices beyond 0 .. k - 1 count as the nearest.
 
     In a list, what is missing counts as 0. Raises InvalidParameter for a dtype that is not integer.
@@ -39,7 +39,9 @@ def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], S
     return np.clip(array.reshape(-1), 0, categories - 1), shape
 
 
-def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDArray[np.int64]:
+def checked_reports(
+    reports: ArrayLike, *, limit: int, width: int | None = None
+) -> NDArray[np.int64]:
     """Reports of integers 0 .. limit - 1, flat, or in rows of `width` numbers each.
 
     Raises InvalidParameter for no reports, another dtype, another width or another number.
@@ -59,7 +61,7 @@ def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDAr
     return array.astype(np.int64).reshape(-1 if width is None else (-1, width))
 
 
-def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
+def packed_reports(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
     """Reports of one bit a category, packed by eight, one row each.
 
     Raises InvalidParameter for no reports, another dtype or another width.
@@ -77,7 +79,7 @@ def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
     return array.reshape(-1, width)
 
 
-def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
+def checked_tally(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
     """The tally as int64, if it can be one of `count` reports.
 
     Raises InvalidParameter unless the tally has that size and counts from 0 to count.
@@ -93,7 +95,7 @@ def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def share(frequency: checks.Number) -> Fraction:
+def checked_frequency(frequency: checks.Number) -> Fraction:
     """The share of people who hold a category, checked."""
     exact = checks.exact("frequency", frequency)
     if not 0 <= exact <= 1:
@@ -123,7 +125,7 @@ class ValueBounds(NamedTuple):
         return (self.lower + self.upper) / 2
 
 
-def bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
+def value_bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
     """The interval from lower to upper.
 
     Raises InvalidParameter unless lower < upper, both within +-2^400 and not too near.
@@ -140,7 +142,7 @@ def bounds(lower: checks.Number, upper: checks.Number) -> ValueBounds:
     return ends
 
 
-def places(x: ArrayLike, *, ends: ValueBounds, last: int) -> tuple[NDArray[np.int64], Shape]:
+def grid_places(x: ArrayLike, *, ends: ValueBounds, last: int) -> tuple[NDArray[np.int64], Shape]:
     """The nearest of `last` + 1 equidistant places from lower to upper, flat, and the shape.
 
     NaN counts as 0 and whatever lies beyond a bound as the bound.

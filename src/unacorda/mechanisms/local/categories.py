@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import checked_reports, packed_reports
 from unacorda.mechanisms.local.chances import (
     CHUNK,
     MOST_ANSWERS,
@@ -113,7 +113,7 @@ class RandomizedResponse(PureOracle):
         return reports
 
     def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
-        return arguments.answers(reports, limit=self.categories)
+        return checked_reports(reports, limit=self.categories)
 
     def _count(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.bincount(rows, minlength=self.categories).astype(np.int64)
@@ -197,7 +197,7 @@ class UnaryEncoding(PureOracle):
         return reports
 
     def _read(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        return arguments.packed(reports, categories=self.categories)
+        return packed_reports(reports, categories=self.categories)
 
     def _count(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
         return bit_sums(rows, categories=self.categories)
@@ -290,7 +290,7 @@ class SubsetSelection(PureOracle):
         return reports
 
     def _read(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        return arguments.packed(reports, categories=self.categories)
+        return packed_reports(reports, categories=self.categories)
 
     def _count(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
         return bit_sums(rows, categories=self.categories)

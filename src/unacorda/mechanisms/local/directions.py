@@ -22,7 +22,7 @@ from scipy import special
 from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import keep_epsilon
 from unacorda.mechanisms.local.chances import WHOLE, below, exp_down, pair_event, weak
 from unacorda.mechanisms.noise import discrete
 from unacorda.mechanisms.noise.discrete import LARGEST_SIGMA
@@ -86,7 +86,7 @@ class Directions(PureCalibrated):
     radius: Real = 1
 
     def __post_init__(self) -> None:
-        arguments.keep_epsilon(self)
+        keep_epsilon(self)
         fields.keep(self, radius=fields.positive("radius", self.radius))
         size = fields.whole("size", self.size, least=1)
         if size > _MOST_SIZE:

@@ -21,7 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import (
+    checked_frequency,
+    checked_indices,
+    checked_tally,
+    keep_epsilon,
+)
 from unacorda.mechanisms.local.chances import MOST_CATEGORIES, Support
 from unacorda.mechanisms.noise.rounding import shaped
 from unacorda.mechanisms.protocol import PureCalibrated
@@ -118,7 +123,7 @@ class FrequencyOracle(PureCalibrated, ABC):
     most_categories: ClassVar[int] = MOST_CATEGORIES
 
     def __post_init__(self) -> None:
-        arguments.keep_epsilon(self)
+        keep_epsilon(self)
         count = fields.whole("categories", self.categories, least=2)
         if count > self.most_categories:
             expected = f"a whole number from 2 to {self.most_categories}"
@@ -148,7 +153,7 @@ class FrequencyOracle(PureCalibrated, ABC):
         InvalidParameter
             For a dtype that is not integer.
         """
-        truths, shape = arguments.indices(values, categories=self.categories)
+        truths, shape = checked_indices(values, categories=self.categories)
         reports = self._randomize(truths, bits or _SECURE)
         if reports.ndim > 1:
             return reports.reshape(*(shape or ()), reports.shape[1])
@@ -207,7 +212,7 @@ class FrequencyOracle(PureCalibrated, ABC):
         >>> RandomizedResponse(epsilon=1, categories=4).variance(count=1000) ** 0.5
         0.0399...
         """
-        share = arguments.share(frequency)
+        share = checked_frequency(frequency)
         return float(self._report_variance(share) / checks.positive_integer(count=count))
 
     @property
@@ -250,7 +255,7 @@ class PureOracle(FrequencyOracle):
         return self._shares(tally, count=count, size=self.categories)
 
     def _shares(self, tally: ArrayLike, *, count: int, size: int) -> Frequencies:
-        supports = arguments.tallied(tally, count=count, size=size)
+        supports = checked_tally(tally, count=count, size=size)
         count = checks.positive_integer(count=count)
         own, other = self.support
         gap = own - other

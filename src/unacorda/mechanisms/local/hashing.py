@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import checked_reports, checked_tally
 from unacorda.mechanisms.local.chances import (
     WHOLE,
     Kary,
@@ -146,7 +146,7 @@ class LocalHashing(PureOracle):
         return reports
 
     def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
-        rows = arguments.answers(reports, limit=_PRIME, width=3)
+        rows = checked_reports(reports, limit=_PRIME, width=3)
         if rows[:, 0].min() < 1 or rows[:, 2].max() >= self.cells:
             expected = f"rows of a, b and a cell below {self.cells}, as `encode` returns"
             raise InvalidParameter("reports", None, expected=expected)
@@ -290,7 +290,7 @@ class HadamardResponse(FrequencyOracle):
         which is exactly unbiased up to a factor. Four reports are added to those of each block
         before the errors are computed, so that these are never too small.
         """
-        counts = arguments.tallied(tally, count=count, size=self.symbols)
+        counts = checked_tally(tally, count=count, size=self.symbols)
         if counts.sum() != count:
             raise InvalidParameter("count", count, expected="the sum of the tally")
         sums = _walsh_hadamard(counts.reshape(self.blocks, self.block))
@@ -311,7 +311,7 @@ class HadamardResponse(FrequencyOracle):
         return reports
 
     def _read(self, reports: ArrayLike) -> NDArray[np.int64]:
-        return arguments.answers(reports, limit=self.symbols)
+        return checked_reports(reports, limit=self.symbols)
 
     def _count(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.bincount(rows, minlength=self.symbols).astype(np.int64)

@@ -21,7 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from unacorda import checks
 from unacorda.bits import RandomBits, SecureBits
-from unacorda.mechanisms.local import arguments
+from unacorda.mechanisms.local.arguments import (
+    ValueBounds,
+    checked_reports,
+    grid_places,
+    keep_epsilon,
+    value_bounds,
+)
 from unacorda.mechanisms.local.chances import (
     WHOLE,
     below,
@@ -68,9 +74,9 @@ class MeanOracle(PureCalibrated, ABC):
     upper: Real
 
     def __post_init__(self) -> None:
-        arguments.keep_epsilon(self)
+        keep_epsilon(self)
         _ = self._design
-        arguments.bounds(self.lower, self.upper)
+        value_bounds(self.lower, self.upper)
 
     @property
     @abstractmethod
@@ -97,7 +103,7 @@ class MeanOracle(PureCalibrated, ABC):
         InvalidParameter
             For another dtype.
         """
-        places, shape = arguments.places(x, ends=self._ends, last=STEPS)
+        places, shape = grid_places(x, ends=self._ends, last=STEPS)
         return shaped(self._randomize(places, bits or _SECURE), shape)
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
@@ -151,7 +157,7 @@ class MeanOracle(PureCalibrated, ABC):
         if x is None:
             farthest = ends.half**2 if square > 0 else Fraction(0)
         else:
-            (place,), _ = arguments.places(checks.finite(x=x), ends=ends, last=STEPS)
+            (place,), _ = grid_places(checks.finite(x=x), ends=ends, last=STEPS)
             farthest = (ends.width * (Fraction(int(place), STEPS) - Fraction(1, 2))) ** 2
         return float((constant + square * farthest) / checks.positive_integer(count=count))
 
@@ -160,12 +166,12 @@ class MeanOracle(PureCalibrated, ABC):
         return checks.exact("epsilon", self.epsilon)
 
     @property
-    def _ends(self) -> arguments.ValueBounds:
-        return arguments.bounds(self.lower, self.upper)
+    def _ends(self) -> ValueBounds:
+        return value_bounds(self.lower, self.upper)
 
     def _deviations(self, reports: ArrayLike) -> NDArray[np.float64]:
         """The decoded reports about the center of the bounds, flat."""
-        return self._centered(arguments.answers(reports, limit=self._reports))
+        return self._centered(checked_reports(reports, limit=self._reports))
 
     @property
     @abstractmethod

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from unacorda.privacy.conversions import arguments
 from unacorda.privacy.conversions.arguments import Real, non_negative, order, share, whole
+from unacorda.privacy.conversions.arguments import stretch as check_stretch
 from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 
@@ -103,7 +103,7 @@ def renyi_orders_of_two_steps(alpha: Real, *, stretch: Real) -> tuple[Fraction, 
     (Fraction(3, 1), Fraction(4, 1))
     """
     order(alpha)
-    arguments.stretch(stretch)
+    check_stretch(stretch)
     a, c = Fraction(alpha), Fraction(stretch)
     return (c * a - 1) / (c - 1), c * a
 
@@ -122,7 +122,7 @@ def renyi_of_two_steps(first: Real, *, second: Real, alpha: Real, stretch: Real)
     """
     non_negative(first=first, second=second)
     order(alpha)
-    arguments.stretch(stretch)
+    check_stretch(stretch)
     product = Fraction(alpha) * Fraction(stretch)
     return product / (product - 1) * Fraction(first) + Fraction(second)
 
