@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, LedgerMismatch, UnacordaError
-from unacorda.ledger.chain import account_digest, changed, entry_digest, refunded
+from unacorda.ledger.chain import account_digest, changed_ledger, entry_digest, refunded
 from unacorda.ledger.entries import AccountTerms, Entry, SplitPart
 from unacorda.ledger.splits import AccountSplits, split_of
 from unacorda.privacy.guarantees import guarantee_from_json
@@ -33,7 +33,7 @@ def verify_entries(
         except (UnacordaError, KeyError) as error:
             why = f"it cannot be read ({type(error).__name__})"
         if why is not None:
-            raise changed(account.dataset, replay.count, why)
+            raise changed_ledger(account.dataset, replay.count, why)
         seen = seen or entry.digest == containing
     if not seen:
         raise LedgerMismatch(

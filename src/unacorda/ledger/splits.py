@@ -11,7 +11,7 @@ from typing import Any
 from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition, pair_price
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.chain import changed
+from unacorda.ledger.chain import changed_ledger
 from unacorda.ledger.entries import AccountTerms, Entry, PeopleSplit, SplitPart
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
@@ -53,7 +53,7 @@ def split_of(entry: Entry) -> PeopleSplit:
         )
     except (ValueError, TypeError, KeyError, IndexError, InvalidParameter):
         pass
-    raise changed(entry.dataset, entry.sequence, "it defines no split")
+    raise changed_ledger(entry.dataset, entry.sequence, "it defines no split")
 
 
 class AccountSplits:
@@ -133,7 +133,9 @@ class AccountSplits:
                 case _:
                     reserved = self._standing.pop(entry.reservation, None)
                     if reserved is None:
-                        raise changed(entry.dataset, entry.sequence, "it ends nothing that stands")
+                        raise changed_ledger(
+                            entry.dataset, entry.sequence, "it ends nothing that stands"
+                        )
                     if entry.state == "voided":
                         self._count(reserved, -1)
             self.last = entry.sequence
@@ -146,7 +148,7 @@ class AccountSplits:
 
     def _count(self, entry: Entry, sign: int) -> None:
         if entry.debited is None or entry.part_charge is None:
-            raise changed(entry.dataset, entry.sequence, "it names no part")
+            raise changed_ledger(entry.dataset, entry.sequence, "it names no part")
         charge = guarantee_from_json(entry.part_charge)
         price = self._price(charge)
         for here, known in self._upwards(entry.debited):
