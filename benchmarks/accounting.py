@@ -39,8 +39,9 @@ from pathlib import Path
 from typing import Any
 
 from accounting_cases import CASES, Case, draws, references
-from accounting_tables import Record, box_table, case_table, header, trouble_table
+from accounting_tables import Record, box_table, case_table, header, overview, trouble_table
 from query import machine
+from tables import Report, add_json
 from tools import CACHE, environment
 
 HERE = Path(__file__).resolve().parent
@@ -232,7 +233,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three rounds, patience 20 s")
     parser.add_argument("--box", type=int, metavar="N", help="N random cases, unacorda alone")
     parser.add_argument("--references", action="store_true", help="compute them anew, then stop")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    parser.add_argument("--details", type=Path, metavar="FILE", help="write everything there")
+    add_json(parser)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds one call may take")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds of a tool a case")
     parser.add_argument("--memory", type=float, default=6144.0, help="MiB one call may take")
@@ -257,8 +259,11 @@ def main() -> None:
         print("\n".join(header(said)), flush=True)
         said["cases"] = measured(options, pythons)
         print("\n".join(trouble_table(said["cases"])), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(said, indent=1) + "\n")
+        others = [tool for tool in options.tools if tool != "unacorda"]
+        with Report(__file__, options.json, peers=said["versions"]) as report:
+            overview(report, said["cases"], others)
+    if options.details:
+        options.details.write_text(json.dumps(said, indent=1) + "\n")
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:

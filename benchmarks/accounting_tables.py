@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from tables import Report
+
 Reference = dict[str, Any]
 NARROW = 1e-8
 
@@ -167,6 +169,26 @@ def case_table(case: dict[str, Any], records: list[Record], known: Reference | N
 def by_direction(record: Record) -> str:
     ways = ", ".join(f"{way} {value:.10g}" for way, value in record.directions.items())
     return f"{record.tool} {ways}"
+
+
+def overview(report: Report, cases: dict[str, Any], tools: list[str]) -> None:
+    """A line a case: milliseconds, and in brackets the relative distance from the reference."""
+    columns = [("case", ""), ("unacorda ms", ".3g"), ("relative width", ">")]
+    columns += [("extra MiB", ".1f"), *((tool, ">") for tool in tools)]
+    row = report.table("cases", columns, title="### All cases")
+    for name, case in cases.items():
+        ours = case["tools"].get("unacorda", {})
+        took, peers = ours.get("median_s"), [case["tools"].get(tool) for tool in tools]
+        cells = [1000 * took if took else None, shown(ours.get("width")), ours.get("extra_mib")]
+        row(name, *cells, *map(_brief, peers))
+
+
+def _brief(record: dict[str, Any] | None) -> str | None:
+    if record is None or record["median_s"] is None:
+        return record and ("unknown" if record["unknown"] else record["troubles"][0])
+    took = f"{milliseconds(record['median_s'])}{'' if record['seconds'] else '*'} ms"
+    away = record["from_reference"]
+    return took if away is None else f"{took} ({shown(away, sign='+')})"
 
 
 def trouble_table(cases: dict[str, Any]) -> list[str]:

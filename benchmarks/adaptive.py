@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peers.adaptive_protocol import measured
+from tables import Report, add_json
 from tools import CACHE, Tool, environment
 from unacorda import mechanisms
 from unacorda.mechanisms.data_dependent import Maximum, Median, Sum, geometric_grid
@@ -245,50 +246,61 @@ def shown(error: float) -> str:
 
 
 def by_method(
-    run: Benchmark, task: str, columns: dict[str, Floats], *, epsilon: float, releases: int
+    report: Report,
+    run: Benchmark,
+    task: str,
+    columns: dict[str, Floats],
+    *,
+    epsilon: float,
+    releases: int,
 ) -> None:
-    print(f"\n### {task}, epsilon {epsilon:g}: median / 95 % of the relative error\n")
-    heads = " | ".join(f"{name}, n = {values.size:,}" for name, values in columns.items())
-    print(f"| tool | method | {heads} |\n|---|---|" + "---:|" * len(columns))
+    heads = [(f"{name}, n = {values.size:,}", ">") for name, values in columns.items()]
+    title = f"### {task}, epsilon {epsilon:g}: median / 95 % of the relative error"
+    row = report.table(f"errors-{task}", [("tool", ""), ("method", ""), *heads], title=title)
     for tool, name in run.methods(task):
         cells = []
         for values in columns.values():
             middle, high, _ = run.ask(tool, name, values, epsilon=epsilon, releases=releases)
             cells.append(f"{shown(middle)} / {shown(high)}")
-        print(f"| {tool} | {name.split('/')[1]} |", " | ".join(cells), "|", flush=True)
+        row(tool, name.split("/")[1], *cells)
 
 
 def by_size(
-    run: Benchmark, task: str, names: Iterable[str], columns: list[Floats], *, releases: list[int]
+    report: Report,
+    run: Benchmark,
+    task: str,
+    names: Iterable[str],
+    columns: list[Floats],
+    *,
+    releases: list[int],
 ) -> None:
     epsilons = (0.1, 0.3, 1.0, 3.0)
-    print(f"\n### {task} of log-normal values: median of the relative error\n")
-    heads = [f"{values.size:,}, {epsilon:g}" for values in columns for epsilon in epsilons]
-    print("| method, by n and epsilon |", " | ".join(heads), "|\n|---|" + "---:|" * len(heads))
+    heads = [(f"{values.size:,}, {epsilon:g}", ">") for values in columns for epsilon in epsilons]
+    title = f"### {task} of log-normal values: median of the relative error"
+    row = report.table(f"by-size-{task}", [("method, by n and epsilon", ""), *heads], title=title)
     for name in names:
         cells = [
             shown(run.ask("unacorda", name, values, epsilon=epsilon, releases=asked)[0])
             for values, asked in zip(columns, releases, strict=True)
             for epsilon in epsilons
         ]
-        print(f"| {name.split('/')[1]} |", " | ".join(cells), "|", flush=True)
+        row(name.split("/")[1], *cells)
 
 
-def times(run: Benchmark, values: Floats) -> None:
+def times(report: Report, run: Benchmark, values: Floats) -> None:
     sorting = []
     for _ in range(7):
         began = time.perf_counter()
         np.sort(values)
         sorting.append(time.perf_counter() - began)
     sort = min(sorting)
-    print(f"\n### Time of one release, n = {values.size:,}; a sort takes {1000 * sort:.3g} ms\n")
-    print("| tool | task | method | ms | sorts |\n|---|---|---|---:|---:|")
+    title = f"### Time of one release, n = {values.size:,}; a sort takes {1000 * sort:.3g} ms"
+    columns = [("tool", ""), ("task", ""), ("method", ""), ("ms", ".3g"), ("sorts", ".2g")]
+    row = report.table("times", columns, title=title)
     for task in TASKS:
         for tool, name in run.methods(task):
             seconds = run.ask(tool, name, values, epsilon=1.0, releases=5)[2]
-            kind = name.split("/")[1]
-            row = f"{1000 * seconds:.3g} | {seconds / sort:.2g}"
-            print(f"| {tool} | {task} | {kind} | {row} |", flush=True)
+            row(tool, task, name.split("/")[1], 1000 * seconds, seconds / sort)
 
 
 def main() -> None:
@@ -300,6 +312,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=["opendp", "diffprivlib"])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--quick", action="store_true", help="fewer releases, n up to 10^5")
+    add_json(parser)
     options = parser.parse_args()
     peers = {
         name: Tool(
@@ -311,17 +324,17 @@ def main() -> None:
     sizes = (10**3, 10**4, 10**5) if options.quick else (10**3, 10**4, 10**5, 10**6)
     names = ["log-normal", "Pareto", "Zipf", "incomes"] + ["flights"] * bool(options.flights)
     columns = {name: column(name, 10_000, options.flights) for name in names}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, Report(__file__, options.json) as report:
         run = Benchmark(peers, Path(place))
         for task in TASKS if "errors" in options.tables else ():
-            by_method(run, task, columns, epsilon=1.0, releases=releases)
+            by_method(report, run, task, columns, epsilon=1.0, releases=releases)
         few = [min(releases, max(15, 4 * 10**6 // size)) for size in sizes]
         grown = [column("log-normal", size, None) for size in sizes]
         for task in TASKS[:2] if "sizes" in options.tables else ():
             ours = [name for name in METHODS if name.split("/")[0] == task]
-            by_size(run, task, ours, grown, releases=few)
+            by_size(report, run, task, ours, grown, releases=few)
         if "times" in options.tables:
-            times(run, grown[-1])
+            times(report, run, grown[-1])
     for peer in peers.values():
         peer.stop()
 

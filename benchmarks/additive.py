@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tables import Report, add_json
 from unacorda import mechanisms as m
 
 
@@ -70,15 +71,17 @@ def main() -> None:
     )
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    add_json(parser)
     options = parser.parse_args()
-    print("| mechanism | M/s |\n|---|---|")
-    for name, release in releases(options.size).items():
-        best = math.inf
-        for _ in range(options.rounds):
-            began = time.process_time()
-            release()
-            best = min(best, time.process_time() - began)
-        print(f"| {name} | {options.size / best / 1e6:.3g} |")
+    with Report(__file__, options.json) as report:
+        row = report.table("speed", [("mechanism", ""), ("M/s", ".3g")])
+        for name, release in releases(options.size).items():
+            best = math.inf
+            for _ in range(options.rounds):
+                began = time.process_time()
+                release()
+                best = min(best, time.process_time() - began)
+            row(name, options.size / best / 1e6)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from tables import Report, add_json
 from tools import CACHE, HERE, Tool, environment
 from unacorda.audit import HockeyStick, anytime, many_runs, one_run, one_run_f_dp
 from unacorda.audit.guesses import p_value
@@ -94,7 +95,7 @@ def drawn(size: int, mu: float, seed: int) -> tuple[Floats, Bools]:
     return mu * coins + generator.normal(size=size), coins
 
 
-def tightness(sizes: list[int], runs: int) -> None:
+def tightness(report: Report, sizes: list[int], runs: int) -> None:
     methods: dict[str, Callable[[Floats, Bools], float]] = {
         "one_run": lambda x, c: one_run(x, c, delta=DELTA).epsilon,
         "one_run_f_dp": lambda x, c: one_run_f_dp(x, c, delta=DELTA).epsilon,
@@ -102,8 +103,8 @@ def tightness(sizes: list[int], runs: int) -> None:
         "many_runs": lambda x, c: many_runs(x, c, delta=DELTA).epsilon,
         "many_runs, Gaussian": lambda x, c: many_runs(x, c, delta=DELTA, gaussian=True).epsilon,
     }
-    print("| epsilon | canaries | " + " | ".join(methods) + " |")
-    print("|---:|---:|" + "---:|" * len(methods))
+    heads = [(name, ".2f") for name in methods]
+    row = report.table("bounds", [("epsilon", "g"), ("canaries", ",.0f"), *heads])
     for epsilon in EPSILONS:
         mu = gdp_from_approx_dp(epsilon, delta=DELTA)
         for size in sizes:
@@ -112,27 +113,25 @@ def tightness(sizes: list[int], runs: int) -> None:
                 scores, coins = drawn(size, mu, seed)
                 for name, method in methods.items():
                     found[name].append(method(scores, coins))
-            medians = " | ".join(f"{np.median(values):.2f}" for values in found.values())
-            print(f"| {epsilon:g} | {size:,} | {medians} |", flush=True)
+            row(epsilon, size, *map(np.median, found.values()))
 
 
-def beside(sizes: list[int], runs: int, peers: dict[str, Tool]) -> None:
+def beside(report: Report, sizes: list[int], runs: int, peers: dict[str, Tool]) -> None:
     """Ratios of bounds, run by run: the median and the smallest, where the published one is not 0.
 
     A peer guesses "in" alone, at the highest scores, and so does ours beside it.
     """
     heads = ["one_run : Steinke", "one_run_f_dp : Mahloujifar"]
     heads += [f"{ours} : {peer}" for peer in peers for ours in ("one_run", "one_run_f_dp")]
-    print("\n| epsilon | canaries | guesses |", " | ".join(heads), "|")
-    print("|---:|---:|---:|" + "---:|" * len(heads))
+    columns = [("epsilon", "g"), ("canaries", ",.0f"), ("guesses", ">")]
+    row = report.table("ratios", columns + [(head, ">") for head in heads])
     for epsilon in EPSILONS:
         mu = gdp_from_approx_dp(epsilon, delta=DELTA)
         for size in sizes:
             few = runs if size <= FEW else max(3, runs // 7)
             for part in (32, 6, 2):
                 cells = ratios(size, mu, size // part, few, peers)
-                shown = [cell(pairs) for pairs in cells]
-                print(f"| {epsilon:g} | {size:,} | m/{part} |", " | ".join(shown), "|", flush=True)
+                row(epsilon, size, f"m/{part}", *map(cell, cells))
 
 
 def ratios(
@@ -158,10 +157,10 @@ def ratios(
     return columns
 
 
-def by_itself(sizes: list[int], runs: int, peers: dict[str, Tool]) -> None:
+def by_itself(report: Report, sizes: list[int], runs: int, peers: dict[str, Tool]) -> None:
     """Medians of bounds where each tool chooses the guesses; jax_privacy by half of the runs."""
-    print("\n| epsilon | canaries | one_run_f_dp |", " | ".join(peers), "|")
-    print("|---:|---:|---:|" + "---:|" * len(peers))
+    heads = [(name, ".2f") for name in ("one_run_f_dp", *peers)]
+    row = report.table("own-guesses", [("epsilon", "g"), ("canaries", ",.0f"), *heads])
     for epsilon in EPSILONS:
         mu = gdp_from_approx_dp(epsilon, delta=DELTA)
         for size in (size for size in sizes if size <= FEW):
@@ -171,8 +170,7 @@ def by_itself(sizes: list[int], runs: int, peers: dict[str, Tool]) -> None:
                 asked |= {"guesses": None, "f_dp": True}
                 ours = one_run_f_dp(*drawn(size, mu, seed), delta=DELTA).epsilon
                 found.append([ours, *(peer.ask(asked)[0] for peer in peers.values())])
-            medians = " | ".join(f"{bound:.2f}" for bound in np.median(found, axis=0))
-            print(f"| {epsilon:g} | {size:,} | {medians} |", flush=True)
+            row(epsilon, size, *np.median(found, axis=0))
 
 
 def cell(pairs: list[tuple[float, float]]) -> str:
@@ -181,7 +179,7 @@ def cell(pairs: list[tuple[float, float]]) -> str:
     return f"{np.median(told):.4f} (least {min(told):.4f})" if told else "both 0"
 
 
-def shared(runs: int) -> None:
+def shared(report: Report, runs: int) -> None:
     """All canaries have the loss of one draw: mu-GDP for each of them, and as far from apart as can
     be. Bounds that take losses to be independent, as those by order statistics do, are not bounds.
     """
@@ -199,14 +197,13 @@ def shared(runs: int) -> None:
         wrong, rate = 1 - kept.mean(), NORMAL.cdf(-mu / 2)
         away = stats.entropy([wrong, 1 - wrong], [rate, 1 - rate])
         above["losses taken to be independent"] += wrong < rate and np.exp(-size * away) <= 0.05
-    print(
-        f"\n| 95 % bound, {size:,} canaries that share a loss, mu 1 | above the truth |\n|---|---:|"
-    )
+    head = f"95 % bound, {size:,} canaries that share a loss, mu 1"
+    row = report.table("shared-loss", [(head, ""), ("above the truth", ".1%")])
     for name, count in above.items():
-        print(f"| {name} | {count / runs:.1%} |", flush=True)
+        row(name, count / runs)
 
 
-def seconds(rounds: int) -> None:
+def seconds(report: Report, rounds: int) -> None:
     scores, coins = drawn(100_000, 0.925, 1)
     generator = np.random.default_rng(1)
     weights = generator.random(10_000)
@@ -222,14 +219,14 @@ def seconds(rounds: int) -> None:
         "exact epsilon, 1e4 outputs": lambda: HockeyStick(p, q).epsilon(DELTA),
         "exact delta, 1e4 outputs": lambda: HockeyStick(p, q).delta(0.5),
     }
-    print("\n| task | ms of processor time, median |\n|---|---:|")
+    row = report.table("times", [("task", ""), ("ms of processor time, median", ".2f")])
     for name, task in tasks.items():
         spent = []
         for _ in range(rounds):
             began = time.process_time()
             task()
             spent.append(1000 * (time.process_time() - began))
-        print(f"| {name} | {np.median(spent):.2f} |", flush=True)
+        row(name, np.median(spent))
 
 
 def main() -> None:
@@ -238,6 +235,7 @@ def main() -> None:
     ask.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000, 100_000])
     ask.add_argument("--peers", nargs="*", default=[], choices=["jax_privacy"])
     ask.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
+    add_json(ask)
     options = ask.parse_args()
     peers = {
         name: Tool(
@@ -245,12 +243,13 @@ def main() -> None:
         )
         for name in options.peers
     }
-    tightness(options.sizes, options.runs)
-    beside(options.sizes, options.runs, peers)
-    if peers:
-        by_itself(options.sizes, options.runs, peers)
-    shared(40 * options.runs)
-    seconds(options.runs)
+    with Report(__file__, options.json) as report:
+        tightness(report, options.sizes, options.runs)
+        beside(report, options.sizes, options.runs, peers)
+        if peers:
+            by_itself(report, options.sizes, options.runs, peers)
+        shared(report, 40 * options.runs)
+        seconds(report, options.runs)
     for peer in peers.values():
         peer.stop()
 

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from query import machine
+from tables import Report, add_json
 from tools import CACHE
 
 HERE = Path(__file__).resolve().parent
@@ -122,11 +123,14 @@ def measure(options: argparse.Namespace, tables: Path) -> dict[str, list[dict]]:
     return found
 
 
-def report(found: dict[str, list[dict]], queries: list[str]) -> None:
-    print("| question | DuckDB s | first | Spark s | first | Spark : DuckDB |")
-    print("|---|---:|---:|---:|---:|---:|")
+def report_data(
+    report: Report, data: str, found: dict[str, list[dict]], queries: list[str]
+) -> None:
+    seconds = [("DuckDB", ".2f"), ("its first", ".2f"), ("Spark", ".2f"), ("its first", ".2f")]
+    row = report.table(f"seconds-{data}", [(data, ""), *seconds, ("Spark : DuckDB", ".1f")])
     for query in queries:
-        cells, medians = [], []
+        cells: list[str | float] = []
+        medians: list[float] = []
         for engine in ENGINES:
             rounds = [one["seconds"][query] for one in found.get(engine, [])]
             if not rounds:
@@ -134,9 +138,8 @@ def report(found: dict[str, list[dict]], queries: list[str]) -> None:
                 continue
             medians.append(statistics.median(s for times in rounds for s in times[1:]))
             first = statistics.median(times[0] for times in rounds)
-            cells += [f"{medians[-1]:.2f}", f"{first:.2f}"]
-        ratio = f"{medians[1] / medians[0]:.1f}" if len(medians) == 2 else "-"
-        print(f"| {query} | {' | '.join(cells)} | {ratio} |")
+            cells += [medians[-1], first]
+        row(query, *cells, medians[1] / medians[0] if len(medians) == 2 else "-")
     for engine, rounds in found.items():
         opened = statistics.median(one["opened"] for one in rounds)
         peak = max(one["peak_mib"] for one in rounds)
@@ -154,6 +157,7 @@ def main() -> None:
     parser.add_argument("--memory", default="3GB", help="memory_limit of the sessions")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--tables", type=Path, default=CACHE / "data", help="where tables are kept")
+    add_json(parser)
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)  # one process's work
     options = parser.parse_args()
     if options.engine:
@@ -165,11 +169,12 @@ def main() -> None:
         f"{machine()}; {options.threads} threads, memory_limit {options.memory}; "
         f"{options.rounds} processes, {options.repetitions} questions each after a first"
     )
-    for data in options.data:
-        tables = options.tables / f"joined-{data}"
-        rows = json.loads((tables / "rows.json").read_text())
-        print(f"\n### {data}: {', '.join(f'{n:,} {name}' for name, n in rows.items())}\n")
-        report(measure(options, tables), options.query)
+    with Report(__file__, options.json) as report:
+        for data in options.data:
+            tables = options.tables / f"joined-{data}"
+            rows = json.loads((tables / "rows.json").read_text())
+            print(f"\n### {data}: {', '.join(f'{n:,} {name}' for name, n in rows.items())}\n")
+            report_data(report, data, measure(options, tables), options.query)
 
 
 if __name__ == "__main__":

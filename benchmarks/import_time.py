@@ -21,6 +21,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tables import Report, add_json
 from tools import CACHE
 
 STATEMENTS = (
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     options = parser.parse_args()
 
     records: dict[tuple[str, str], Record] = {}
@@ -85,18 +87,17 @@ def main() -> None:
             if not record.failure:
                 measure(statement, record, isolated=tool != "unacorda")
 
-    print(
-        "| statement | median ms | fastest ms | slowest ms | modules |\n|---|---:|---:|---:|---:|"
-    )
-    for (_, statement), record in records.items():
-        if record.failure:
-            print(f"| `{statement}` | failed: {record.failure} ||||")
-            continue
-        times = [1000 * seconds for seconds in record.seconds[1:]]
-        print(
-            f"| `{statement}` | {statistics.median(times):.1f} | {min(times):.1f} "
-            f"| {max(times):.1f} | {record.modules} |"
-        )
+    columns = [("statement", ""), ("median ms", ".1f"), ("fastest ms", ".1f")]
+    columns += [("slowest ms", ".1f"), ("modules", ".0f")]
+    with Report(__file__, options.json) as report:
+        row = report.table("imports", columns)
+        for (_, statement), record in records.items():
+            shown = f"`{statement}`"
+            if record.failure:
+                row(shown, f"failed: {record.failure}", None, None, None)
+                continue
+            times = [1000 * seconds for seconds in record.seconds[1:]]
+            row(shown, statistics.median(times), min(times), max(times), record.modules)
 
 
 if __name__ == "__main__":

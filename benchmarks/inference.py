@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
 
+from tables import Cell, Report, add_json
 from tools import CACHE, Tool, environment
 from unacorda import GDP, ZCDP, inference
 
@@ -124,9 +125,12 @@ def adassp(x: Floats, y: Floats, design: Design, drawn: np.random.Generator) -> 
     return np.append(theta[0] - theta[1:] @ ((lower + half) / half), theta[1:] / half)
 
 
-def coverage(kinds: list[str], sizes: list[int], fits: int, mean: float) -> None:
-    print("| model | design | n | finite | coverage, least | width, worst slope | error | AdaSSP |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|")
+def coverage(report: Report, kinds: list[str], sizes: list[int], fits: int, mean: float) -> None:
+    columns = [("model", ""), ("design", ""), ("n", ",.0f"), ("finite", ".2f")]
+    columns += [("coverage, least", ">"), ("width, worst slope", ">")]
+    columns += [("error", ".2f"), ("AdaSSP", ".1f")]
+    name_of_table = "coverage" if sizes == list(SIZES) else f"coverage-{max(sizes)}"
+    row = report.table(name_of_table, columns)
     for kind in kinds:
         for n in sizes:
             for name, design in DESIGNS.items():
@@ -143,16 +147,14 @@ def coverage(kinds: list[str], sizes: list[int], fits: int, mean: float) -> None
                         covered.append((low <= truth) & (high >= truth))
                         widths.append((high - low) / (2 * Z * free))
                         off.append(((low + high) / 2 - truth) / free)
-                line = f"| {kind} | {name} | {n:,} | {len(covered) / fits:.2f} "
+                cells: list[Cell] = [None, None, None]
                 if covered:
                     each, wide = np.mean(covered, axis=0), np.median(widths, axis=0)
-                    line += f"| {each.mean():.3f}, {each.min():.2f} "
-                    line += f"| {wide[0]:.2f}, {wide[1:].max():.2f} "
-                    line += f"| {np.mean(np.square(off)) ** 0.5:.2f} "
-                else:
-                    line += "| | | "
-                line += f"| {np.mean(np.square(other)) ** 0.5:.1f} |" if other else "| |"
-                print(line, flush=True)
+                    cells = [f"{each.mean():.3f}, {each.min():.2f}"]
+                    cells += [f"{wide[0]:.2f}, {wide[1:].max():.2f}"]
+                    cells += [np.mean(np.square(off)) ** 0.5]
+                of_peer = np.mean(np.square(other)) ** 0.5 if other else None
+                row(kind, name, n, len(covered) / fits, *cells, of_peer)
 
 
 def quantile_fit(x: Floats, y: Floats, quantile: float) -> tuple[Floats, Floats]:
@@ -228,10 +230,10 @@ def tables() -> dict[str, tuple[str, Floats, Floats, Any, Any]]:
     }
 
 
-def real(sizes: list[int], fits: int, names: list[str] | None) -> None:
+def real(report: Report, sizes: list[int], fits: int, names: list[str] | None) -> None:
     """Coverage of models that are wrong, on people drawn with replacement."""
-    print("| model | n | finite | coverage | free | widths |")
-    print("|---|---:|---:|---|---|---|")
+    columns = [("model", ""), ("n", ",.0f"), ("finite", ".2g"), ("coverage", "")]
+    columns += [("without privacy", ""), ("widths", "")]
     for name, (kind, x, target, bounds, ends) in tables().items():
         if names is not None and name not in names:
             continue
@@ -260,14 +262,16 @@ def real(sizes: list[int], fits: int, names: list[str] | None) -> None:
                 if np.isfinite(low).all():
                     covered.append((low <= truth) & (high >= truth))
                     widths.append((high - low) / (2 * Z * errors))
-            line = f"| {name} | {n:,} | {len(covered) / fits:.2f} "
-            for shares, digits in (
-                (np.mean(covered, axis=0) if covered else [], 2),
-                (np.mean(free, axis=0), 2),
-                (np.median(widths, axis=0) if widths else [], 2),
-            ):
-                line += "| " + " ".join(f"{share:.{digits}f}" for share in shares) + " "
-            print(line + "|", flush=True)
+            which = "real-lines" if kind == "linear" else "real-others"
+            if which not in report.tables:
+                row = report.table(which, columns)
+            shares = (
+                np.mean(covered, axis=0) if covered else [],
+                np.mean(free, axis=0),
+                np.median(widths, axis=0) if widths else [],
+            )
+            cells = [" ".join(f"{share:.2f}" for share in each) for each in shares]
+            row(name, n, len(covered) / fits, *cells)
 
 
 def started(venvs: Path) -> dict[str, Tool]:
@@ -281,7 +285,9 @@ def started(venvs: Path) -> dict[str, Tool]:
     return tools
 
 
-def errors(rounds: int, venvs: Path, rows: int, columns: int, length: float) -> None:
+def errors(
+    report: Report, rounds: int, venvs: Path, *, rows: int, columns: int, length: float
+) -> None:
     tools = started(venvs)
     drawn = np.random.default_rng(20)
     fits: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -291,9 +297,10 @@ def errors(rounds: int, venvs: Path, rows: int, columns: int, length: float) -> 
         "logistic": likeliest,
     }
     names = list(tools)
-    print(f"| model, n = {rows:,}, p = {columns} | epsilon | no privacy ", end="")
-    print("".join(f"| {name} | / no privacy | s " for name in names) + "|")
-    print("|---|---:|---:" + "|---:" * 3 * len(names) + "|")
+    heads = [(f"model, n = {rows:,}, p = {columns}", ""), ("epsilon", "g"), ("no privacy", ".4f")]
+    for name in names:
+        heads += [(name, ".4f"), ("/ no privacy", ".2f"), ("s", ".2f")]
+    row = report.table("errors", heads)
     with tempfile.TemporaryDirectory() as folder:
         x_path, y_path = f"{folder}/x.npy", f"{folder}/y.npy"
         for model, classical in fits.items():
@@ -317,16 +324,15 @@ def errors(rounds: int, venvs: Path, rows: int, columns: int, length: float) -> 
                         squares[name] += float(np.sum((np.array(told["parameters"]) - truth) ** 2))
                         seconds[name].append(told["seconds"])
                 size = {name: (total / rounds) ** 0.5 for name, total in squares.items()}
-                line = f"| {model} | {epsilon:g} | {size['free']:.4f} "
+                cells: list[Cell] = []
                 for name in names:
-                    line += f"| {size[name]:.4f} | {size[name] / size['free']:.2f} "
-                    line += f"| {np.median(seconds[name]):.2f} "
-                print(line + "|", flush=True)
+                    cells += [size[name], size[name] / size["free"], np.median(seconds[name])]
+                row(model, epsilon, size["free"], *cells)
     for tool in tools.values():
         tool.stop()
 
 
-def seconds(rows: int, columns: int, rounds: int) -> None:
+def seconds(report: Report, rows: int, columns: int, rounds: int) -> None:
     drawn = np.random.default_rng(7)
     x = drawn.normal(size=(rows, columns))
     at = 0.3 + x @ (drawn.normal(size=columns) / columns**0.5)
@@ -341,8 +347,8 @@ def seconds(rows: int, columns: int, rounds: int) -> None:
         ),
         "quantile": (inference.QuantileRegression(quantile=0.5, **options, **reach), at),
     }
-    print(f"| {rows:,} x {columns} | s, median of {rounds} | CPU s |")
-    print("|---|---:|---:|")
+    heads = [(f"{rows:,} x {columns}", ""), (f"s, median of {rounds}", ".2f"), ("CPU s", ".2f")]
+    row = report.table("seconds", heads)
     for name, (model, y) in asked.items():
         spent = []
         for _ in range(rounds):
@@ -350,7 +356,7 @@ def seconds(rows: int, columns: int, rounds: int) -> None:
             model.fit(x, y)
             spent.append((time.perf_counter() - began, time.process_time() - used))
         clock, cpu = np.median(spent, axis=0)
-        print(f"| {name} | {clock:.2f} | {cpu:.2f} |", flush=True)
+        row(name, clock, cpu)
 
 
 SCORED = ("auc", "kolmogorov_smirnov", "accuracy", "precision", "recall", "f1", "brier", "log_loss")
@@ -365,10 +371,11 @@ def scored(n: int, drawn: np.random.Generator) -> tuple[Floats, NDArray[np.bool_
     return expit(1.19 * z - 1.19**2 / 2 + np.log(3 / 7)), y
 
 
-def diagnostics(runs: int, rows: int) -> None:
+def diagnostics(report: Report, runs: int, rows: int) -> None:
     """Errors of the noise, by formula and simulated, and coverage of 95 % intervals."""
-    print("| n | bins | rho | number | by formula | simulated | bias | coverage | both |")
-    print("|---:|---:|---:|---|---:|---:|---:|---:|---:|")
+    columns = [("n", ",.0f"), ("bins", ".0f"), ("rho", "g"), ("number", ""), ("by formula", ".4f")]
+    columns += [("simulated", ".4f"), ("bias", ".4f"), ("coverage", ".3f"), ("both", ".3f")]
+    row = report.table("diagnostics-of-each", columns)
     for n, bins, rho in (
         (500, 20, 0.1),
         (2000, 50, 0.01),
@@ -402,9 +409,9 @@ def diagnostics(runs: int, rows: int) -> None:
                 np.array(column, dtype=float) for column in zip(*lines, strict=True)
             )
             seen = np.isfinite(off)
-            line = f"| {n:,} | {bins} | {rho} | {name} | {np.median(error[seen]):.4f} "
-            line += f"| {off[seen].std():.4f} | {off[seen].mean():.4f} | {held.mean():.3f} "
-            print(line + (f"| {both / runs:.3f} |" if name == "auc" else "| |"), flush=True)
+            spread, bias = off[seen].std(), off[seen].mean()
+            cells = [np.median(error[seen]), spread, bias, held.mean()]
+            row(n, bins, rho, name, *cells, both / runs if name == "auc" else None)
     drawn = np.random.default_rng(1)
     scores, y = scored(rows, drawn)
     start = time.process_time()
@@ -428,17 +435,20 @@ def main() -> None:
     ask.add_argument("--rows", type=int, default=1_000_000, help="of the table of seconds")
     ask.add_argument("--length", type=float, default=1.0, help="of the true slopes, for errors")
     ask.add_argument("--venvs", type=Path, default=CACHE)
+    add_json(ask)
     options = ask.parse_args()
-    if "coverage" in options.tables:
-        coverage(options.kinds, options.sizes, options.fits, options.mean)
-    if "real" in options.tables:
-        real(options.sizes, options.fits, options.names)
-    if "errors" in options.tables:
-        errors(options.rounds, options.venvs, 100_000, 20, options.length)
-    if "seconds" in options.tables:
-        seconds(options.rows, 20, options.rounds)
-    if "diagnostics" in options.tables:
-        diagnostics(options.fits, options.rows)
+    with Report(__file__, options.json) as report:
+        if "coverage" in options.tables:
+            coverage(report, options.kinds, options.sizes, options.fits, options.mean)
+        if "real" in options.tables:
+            real(report, options.sizes, options.fits, options.names)
+        if "errors" in options.tables:
+            shape: dict[str, Any] = {"rows": 100_000, "columns": 20, "length": options.length}
+            errors(report, options.rounds, options.venvs, **shape)
+        if "seconds" in options.tables:
+            seconds(report, options.rows, 20, options.rounds)
+        if "diagnostics" in options.tables:
+            diagnostics(report, options.fits, options.rows)
 
 
 if __name__ == "__main__":

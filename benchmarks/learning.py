@@ -26,6 +26,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tables import Report, add_json
 from tools import CACHE, HERE, Tool, environment
 
 CASES = ("logistic", "mlp", "cnn", "transformer", "lora")
@@ -42,6 +43,7 @@ def main() -> None:
     ask.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     ask.add_argument("--venvs", type=Path, default=CACHE)
     ask.add_argument("--tasks", action="store_true")
+    add_json(ask)
     options = ask.parse_args()
     if options.tasks:
         tasks()
@@ -61,22 +63,21 @@ def main() -> None:
         speeds[case], sizes[case] = measured(tools, case, rounds=options.rounds)
         print(f"{case}: {speeds[case]}", file=sys.stderr)
     kinds = (*OURS, *OPACUS, *JAX)
-    print(f"| examples/s | {' | '.join(kinds)} | ours : plain | ours : Opacus |")
-    print("|---|" + "---:|" * (len(kinds) + 2))
-    for case, speed in speeds.items():
-        cells = [f"{speed[kind]:,.0f}" if kind in speed else "" for kind in kinds]
-        best = max(speed[kind] for kind in OPACUS)
-        cells += [
-            " / ".join(f"{speed[kind] / other:.2f}" for kind in OURS[1:])
-            for other in (speed["plain"], best)
-        ]
-        print(f"| {case} | {' | '.join(cells)} |")
-    print(f"\n| MB above start | {' | '.join(kinds)} | ours : plain |")
-    print("|---|" + "---:|" * (len(kinds) + 1))
-    for case, size in sizes.items():
-        cells = [f"{size[kind]:,.0f}" if kind in size else "" for kind in kinds]
-        cells.append(" / ".join(f"{size[kind] / size['plain']:.2f}" for kind in OURS[1:]))
-        print(f"| {case} | {' | '.join(cells)} |")
+    heads = [(kind, ",.0f") for kind in kinds]
+    with Report(__file__, options.json) as report:
+        ratios = [("ours : plain", ">"), ("ours : Opacus", ">")]
+        row = report.table("speed", [("examples/s", ""), *heads, *ratios])
+        for case, speed in speeds.items():
+            best = max(speed[kind] for kind in OPACUS)
+            times = [
+                " / ".join(f"{speed[kind] / other:.2f}" for kind in OURS[1:])
+                for other in (speed["plain"], best)
+            ]
+            row(case, *map(speed.get, kinds), *times)
+        row = report.table("memory", [("MB above start", ""), *heads, ratios[0]])
+        for case, size in sizes.items():
+            above = " / ".join(f"{size[kind] / size['plain']:.2f}" for kind in OURS[1:])
+            row(case, *map(size.get, kinds), above)
     noise, _ = measured(
         {kind: Tool(ours, ours=True) for kind in OURS[:2]}, "noise", rounds=options.rounds
     )

@@ -28,6 +28,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tables import Report, add_json
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
@@ -238,7 +240,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=1000, help="a round")
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--json", type=Path)
+    add_json(parser)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as place:
         folder = Path(place)
@@ -247,13 +249,28 @@ def main() -> None:
         found["per second"] = throughput(folder, rounds=chosen.rounds, questions=chosen.questions)
         if chosen.kills:
             found["killed"] = kills(folder, chosen.kills)
-    for title, values in found.items():
-        print(f"\n{title}")
-        for name, value in values.items():
-            shown = f"{value:10.3g}" if title == "microseconds" else value
-            print(f"  {name:34} {f'{shown:10.0f}' if isinstance(shown, float) else shown}")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=2))
+    with Report(__file__, chosen.json) as report:
+        report_found(report, found)
+
+
+def report_found(report: Report, found: dict[str, Any]) -> None:
+    """Report what was measured, a table each."""
+    head = "processor time, best of nine rounds"
+    row = report.table("processor", [(head, ""), ("microseconds", ".2g")])
+    for name, value in found["microseconds"].items():
+        row(name, value)
+    print()
+    row = report.table("reservations", [("", ""), ("a second, median", ",.0f"), ("best", ",.0f")])
+    rates = found["per second"]
+    for name, value in rates.items():
+        if not name.endswith(", best round"):
+            row(name, value, rates.get(f"{name}, best round"))
+    print()
+    if "killed" in found:
+        heads = list(dict.fromkeys(name for one in found["killed"].values() for name in one))
+        row = report.table("kills", [("ledger", ""), *((name, ",g") for name in heads)])
+        for name, one in found["killed"].items():
+            row(name, *map(one.get, heads))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ everywhere (and delta = 1e-6 for keys).
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from tables import Cell, Report, Rows, add_json
 from tools import CACHE, Tool, environment
 
 HERE = Path(__file__).parent
@@ -55,6 +57,7 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     options = parser.parse_args()
     tools = {
         name: Tool(
@@ -66,14 +69,19 @@ def main() -> None:
         )
         for name in options.tools
     }
-    for task in options.tasks:
-        compare(task, tools, options.rounds)
+    with Report(__file__, options.json) as report:
+        sizes = sorted({size for task in options.tasks for size in TASKS[task].sizes})
+        columns = [("task", ""), ("tool", ""), ("method", "")]
+        columns += [(f"n = {size:,}", ",.3g") for size in sizes]
+        row = report.table("releases", [*columns, ("beside", ">"), ("error", ">")])
+        for task in options.tasks:
+            compare(row, task, tools, sizes, options.rounds)
     for tool in tools.values():
         tool.stop()
 
 
-def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
-    """Time a task in turns, take errors, and print its table."""
+def compare(row: Rows, task: str, tools: dict[str, Tool], sizes: list[int], rounds: int) -> None:
+    """Time a task in turns, take errors, and report its table."""
     asked = TASKS[task]
     methods = [
         (name, method)
@@ -90,28 +98,26 @@ def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
                 pace = found["seconds"] / found["size"]
                 if key not in best or pace < best[key][0]:
                     best[key] = pace, found["size"] < size
-    print(f"\n### {task}\n")
-    error = f" {asked.measure} |" if asked.measure else ""
-    sizes = " | ".join(f"n = {size:,}" for size in asked.sizes)
-    print(f"| tool | method | {sizes} | beside unacorda's best |{error}")
-    print("|---|---|" + "---:|" * (len(asked.sizes) + 1 + bool(error)))
     largest = asked.sizes[-1]
     ours = min(
         (best[name, method, largest][0] for name, method in methods if name == "unacorda"),
         default=float("nan"),
     )
     for name, method in methods:
-        cells = []
-        for size in asked.sizes:
-            pace, fewer = best[name, method, size]
-            cells.append(f"{1000 * pace * size:.3g} ms{'*' if fewer else ''}")
+        cells: list[Cell] = []
+        for size in sizes:
+            pace, fewer = best.get((name, method, size), (math.nan, False))
+            took = None if math.isnan(pace) else 1000 * pace * size
+            cells.append(f"{took:.3g}*" if fewer else took)
         cells.append(f"{best[name, method, largest][0] / ours:.3g}x")
-        if error:
+        if asked.measure:
             found = tools[name].ask(
                 {"method": method, "size": asked.error_size, "releases": asked.releases}
             )
-            cells.append(f"{found['error']:.4g}")
-        print(f"| {name} | {method.split('/')[1]} |", " | ".join(cells), "|")
+            cells.append(f"{asked.measure} {found['error']:.4g}")
+        else:
+            cells.append(None)
+        row(task, name, method.split("/")[1], *cells)
 
 
 if __name__ == "__main__":

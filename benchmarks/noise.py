@@ -24,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tables import Report, add_json
 from tools import CACHE, Tool, environment
 
 LAWS = ("discrete Laplace", "discrete Gaussian", "real Laplace", "real Gaussian")
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3.0, help="seconds for one release")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     parser.add_argument("--serve", choices=TOOLS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -154,20 +156,25 @@ def main() -> None:
                         best[key] = rate, count < size
     for tool in tools.values():
         tool.stop()
-    print_table(best, options.sizes)
+    with Report(__file__, options.json) as report:
+        report_speed(report, best, options.sizes)
 
 
-def print_table(best: dict[tuple[str, str, int], tuple[float, bool]], sizes: list[int]) -> None:
-    print("| law | n |", " | ".join(f"{name}, M/s" for name in TOOLS), end=" | ")
-    print("unacorda : NumPy | unacorda : OpenDP | unacorda : diffprivlib |")
-    print("|---|---|" + "---|" * (len(TOOLS) + 3))
+def report_speed(
+    report: Report, best: dict[tuple[str, str, int], tuple[float, bool]], sizes: list[int]
+) -> None:
+    columns = [("law", ""), ("n", ",.0f"), *((f"{name}, M/s", ".3g") for name in TOOLS)]
+    columns += [(f"unacorda : {name}", ".3g") for name in ("NumPy", "OpenDP", "diffprivlib")]
+    row = report.table("speed", columns)
     for law in LAWS:
         for size in sizes:
             rates = {name: best[name, law, size] for name in TOOLS}
-            cells = [f"{rate / 1e6:.3g}{'*' if fewer else ''}" for rate, fewer in rates.values()]
+            cells = [
+                f"{rate / 1e6:.3g}*" if fewer else rate / 1e6 for rate, fewer in rates.values()
+            ]
             ours = rates["unacorda"][0]
-            ratios = [f"{ours / rates[name][0]:.3g}" for name in ("numpy", "opendp", "diffprivlib")]
-            print(f"| {law} | {size:,} |", " | ".join([*cells, *ratios]), "|")
+            ratios = [ours / rates[name][0] for name in ("numpy", "opendp", "diffprivlib")]
+            row(law, size, *cells, *ratios)
 
 
 if __name__ == "__main__":

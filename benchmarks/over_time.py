@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import unacorda
+from tables import Report, add_json
 from unacorda import OverTime, SeededBits, window
 from unacorda.accounting import rho as rho_of
 from unacorda.mechanisms.correlated import BinaryTree
@@ -58,40 +59,35 @@ def simulated(person: OverTime, kind: Wanted, streams: int) -> float:
     return float(np.sqrt(np.mean(noise.estimates(released, kind) ** 2)))
 
 
-def errors(streams: int) -> None:
-    """Print errors of totals and of windows of 28 days, for k days of one row."""
-    print(f"{'':44}{'k = 1':>9}{'10':>9}{'30':>9}")
+def errors(report: Report, streams: int) -> None:
+    """Report errors of totals and of windows of 28 days, for k days of one row."""
+    row = report.table("errors", [("", ""), ("k = 1", ".1f"), ("10", ".1f"), ("30", ".1f")])
     plain, root = Encoder.of_power(Fraction(0), 1), Encoder.of_power(Fraction(1, 2), STEPS)
     persons = [OverTime(max_steps=days) for days in (1, 10, 30)]
     for kind in ("totals", window(28)):
         anew = [19.105 * min(days, 28 if kind != "totals" else days) for days in (1, 10, 30)]
-        print_line(f"{kind}: asked anew every day, rho / T each", anew)
+        row(f"{kind}: asked anew every day, rho / T each", *anew)
         for name, encoder in (("noisy steps, summed", plain), ("square root", root)):
             found = [root_mean_square(encoder, person, kind) for person in persons]
-            print_line(f"{kind}: {name}", found)
+            row(f"{kind}: {name}", *found)
         if kind == "totals":
-            print_line(f"{kind}: tree", [tree_error(days) for days in (1, 10, 30)])
+            row(f"{kind}: tree", *(tree_error(days) for days in (1, 10, 30)))
         best = [choose_encoder(person, (kind,), steps=STEPS) for person in persons]
         pairs = zip(best, persons, strict=True)
-        print_line(f"{kind}: over_time", [root_mean_square(e, p, kind) for e, p in pairs])
-        print_line(f"{kind}: over_time, simulated", [simulated(p, kind, streams) for p in persons])
+        row(f"{kind}: over_time", *(root_mean_square(e, p, kind) for e, p in pairs))
+        row(f"{kind}: over_time, simulated", *(simulated(p, kind, streams) for p in persons))
 
 
-def print_line(name: str, numbers: list[float]) -> None:
-    """Print one line of the table."""
-    print(f"{name:44}" + "".join(f"{number:>9.1f}" for number in numbers))
+def times(report: Report) -> None:
+    """Report times over the flights of 2013, bundled with the package."""
+    row = report.table("seconds", [("CPU seconds of one thread, DuckDB", ""), ("", ".2f")])
 
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        began = time.process_time()
+        found = work()
+        row(name, time.process_time() - began)
+        return found
 
-def timed(name: str, work: Callable[[], Any]) -> Any:
-    """What the work gives; its CPU seconds are printed."""
-    began = time.process_time()
-    found = work()
-    print(f"{name:60}{time.process_time() - began:>7.2f} s")
-    return found
-
-
-def times() -> None:
-    """Print times over the flights of 2013, bundled with the package."""
     flights = resources.files("unacorda.cli") / "data" / "flights.parquet"
     unit = unacorda.Person("tailnum", max_rows=1)
     budget = unacorda.ZCDP(2)
@@ -127,17 +123,19 @@ def times() -> None:
 
     timed("noise and totals of 10,000 steps, 64 bands", stream)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{'more memory for both':60}{(after - before) / 1_024:>7.0f} MiB")
+    print(f"\nMore memory for both: {(after - before) / 1_024:.0f} MiB")
 
 
 def main() -> None:
     """Print times, then errors."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="simulate few streams")
-    streams = 5 if parser.parse_args().quick else 60
-    times()  # first, while nothing is known of any encoder
-    print()
-    errors(streams)
+    add_json(parser)
+    given = parser.parse_args()
+    with Report(__file__, given.json) as report:
+        times(report)  # first, while nothing is known of any encoder
+        print()
+        errors(report, 5 if given.quick else 60)
 
 
 if __name__ == "__main__":

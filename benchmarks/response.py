@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tables import Report, add_json
 from tools import CACHE, environment
 from unacorda import mechanisms
 
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--people", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    add_json(parser)
     options = parser.parse_args()
     python = environment("opendp", options.venvs)
     settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -92,13 +94,14 @@ def main() -> None:
         said = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
         for name, nanoseconds in json.loads(said.stdout).items():
             peer[name] = min(peer.get(name, float("inf")), nanoseconds)
-    print("| mechanism | k | made, M/s | aggregated, M/s | OpenDP, µs a call | OpenDP : unacorda |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for (name, categories), (made, read) in best.items():
-        other = peer.get(PEERS.get((name, categories), ""))
-        cells = ["", ""] if other is None else [f"{other / 1e3:.3g}", f"{other / made:,.0f}"]
-        print(f"| {name} | {categories or '-'} | {1e3 / made:.3g} | {1e3 / read:.3g} |", end=" ")
-        print(" | ".join(cells), "|")
+    columns = [("mechanism", ""), ("k", ".0f"), ("made, M/s", ".3g"), ("aggregated, M/s", ".3g")]
+    columns += [("OpenDP, µs a call", ".3g"), ("OpenDP : unacorda", ",.0f")]
+    with Report(__file__, options.json) as report:
+        row = report.table("speed", columns)
+        for (name, categories), (made, read) in best.items():
+            other = peer.get(PEERS.get((name, categories), ""))
+            cells = [None, None] if other is None else [other / 1e3, other / made]
+            row(name, categories or "-", 1e3 / made, 1e3 / read, *cells)
 
 
 if __name__ == "__main__":

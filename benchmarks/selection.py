@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tables import Report, add_json
 from unacorda import accounting
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.selection.exponential import Exponential
@@ -128,7 +129,9 @@ def worst(excess: Callable[[float], float], steps: Sequence[float]) -> tuple[flo
     return max((excess(step), step) for step in steps)
 
 
-def row(name: str, levels: int, *, epsilon: float, shuffles: int) -> list[str]:
+def excesses(
+    name: str, levels: int, *, epsilon: float, shuffles: int
+) -> list[tuple[float, float] | None]:
     generator = np.random.default_rng(levels)
     size = 2**levels
 
@@ -142,7 +145,7 @@ def row(name: str, levels: int, *, epsilon: float, shuffles: int) -> list[str]:
 
     groups = FAMILIES[name]
     whole, steps = levels % 2 == 0, STEPS if name == "needle" else STEPS[6:21]
-    found = [
+    return [
         worst(lambda p: tree(leaves(name, levels, p), 2), STEPS),
         worst(lambda p: shuffled(2, p), steps),
         worst(lambda p: tree(leaves(name, levels, p), 4), steps) if whole else None,
@@ -150,7 +153,6 @@ def row(name: str, levels: int, *, epsilon: float, shuffles: int) -> list[str]:
         worst(lambda p: exponential(groups(levels, p)), STEPS),
         worst(lambda p: permute_and_flip(groups(levels, p), epsilon), STEPS),
     ]
-    return [f"{one[0]:.2f} ({one[1]:.1f})" if one else "-" for one in found]
 
 
 def drawn(levels: int, draws: int, epsilon: float) -> list[tuple[str, float, float, float]]:
@@ -181,25 +183,28 @@ def main() -> None:
     parser.add_argument("--levels", type=int, nargs="+", default=[4, 6, 8, 10, 12, 14, 16])
     parser.add_argument("--shuffles", type=int, default=8)
     parser.add_argument("--draws", type=int, default=3000)
+    add_json(parser)
     given = parser.parse_args()
     epsilon = pure_epsilon()
     print(
         f"rho = {RHO}: tree of noise multiplier 1, exponential mechanism of bounded range "
         f"{BOUNDED_RANGE:g}, permute-and-flip of epsilon {epsilon:.3f}"
     )
-    columns = ["tree", "shuffled", "4-ary", "4-ary shuffled", "exponential", "permute-and-flip"]
-    for name in FAMILIES:
-        print(f"\n{name}: largest expected excess (at parameter)\n")
-        print("| candidates | " + " | ".join(columns) + " | tree / k^1.5 |")
-        print("|---" * (len(columns) + 2) + "|")
-        for levels in given.levels:
-            cells = row(name, levels, epsilon=epsilon, shuffles=given.shuffles)
-            ratio = float(cells[0].partition(" ")[0]) / levels**1.5
-            print(f"| 2^{levels} | " + " | ".join(cells) + f" | {ratio:.2f} |", flush=True)
-    print("\n2^6 candidates, ladder of step 2: computed, and drawn from the mechanisms\n")
-    print("| mechanism | computed | drawn | standard error |\n|---|---|---|---|")
-    for mechanism, exact, mean, error in drawn(6, given.draws, epsilon):
-        print(f"| {mechanism} | {exact:.3f} | {mean:.3f} | {error:.3f} |")
+    names = ["tree", "shuffled", "4-ary", "4-ary shuffled", "exponential", "permute-and-flip"]
+    columns = [("candidates", ">"), *((name, ">") for name in names), ("tree / k^1.5", ".2f")]
+    with Report(__file__, given.json) as report:
+        for name in FAMILIES:
+            title = f"{name}: largest expected excess (at parameter)"
+            row = report.table(f"losses-{name}", columns, title=title)
+            for levels in given.levels:
+                found = excesses(name, levels, epsilon=epsilon, shuffles=given.shuffles)
+                cells = [f"{one[0]:.2f} ({one[1]:.1f})" if one else "-" for one in found]
+                row(f"2^{levels}", *cells, found[0][0] / levels**1.5 if found[0] else None)
+        columns = [("mechanism", ""), *((one, ".3f") for one in ("computed", "drawn"))]
+        title = "2^6 candidates, ladder of step 2: computed, and drawn from the mechanisms"
+        row = report.table("drawn", [*columns, ("standard error", ".3f")], title=title)
+        for found in drawn(6, given.draws, epsilon):
+            row(*found)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tables import Report, Rows, add_json
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
@@ -176,11 +178,7 @@ def processor(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def told(what: str, value: str) -> None:
-    print(f"| {what} | {value} |", flush=True)
-
-
-def measure_load(folder: Path, seconds: float) -> None:
+def measure_load(report: Report, folder: Path, seconds: float) -> None:
     analysts = [f"a{number}" for number in range(1_000)]
     port = free_port()
     sizes: dict[str, Any] = {"budget": "1000000", "limit": "1000"}
@@ -188,6 +186,7 @@ def measure_load(folder: Path, seconds: float) -> None:
     config = read_config(path)
     with opened(config.store) as store:
         tokens = [make_token(store, one, role="analyst") for one in analysts]
+    told = report.table("starts", [("", ""), ("", "")])
     start = time.monotonic()
     with running(path, port, tokens[0]):
         told("first start, 20 data sets, 1,000 analysts each", f"{time.monotonic() - start:.1f} s")
@@ -224,6 +223,10 @@ def measure_load(folder: Path, seconds: float) -> None:
             client: Client = own.client
             return client
 
+        columns = [("", ""), ("a second", ".0f"), ("median, ms", ",.0f"), ("p95, ms", ",.0f")]
+        columns += [("processor of the server, ms each", ".0f"), ("other statuses", "")]
+        print()
+        row = report.table("load", columns)
         for what, clients, send in (
             ("explain", 4, explain),
             ("ask", 16, ask),
@@ -232,24 +235,23 @@ def measure_load(folder: Path, seconds: float) -> None:
             before = processor(process)
             rate, times, statuses = load(clients, seconds, send)
             each = 1_000 * (processor(process) - before) / max(len(times), 1)
-            middle, high = statistics.median(times), p95(times)
-            said = f"{rate:.0f} a second, median {middle:.0f} ms, p95 {high:.0f} ms"
-            said += f", {each:.0f} ms of processor each"
-            told(f"{what}, {clients} clients", said + _odd(statuses))
+            numbers = [rate, statistics.median(times), p95(times), each]
+            row(f"{what}, {clients} clients", *numbers, _odd(statuses))
         asking = threading.Thread(target=load, args=(16, seconds, ask))
         asking.start()
         _, times, statuses = load(1, seconds, explain)
         asking.join()
-        told("explain, 1 client, while 16 ask", f"p95 {p95(times):.0f} ms" + _odd(statuses))
-        told("memory at the end", f"{memory(process):.0f} MB")
+        what = "explain, 1 client, while 16 ask"
+        row(what, None, None, p95(times), None, _odd(statuses))
+        print(f"\nMemory at the end: {memory(process):.0f} MB")
 
 
 def _odd(statuses: Counter[int]) -> str:
     odd = {status: count for status, count in statuses.items() if status >= 300}
-    return f" (statuses {odd})" if odd else ""
+    return str(odd) if odd else ""
 
 
-def measure_crashes(folder: Path, *, kills: int, seconds: float, store: str) -> None:
+def measure_crashes(row: Rows, folder: Path, *, kills: int, seconds: float, store: str) -> None:
     """50 writers, 4 processes, of which one is killed every little while."""
     analysts = [f"a{number}" for number in range(25)]
     ports = [free_port() for _ in range(4)]
@@ -315,14 +317,20 @@ def measure_crashes(folder: Path, *, kills: int, seconds: float, store: str) -> 
         for process in processes:
             process.kill()
             process.wait()
-    _check(config.ledger, config.store, answered)
+    paid, committed, kept = _check(config.ledger, config.store, answered)
     kind = "PostgreSQL" if store else "SQLite"
     counts = ", ".join(f"{count:,} x {status or 'cut'}" for status, count in statuses.items())
-    told(f"{kind}: {killed.total()} SIGKILLs, 50 writers, 4 processes", f"all held; {counts}")
+    print(counts, file=sys.stderr)
+    row(kind, killed.total(), time.monotonic() - start, paid, committed, kept, len(answered))
 
 
-def _check(ledger_address: str, store_address: str, answered: Sequence[str]) -> None:
-    """Nothing overspent, every 201 stored and paid, every charge answered or lost."""
+def _check(
+    ledger_address: str, store_address: str, answered: Sequence[str]
+) -> tuple[int, int, int]:
+    """Nothing overspent, every 201 stored and paid, every charge answered or lost.
+
+    The numbers of charges, of those that were committed, and of answers in the store.
+    """
     with closing(open_ledger(ledger_address)) as ledger, opened(store_address) as store:
         store.lose(before=time.time() + SILENT_SECONDS)
         entries = ledger.entries("visits")
@@ -343,6 +351,7 @@ def _check(ledger_address: str, store_address: str, answered: Sequence[str]) -> 
         assert states["running"] == states["waiting"] == 0
         assert committed <= states["answered"] <= paid <= states["answered"] + states["lost"]
         print(f"charges {paid}, committed {committed}, {dict(states)}", file=sys.stderr)
+        return paid, committed, states["answered"]
 
 
 def main() -> None:
@@ -351,22 +360,30 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--crash-seconds", type=float, default=300.0, help="at most, of each store")
     parser.add_argument("--postgres", action="store_true", help="crashes on PostgreSQL too")
+    add_json(parser)
     given = parser.parse_args()
-    print("| | |\n|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        if given.seconds:
-            measure_load(Path(folder), given.seconds)
+    with Report(__file__, given.json) as report:
+        with tempfile.TemporaryDirectory() as folder:
+            if given.seconds:
+                measure_load(report, Path(folder), given.seconds)
+        if given.kills:
+            measure_all_crashes(report, given)
+
+
+def measure_all_crashes(report: Report, given: argparse.Namespace) -> None:
+    """Crashes on every store."""
     stores = [""]
     if given.postgres:
         from tests.postgres_server import empty_schema
 
         stores.append(empty_schema())
+    columns = [("store and ledger", ""), ("kills", ",.0f"), ("in seconds", ".0f")]
+    names = ("charges", "committed", "answered", "answers that arrived")
+    row = report.table("kills", columns + [(name, ",.0f") for name in names])
     for store in stores:
         with tempfile.TemporaryDirectory() as folder:
-            if given.kills:
-                measure_crashes(
-                    Path(folder), kills=given.kills, seconds=given.crash_seconds, store=store
-                )
+            most = {"kills": given.kills, "seconds": given.crash_seconds}
+            measure_crashes(row, Path(folder), **most, store=store)
 
 
 if __name__ == "__main__":

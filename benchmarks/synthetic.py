@@ -40,6 +40,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from tables import Report, Rows, add_json
 from tools import CACHE, HERE, Tool, environment
 
 PEERS = {"opendp": "opendp_mbi", "smartnoise": "smartnoise_synth", "mbi": "mbi"}
@@ -158,15 +159,14 @@ def started(options: argparse.Namespace) -> dict[str, Path]:
     return found
 
 
-def line(label: str, found: list[Any], ours: Any) -> str:
+def add_row(row: Rows, label: list[Any], found: list[Any], ours: Any) -> None:
     """A row of the table: numbers, and how many times unacorda's they are."""
     failed = [one for one in found if isinstance(one, str)]
     if failed:
-        return f"| {label} | {failed[0]} | | | | | |"
+        row(*label, failed[0], *[None] * 5)
+        return
     means, own = np.mean(found, axis=0), np.mean(ours, axis=0)
-    error, cpu, memory = means
-    ratios = " | ".join(f"{ratio:.3g}" for ratio in means / np.maximum(own, [1e-9, 1e-2, 1]))
-    return f"| {label} | {error:.3f} | {cpu:.3g} | {memory:,.0f} | {ratios} |"
+    row(*label, *means, *(means / np.maximum(own, [1e-9, 1e-2, 1])))
 
 
 def main() -> None:
@@ -180,13 +180,15 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=300, help="CPU seconds of a release")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
+    add_json(parser)
     options = parser.parse_args()
     options.venvs.mkdir(parents=True, exist_ok=True)
     pythons = started(options)
     known = [(name, how) for name, python in pythons.items() for how in methods(python, name)]
-    heads = "error | CPU s | MB | error, times | CPU, times | MB, times"
-    print(f"| table | rho | tool | {heads} |\n|---|---:|---|---:|---:|---:|---:|---:|---:|")
-    with tempfile.TemporaryDirectory() as place:
+    columns = [("table", ""), ("rho", "g"), ("tool", ""), ("error", ".3f"), ("CPU s", ".3g")]
+    columns += [("MB", ",.0f"), *((f"{what}, times", ".3g") for what in ("error", "CPU", "MB"))]
+    with tempfile.TemporaryDirectory() as place, Report(__file__, options.json) as report:
+        row = report.table("peers", columns)
         for table, rho in itertools.product(options.tables, options.rho):
             codes, sizes = coded(table, options.venvs)
             paths = {part: str(Path(place) / part) for part in ("codes.npy", "rows.npy", "t.npz")}
@@ -209,10 +211,10 @@ def main() -> None:
                         continue
                     error = truth.error(np.load(paths["rows.npy"]))
                     found[name, how].append([error, answer["cpu"], answer["megabytes"]])
-            shape = f"{table}, {len(codes):,} x {len(sizes)} | {rho:g}"
+            shape = f"{table}, {len(codes):,} x {len(sizes)}"
             for (name, how), numbers in found.items():
-                label = f"{shape} | {name} {versions[name]}, {how}"
-                print(line(label, numbers, found["unacorda", "default"]), flush=True)
+                label = [shape, rho, f"{name} {versions[name]}, {how}"]
+                add_row(row, label, numbers, found["unacorda", "default"])
 
 
 if __name__ == "__main__":

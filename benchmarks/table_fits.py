@@ -12,6 +12,7 @@ unit is a row, or a person with at most one row, and from arrays that were read 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import subprocess
@@ -26,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import unacorda
+from tables import Report, add_json
 from unacorda import inference
 
 SEED = 20_241_101
@@ -104,6 +106,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--memory", default="1.5GB", help="what the engine may hold")
+    add_json(parser)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     path = made(given.cache, rows=given.rows, features=given.features)
@@ -111,15 +114,17 @@ def main() -> None:
         way, kind = given.one
         print(json.dumps(fit(path, way, kind, given.features, given.memory)))
         return
-    print(f"{given.rows:,} rows, {given.features} features")
-    for kind in given.models:
-        for way in given.ways:
+    columns = [("rows x features", ">"), ("model", ""), ("unit", ""), ("s", ".3g")]
+    columns += [("CPU s", ".3g"), ("peak MiB", ",.0f"), ("largest error in widths", ".3g")]
+    shape = f"{given.rows:,} x {given.features}"
+    with Report(__file__, given.json) as report:
+        row = report.table("fits", columns)
+        for kind, way in itertools.product(given.models, given.ways):
             command = [sys.executable, __file__, "--cache", str(given.cache), "--one", way, kind]
             command += ["--rows", str(given.rows), "--features", str(given.features)]
             command += ["--memory", given.memory]
             run = subprocess.run(command, capture_output=True, text=True, check=True)
-            found = json.loads(run.stdout)
-            print(kind, way, ", ".join(f"{name} {value:.3g}" for name, value in found.items()))
+            row(shape, kind, way, *json.loads(run.stdout).values())
 
 
 if __name__ == "__main__":

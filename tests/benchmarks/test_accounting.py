@@ -159,7 +159,7 @@ def run(*arguments: Any) -> str:
 @pytest.mark.long
 def test_the_script_measures_unacorda_alone(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
-    tables = run("--tools", "unacorda", "--cases", "sampled-1e3", "--quick", "--json", file)
+    tables = run("--tools", "unacorda", "--cases", "sampled-1e3", "--quick", "--details", file)
     said = json.loads(file.read_text())["cases"]["sampled-1e3"]
     found = said["tools"]["unacorda"]
     assert found["troubles"] == []
@@ -176,7 +176,7 @@ def test_the_script_measures_unacorda_alone(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_script_draws_from_the_box(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
-    tables = run("--box", 4, "--json", file)
+    tables = run("--box", 4, "--details", file)
     said = json.loads(file.read_text())["box"]
     assert said["summary"]["draws"] == len(said["draws"]) == 4
     assert said["summary"]["failures"] == 0
