@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 import shutil
 import sqlite3
 import stat
+import threading
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -14,17 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from tests.postgres_server import empty_schema
 from tests.server.served import CONFIGURATION, COUNT, served, written
 from tests.server.test_routes import ASK, problem
 from tests.server.test_running import free_port
+from tests.support.cases import in_subtests
 from tests.support.seams import open_ledger
 
 from unacorda import ZCDP
-from unacorda.errors import InvalidParameter, LedgerFailed
+from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.server.backup import back_up
 from unacorda.server.config import read_config
 from unacorda.server.health import metrics, readiness, reporting
+from unacorda.server.run import JsonLines
+from unacorda.server.store import SignIn, opened
 
 CANARY = "zebra"
 
@@ -141,3 +149,127 @@ def test_what_postgresql_keeps_is_exported_and_left_to_its_tools(tmp_path: Path)
 def test_there_is_nothing_to_copy_before_there_is_a_store(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="used before"):
         back_up(read_config(written(tmp_path)), tmp_path / "copy")
+
+
+def _older(path: Path) -> None:
+    """Make a store as it was before it said its version."""
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("DROP TABLE unacorda_store")
+        store.execute("ALTER TABLE unacorda_sign_ins DROP COLUMN holder")
+
+
+def test_a_store_of_an_older_version_is_migrated(tmp_path: Path) -> None:
+    with served(tmp_path) as ask:
+        release = ask("POST", ASK, COUNT)
+        token = ask.tokens["ana"]
+    _older(tmp_path / "answers.db")
+    with served(tmp_path) as ask:
+        found = ask("GET", release.headers["location"], of=token)
+        assert found.content == release.content
+        made = SignIn(hash="h", token="t", made=1.0, used=1.0, holder="{}")
+        ask.service.store.add_sign_in(made, before=0.0)
+        assert ask.service.store.sign_in("h") == made
+    with closing(sqlite3.connect(tmp_path / "answers.db")) as store:
+        assert store.execute("SELECT version FROM unacorda_store").fetchall() == [(2,)]
+
+
+def test_a_store_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "answers.db"
+    with opened(f"sqlite:///{path}"):
+        pass
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("UPDATE unacorda_store SET version = 3")
+    before = path.read_bytes()
+    with (
+        pytest.raises(LedgerMismatch, match=r"'answers.db' has schema version 3; .* version 2"),
+        opened(f"sqlite:///{path}"),
+    ):
+        pass
+    assert path.read_bytes() == before
+
+
+@pytest.mark.service
+def test_stores_on_postgresql_are_made_once_and_migrated() -> None:
+    address = empty_schema()
+    opening = [threading.Thread(target=_opened, args=(address,)) for _ in range(4)]
+    for one in opening:
+        one.start()
+    for one in opening:
+        one.join()
+    engine = sqlalchemy.create_engine(address.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE unacorda_store")
+        connection.exec_driver_sql("ALTER TABLE unacorda_sign_ins DROP COLUMN holder")
+    _opened(address)
+    with engine.begin() as connection:
+        rows = connection.exec_driver_sql("SELECT version FROM unacorda_store").fetchall()
+        assert [tuple(row) for row in rows] == [(2,)]
+        connection.exec_driver_sql("SELECT holder FROM unacorda_sign_ins")
+    engine.dispose()
+
+
+def _opened(address: str) -> None:
+    with opened(address):
+        pass
+
+
+SETTINGS = [
+    ('listen = "unix:"', "listen"),
+    ('listen = "unix:a.sock"', "public_url"),
+    ('behind_proxy = ["unix"]', "behind_proxy"),
+    ('reuse = "all"', "reuse"),
+    ('timeout = "5 days"', "timeout"),
+    ('timeout = "0s"', "timeout"),
+    ("timeout = true", "timeout"),
+    ('planning = "-1s"', "planning"),
+]
+
+
+@in_subtests(("line", "match"), SETTINGS)
+def test_settings_that_cannot_be_are_refused(tmp_path: Path, line: str, match: str) -> None:
+    text = CONFIGURATION.replace("timeout = 20", line)
+    with pytest.raises(InvalidParameter, match=match):
+        read_config(written(tmp_path, text))
+
+
+def test_a_socket_and_times_with_units_are_read(tmp_path: Path) -> None:
+    lines = 'listen = "unix:run/a.sock"\npublic_url = "https://a.example"\n'
+    lines += 'behind_proxy = ["unix"]\ntimeout = "5min"\nshutdown = "90s"\nreuse = "dataset"'
+    config = read_config(written(tmp_path, CONFIGURATION.replace("timeout = 20", lines)))
+    assert config.socket == tmp_path / "run" / "a.sock"
+    assert (config.timeout, config.shutdown, config.reuse) == (300, 90, "dataset")
+    assert config.public_host == "a.example"
+
+
+def test_lines_of_the_log_hold_names_of_the_server_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What others write stands in none, with an end of line in every field."""
+    caplog.set_level(logging.INFO)
+    evil = f"{CANARY}\r\n{CANARY}"
+    with served(tmp_path) as ask:
+        ask("POST", ASK, {**COUNT, "purpose": evil})
+        ask("POST", ASK, {**COUNT, "sql": f"SELECT COUNT(*) AS {CANARY} FROM visits"})
+        ask("POST", ASK, {evil: evil, "sql": evil})
+        ask("GET", f"/v1/releases/{CANARY}%0d%0a{CANARY}")
+        ask("GET", f"/{CANARY}?{CANARY}=%0d%0a", headers={"User-Agent": CANARY})
+        ask("GET", "/v1/me", of=f"unacorda_{CANARY}_{CANARY}")
+        ask("GET", f"/static/{CANARY}", of=None)
+        token = ask.tokens["ana"].split("_", 2)
+    own = [one for one in caplog.records if one.name.startswith("unacorda")]
+    lines = [JsonLines().format(one) for one in own]
+    asked = [json.loads(one) for one in lines if '"request"' in one]
+    assert [(one["operation"], one["status"]) for one in asked] == [
+        ("ask", 201),
+        ("ask", 201),
+        ("ask", 422),
+        ("release", 404),
+        ("none", 404),
+        ("me", 401),
+        ("page GET /static/{name}", 404),
+    ]
+    assert [one["token"] for one in asked] == [token[1]] * 4 + [""] * 3
+    assert set(asked[0]) == {"time", "level", "event", "operation", "status", "token"}
+    text = "".join(lines)
+    assert not [word for word in (CANARY, token[2], "SELECT", str(tmp_path)) if word in text]
+    assert not re.search(r"[\r\n]", text)

@@ -35,8 +35,8 @@ OWN = {"Origin": HOST, "Sec-Fetch-Site": "same-origin"}
 class Browser:
     """One browser: it keeps its cookies, follows no redirection, and sends forms as pages do."""
 
-    def __init__(self, ask: Served) -> None:
-        self._ask = ask
+    def __init__(self, ask: Served, address: str = "10.0.0.1") -> None:
+        self._ask, self._address = ask, address
         self.cookies = httpx.Cookies()
         self.form_token = ""
 
@@ -67,7 +67,7 @@ class Browser:
     ) -> list[httpx.Response]:
         async def ask() -> list[httpx.Response]:
             transport = httpx.ASGITransport(
-                self._ask.app, client=("10.0.0.1", 1), raise_app_exceptions=False
+                self._ask.app, client=(self._address, 1), raise_app_exceptions=False
             )
             async with httpx.AsyncClient(
                 transport=transport, base_url=HOST, cookies=self.cookies, timeout=60
@@ -362,6 +362,81 @@ def test_the_policy_stands_on_every_response(ask: Served) -> None:
         assert not re.search(r"(src|href|action)=\"(https?:)?//", found.text)
         for script in re.findall(r"<script[^>]*>(.*?)</script>", found.text, re.DOTALL):
             assert not script
+
+
+def test_unknown_addresses_are_pages_for_browsers_alone(ask: Served) -> None:
+    page = Browser(ask)
+    found = page.get("/nix", accept="text/html,application/xhtml+xml")
+    assert found.status_code == 404
+    assert found.headers["content-type"].startswith("text/html")
+    assert "There is no such address" in found.text
+    assert found.headers["content-security-policy"].startswith("default-src 'none'; script-src")
+    for path, accept in (("/nix", "application/json"), ("/nix", "*/*"), ("/v1/nix", "text/html")):
+        plain = page.get(path, accept=accept)
+        assert plain.status_code == 404
+        assert plain.headers["content-type"] == "application/problem+json"
+    assert page.send("PUT", [("/", None)], {"accept": "text/html"})[0].status_code == 405
+    signed_in = browser(ask)
+    for path in ("/ask/visits/confirm", "/ask/visits/spend"):
+        assert signed_in.get(path).headers["location"] == "/ask/visits"
+
+
+JOINED = {
+    "table": "visits",
+    "steps": [
+        {"where": "age >= 18"},
+        {"derive": {"old": "age / 2"}},
+        {"join": "regions", "on": "county"},
+        {"where": "old > 3"},
+    ],
+    "group_by": ["region"],
+    "keys": ["north", "south"],
+    "aggregates": {
+        "n": {"count": {}},
+        "m": {"mean": {"column": "age", "lower": 0, "upper": 120, "weight": "1/2"}},
+        "halves": {"sum": {"column": "age / 2", "lower": 0, "upper": 60}},
+    },
+}
+
+
+def test_what_the_builder_cannot_show_of_an_older_question_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "regions.csv").write_text("county,region\nA,north\nB,south\n")
+    public = 'tables = { visits = "visits.csv" }\npublic = { regions = "regions.csv" }'
+    text = CONFIGURATION.replace('tables = { visits = "visits.csv" }', public)
+    with served(tmp_path, text) as ask:
+        body = {"question": JOINED, "budget": {"rho": "0.01"}}
+        asked = ask("POST", "/v1/datasets/visits/ask", body)
+        assert asked.status_code == 201, asked.text
+        page, name = browser(ask), asked.headers["location"].rpartition("/")[2]
+        assert 'join "regions"' in html.unescape(page.get(f"/answers/{name}").text)
+        like = page.get(f"/ask/visits?like={name}").text
+        kept = [html.unescape(one) for one in re.findall(r'name="kept" value="([^"]*)"', like)]
+        assert len(kept) == 7
+        assert re.search(r'name="group" value="region" checked', like)
+        again = {
+            "mode": "build",
+            "table": "visits",
+            "kept": kept,
+            "group": "region",
+            "budget.rho": "0.01",
+            "answer0.function": "count",
+            "answer0.name": "n",
+        }
+        assert "Already answered" in page.post("/ask/visits/confirm", again).text  # it is equal
+        other = {**again, "budget.rho": "0.02", "once": "a"}
+        location = page.post("/ask/visits/spend", other).headers["location"]
+        second = page.get(f"{location}/release.json").json()
+        assert set(second["rows"][0]) == set(asked.json()["rows"][0])
+        stored = ask("GET", f"/v1/questions/{location.rpartition('/')[2]}").json()["asked"]
+        assert stored["question"]["steps"] == JOINED["steps"]
+        assert stored["question"]["keys"] == JOINED["keys"]
+        fewer = {**again, "kept": kept[:4] + kept[5:]}
+        assert page.post("/ask/visits/confirm", fewer).status_code == 200
+        for wrong in ("x", "[]", '["nix", "", 1]', '["step", "", {"read": "x"}]', "[" * 9_000):
+            refused = page.post("/ask/visits", {**again, "kept": wrong})
+            assert refused.status_code == 422
+        without = page.get(f"/ask/visits?like={location.rpartition('/')[2]}").text
+        assert re.findall(r'name="kept"', without) == ['name="kept"'] * 7
 
 
 HOSTILE = "\"><script>alert(1)</script><b x='"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -139,21 +140,6 @@ def test_a_question_that_was_lost_is_told_so(tmp_path: Path) -> None:
         gone.close()
 
 
-def test_a_request_that_trickles_is_closed(tmp_path: Path) -> None:
-    path = configured(tmp_path)
-    with running(path):
-        config = read_config(path)
-        start = time.monotonic()
-        with closing(socket.create_connection((config.host, config.port))) as slow:
-            slow.settimeout(30)
-            slow.sendall(b"GET /v1/me HTTP/1.1\r\nHost: a\r\n")
-            with suppress(ConnectionError):  # it is closed by the other side
-                while time.monotonic() - start < 25:
-                    slow.sendall(b"X-A: b\r\n")
-                    time.sleep(0.5)
-        assert 5 < time.monotonic() - start < 25
-
-
 def test_two_processes_pay_an_equal_question_once(tmp_path: Path) -> None:
     path = configured(tmp_path)
     other = path.with_name("other.toml")
@@ -174,3 +160,70 @@ def test_two_processes_pay_an_equal_question_once(tmp_path: Path) -> None:
         assert len({one.content for one in found}) == 1
     with closing(open_ledger(config.ledger)) as ledger:
         assert ledger.spent("visits") == ZCDP("0.01")
+
+
+def _listens(address: str) -> bool:
+    """Whether somebody listens at a socket, within half a minute."""
+    for _ in range(300):
+        with closing(socket.socket(socket.AF_UNIX)) as tried, suppress(OSError):
+            tried.connect(address)
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_socket_of_the_machine_is_listened_at(tmp_path: Path) -> None:
+    """By its proxy: the last address that it adds is whose failures are counted."""
+    lines = '[server]\nlisten = "unix:a.sock"\npublic_url = "https://ask.example"\n'
+    lines += 'behind_proxy = ["unix"]\n'
+    path = written(tmp_path, CONFIGURATION.replace("[server]\n", lines))
+    config = read_config(path)
+    with opened(config.store) as store:
+        token = make_token(store, "ana", role="analyst")
+    command = [sys.executable, "-m", "unacorda", "serve", str(path)]
+    through = httpx.HTTPTransport(uds=str(config.socket))
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE) as process,
+        httpx.Client(transport=through, base_url="http://ask.example", timeout=60) as client,
+    ):
+        try:
+            assert _listens(str(config.socket))
+
+            def me(text: str, forwarded: str) -> int:
+                headers = {"Authorization": f"Bearer {text}", "X-Forwarded-For": forwarded}
+                return client.get("/v1/me", headers=headers).status_code
+
+            assert [me("x", f"10.0.0.{n}, 10.0.1.1") for n in range(11)] == [401] * 10 + [429]
+            assert me(token, "10.0.1.1") == 429
+            assert me(token, "10.0.1.1, 10.0.1.2") == 200
+            assert me(token, "no address") == 200
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    lines_of_log = [json.loads(one) for one in said.decode().splitlines() if one.startswith("{")]
+    assert {one["operation"] for one in lines_of_log} >= {"me"}
+    assert token not in said.decode()
+
+
+@pytest.mark.parametrize("slowly", ["header", "body", "chunks"])
+def test_what_does_not_end_is_closed(tmp_path: Path, slowly: str) -> None:
+    path = configured(tmp_path)
+    with running(path):
+        config = read_config(path)
+        head = b"POST /v1/datasets/visits/ask HTTP/1.1\r\nHost: a\r\n"
+        begun = {
+            "header": head,
+            "body": head + b"Content-Length: 60000\r\n\r\n",
+            "chunks": head + b"Transfer-Encoding: chunked\r\n\r\n",
+        }[slowly]
+        more = {"header": b"X-A: b\r\n", "body": b"x", "chunks": b"1\r\nx\r\n"}[slowly]
+        start = time.monotonic()
+        with closing(socket.create_connection((config.host, config.port))) as slow:
+            slow.settimeout(30)
+            slow.sendall(begun)
+            with suppress(ConnectionError):  # it is closed by the other side
+                while time.monotonic() - start < 25:
+                    slow.sendall(more)
+                    time.sleep(0.5)
+        assert 5 < time.monotonic() - start < 25

@@ -35,10 +35,13 @@ _SQLITE = "sqlite:///"
 SERVER = (
     *("ledger", "store", "listen", "public_url", "behind_proxy"),
     *("questions_at_once", "queue", "timeout", "most_aggregates", "most_cells"),
-    *("answer_after", "least_a_question", "shutdown", "health", "planning"),
+    *("answer_after", "least_a_question", "shutdown", "health", "planning", "reuse"),
 )
 """What a block [server] may say."""
-OIDC = ("issuer", "audience", "analyst_claim", "groups_claim", "curators")
+OIDC = (
+    *("issuer", "audience", "analyst_claim", "groups_claim", "curators"),
+    *("client_id", "client_secret", "scope"),
+)
 """What a block [oidc] may say."""
 
 
@@ -111,7 +114,7 @@ class Dataset:
     least_a_question: below which a server takes none. columns: public facts. stand_in: a public
     table to try questions on. analysts: the limits of sub-accounts; most_a_question: above which a
     server takes none of an analyst. show_total: whether analysts see what the data set has left,
-    not their own part alone.
+    not their own part alone. purpose_required: whether a server takes no question without one.
     """
 
     name: str
@@ -129,6 +132,7 @@ class Dataset:
     analysts: Mapping[str, Guarantee] = field(default_factory=dict)
     most_a_question: Mapping[str, Guarantee] = field(default_factory=dict)
     show_total: bool = False
+    purpose_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +194,7 @@ def _dataset(path: Path, name: str, block: object) -> Dataset:
     sources = _each(partial(_joined, Path()) if "engine" in keys else path_of)
     readers: dict[str, Callable[[str, Any], Any]] = {
         **dict.fromkeys(("engine", "memory_limit", "title"), _text),
-        "show_total": _flag,
+        **dict.fromkeys(("show_total", "purpose_required"), _flag),
         **dict.fromkeys(("budget", "query_budget", "least_a_question"), _budget),
         **dict.fromkeys(("tables", "public"), sources),
         "stand_in": path_of,

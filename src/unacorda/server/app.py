@@ -24,9 +24,16 @@ from unacorda.extras import require
 from unacorda.query.plan.questions import parse_json
 from unacorda.server.curation import Curation, Curator
 from unacorda.server.fields import ENDPOINTS, Endpoint, check_body, openapi_document
+from unacorda.server.page.answers import answer_csv
 from unacorda.server.page.routes import Pages
 from unacorda.server.problems import MEDIA_TYPE, Problem, problem_of
-from unacorda.server.requests import address_of, check_host, check_token, read_body
+from unacorda.server.requests import (
+    MOST_RECORD,
+    address_of,
+    check_host,
+    check_token,
+    read_body,
+)
 from unacorda.server.service import Service
 from unacorda.server.store import StoredQuestion, Token
 
@@ -41,6 +48,7 @@ from starlette.routing import Route  # noqa: E402
 _LOG = logging.getLogger("unacorda.server")
 _PAGE: Final = 50
 _SPARE_THREADS: Final = 8  # beyond the queue: what is refused needs one too
+_NO_QUESTION: Final = "There is no such question, or it is not yours."
 _LOOK_SECONDS: Final = 1.0  # between two looks whether a client has gone
 _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
@@ -58,6 +66,16 @@ def make_app(service: Service) -> Starlette:
     routes = Routes(service)
     pages = Pages(service, asking=routes.asking, explaining=routes.explaining)
 
+    async def nowhere(request: Request, error: Exception) -> Response:
+        """What no route takes: a page for a browser, a problem for programs."""
+        problem = _http_problem(error)
+        service.note("none", problem.status)
+        if pages.is_for(request):
+            return pages.problem(problem)
+        found = _problem_response(problem)
+        found.headers.update(_HEADERS)
+        return found
+
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
@@ -69,7 +87,7 @@ def make_app(service: Service) -> Starlette:
             for name, one in ENDPOINTS.items()
         ]
         + pages.routes(),
-        exception_handlers={HTTPException: _http_problem},
+        exception_handlers={HTTPException: nowhere},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -104,6 +122,7 @@ class Routes:
         """A route that asks for the host and a token first, and answers problems as such."""
 
         async def route(request: Request) -> Response:
+            holder: Token | None = None
             try:
                 check_host(request, self._service.config)
                 holder = None if operation.open else await self._token_holder(request)
@@ -121,7 +140,8 @@ class Routes:
                 _LOG.error("failed: %s", type(error).__name__)
                 response = _problem_response(Problem("failed", "The server failed. Ask a curator."))
             response.headers.update(_HEADERS)
-            self._service.requests[name, response.status_code] += 1  # on the one event loop
+            token = "" if holder is None else holder.id
+            self._service.note(name, response.status_code, token=token)
             return response
 
         return route
@@ -180,7 +200,9 @@ class Routes:
 
     async def withdraw(self, request: Request, holder: Token) -> Response:
         """Take a question back that has not begun."""
-        question = await self._own_question(request, holder)
+        question = await self._question(request, holder)
+        if question.analyst != holder.analyst:
+            raise Problem("not-found", _NO_QUESTION)
         await self._in_thread(self._service.withdraw, question)
         return Response(status_code=204)
 
@@ -206,14 +228,39 @@ class Routes:
 
     async def question(self, request: Request, holder: Token) -> Response:
         """One question."""
-        return JSONResponse(_question_as_json(await self._own_question(request, holder)))
+        return JSONResponse(_question_as_json(await self._question(request, holder)))
 
     async def release(self, request: Request, holder: Token) -> Response:
         """The stored release of a question."""
-        question = await self._own_question(request, holder)
-        if question.release is None:
-            raise Problem("not-found", "There is no such release, or it is not yours.")
-        return _release_response(question, status=200)
+        return _release_response(await self._answered(request, holder), status=200)
+
+    release_json = release
+
+    async def release_csv(self, request: Request, holder: Token) -> Response:
+        """The rows of a stored release."""
+        question = await self._answered(request, holder)
+        assert question.release is not None
+        wanted = request.query_params.get("spreadsheet", "false")
+        if wanted not in ("true", "false"):
+            raise Problem("refused", "spreadsheet is true or false.")
+        rows = await self._in_thread(
+            functools.partial(answer_csv, question.release, spreadsheet=wanted == "true")
+        )
+        return Response(rows, media_type="text/csv; charset=utf-8")
+
+    async def verify(self, request: Request, holder: Token) -> Response:
+        """What comes out of a release again."""
+        _check_type(request)
+        whole = await read_body(request, most=MOST_RECORD)
+        try:
+            text = whole.decode()
+        except UnicodeDecodeError:
+            raise Problem("not-json", "The body must be a release as JSON in UTF-8.") from None
+        loop = asyncio.get_running_loop()
+        said = await loop.run_in_executor(
+            self.explaining, self._service.verify, holder.analyst, text
+        )
+        return JSONResponse(said)
 
     async def openapi(self, _: Request, __: Token) -> Response:
         """The OpenAPI document."""
@@ -245,14 +292,22 @@ class Routes:
         """What is short and reads no table, in a thread."""
         return await asyncio.to_thread(answer, *given)
 
-    async def _own_question(self, request: Request, holder: Token) -> StoredQuestion:
-        """The question of the address; one of others is answered as one that is not there."""
+    async def _question(self, request: Request, holder: Token) -> StoredQuestion:
+        """The question of the address; one that is not theirs is answered as one that is none."""
+        name = request.path_params["id"]
         found: StoredQuestion | None = await self._in_thread(
-            self._service.store.question, request.path_params["id"]
+            self._service.visible, name, holder.analyst
         )
-        if found is None or found.analyst != holder.analyst:
-            raise Problem("not-found", "There is no such question, or it is not yours.")
-        return found.shown
+        if found is None:
+            raise Problem("not-found", _NO_QUESTION)
+        return found
+
+    async def _answered(self, request: Request, holder: Token) -> StoredQuestion:
+        """The question of the address, if it has a release."""
+        question = await self._question(request, holder)
+        if question.release is None:
+            raise Problem("not-found", "There is no such release, or it is not yours.")
+        return question
 
     async def _token_holder(self, request: Request) -> Token:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
@@ -265,9 +320,7 @@ class Routes:
         """The body of an operation, checked; its numbers are decimals."""
         fields = ENDPOINTS[name].fields
         assert fields is not None
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise Problem("not-a-type", "Send Content-Type: application/json.")
+        _check_type(request)
         whole = await read_body(request)
         try:
             return check_body(parse_json(whole.decode()), fields)
@@ -279,6 +332,12 @@ class Routes:
 def _check_role(operation: Endpoint, holder: Token | None) -> None:
     if operation.curator and (holder is None or holder.role != "curator"):
         raise Problem("not-allowed", "This is for curators.")
+
+
+def _check_type(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem("not-a-type", "Send Content-Type: application/json.")
 
 
 def _release_response(question: StoredQuestion, *, status: int) -> Response:
@@ -337,10 +396,7 @@ def _problem_response(problem: Problem) -> Response:
     return found
 
 
-async def _http_problem(_: Request, error: Exception) -> Response:
-    """What no route takes."""
+def _http_problem(error: Exception) -> Problem:
     status = getattr(error, "status_code", 404)
     kind = "not-a-method" if status == 405 else "not-found"
-    found = _problem_response(Problem(kind, "There is no such address, or it is not yours."))
-    found.headers.update(_HEADERS)
-    return found
+    return Problem(kind, "There is no such address, or it is not yours.")

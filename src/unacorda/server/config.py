@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from unacorda.accounting.charges import request_price
@@ -22,8 +22,15 @@ from unacorda.server.scheduling import AnswerTimes
 
 _FIXED_SECONDS: Final = 1.0
 _SQLITE = "sqlite:///"
+_UNIX = "unix:"
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(s|min|h)")
+_UNITS: Final = {"s": 1, "min": 60, "h": 3_600}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+Reuse: TypeAlias = Literal["own", "dataset", "off"]
+"""Whose stored release of an equal question is given again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +44,13 @@ class Config:
     ledger, store
         Addresses: of the budgets, and of tokens, questions and stored releases.
     host, port
-        Where it listens.
+        Where it listens; of a socket, what requests are for.
+    socket
+        The socket of this machine where it listens in place of these, or None.
     public_url
         How people reach it; requests for another host are refused.
     behind_proxy
-        Addresses that may say whom a request is from.
+        Addresses that may say whom a request is from; "unix" for who reaches the socket.
     questions_at_once
         Threads with a question.
     queue
@@ -56,6 +65,9 @@ class Config:
         Seconds that running questions get once the server ends.
     health
         Where it tells of itself, an address and a port; None for nowhere.
+    reuse
+        Whose stored release of an equal question is given again: one's own, any of the data set's
+        analysts', or none.
     oidc
         The issuer whose tokens are believed; None for none.
     most_aggregates, most_cells
@@ -67,6 +79,7 @@ class Config:
     store: str
     host: str
     port: int
+    socket: Path | None
     public_url: str
     behind_proxy: tuple[str, ...]
     questions_at_once: int
@@ -76,6 +89,7 @@ class Config:
     answer_after: AnswerTimes
     shutdown: float
     health: tuple[str, int] | None
+    reuse: Reuse
     oidc: OidcSettings | None
     most_aggregates: int
     most_cells: int
@@ -93,12 +107,21 @@ def read_config(path: Path) -> Config:
     """
     settings = read_settings(path)
     found, place = dict(settings.server), f"{path}, server"
-    host, port = _listen(f"{place}.listen", found.get("listen", "127.0.0.1:8040"))
+    listen = found.get("listen", "127.0.0.1:8040")
+    socket = _socket(f"{place}.listen", path, listen)
+    host, port = ("localhost", 0) if socket else _listen(f"{place}.listen", listen)
     proxies = found.get("behind_proxy", [])
     listed = isinstance(proxies, list) and all(isinstance(one, str) for one in proxies)
     demand(listed, f"{place}.behind_proxy", proxies, expected="a list of addresses")
     expected = "127.0.0.1 or localhost; another address only with behind_proxy, which ends TLS"
     demand(host in _LOCAL or proxies, f"{place}.listen", found.get("listen"), expected=expected)
+    expected = "it beside a socket: how people reach the server"
+    demand(socket is None or "public_url" in found, f"{place}.public_url", None, expected=expected)
+    expected = '"unix" only where listen is a socket'
+    demand(socket or "unix" not in proxies, f"{place}.behind_proxy", proxies, expected=expected)
+    reuse = found.get("reuse", "own")
+    expected = '"own", "dataset" or "off"'
+    demand(reuse in ("own", "dataset", "off"), f"{place}.reuse", reuse, expected=expected)
     url = found.get("public_url", f"http://{host}:{port}")
     parts = urlsplit(url) if isinstance(url, str) else None
     whole = parts is not None and parts.scheme in ("http", "https") and parts.netloc
@@ -109,6 +132,8 @@ def read_config(path: Path) -> Config:
         store=_address(path, "store", found.get("store"), "answers.db"),
         host=host,
         port=port,
+        socket=socket,
+        reuse=reuse,
         public_url=url.rstrip("/"),
         behind_proxy=tuple(proxies),
         questions_at_once=_whole(place, found, "questions_at_once", 2),
@@ -117,7 +142,7 @@ def read_config(path: Path) -> Config:
         planning=_seconds(f"{place}.planning", found.get("planning", 10)),
         answer_after=_answer_times(f"{place}.answer_after", found.get("answer_after", "fixed")),
         shutdown=_seconds(f"{place}.shutdown", found.get("shutdown", 60)),
-        oidc=None if settings.oidc is None else _oidc(f"{path}, oidc", settings.oidc),
+        oidc=None if settings.oidc is None else _oidc(path, settings.oidc),
         health=_health(f"{place}.health", found.get("health")),
         most_aggregates=_whole(place, found, "most_aggregates", 50),
         most_cells=_whole(place, found, "most_cells", 10_000),
@@ -163,11 +188,17 @@ def _answer_times(place: str, value: Any) -> AnswerTimes:
     return float(value)
 
 
-def _oidc(place: str, given: Mapping[str, Any]) -> OidcSettings:
+def _oidc(path: Path, given: Mapping[str, Any]) -> OidcSettings:
+    place = f"{path}, oidc"
     texts = {name: given[name] for name in given if name != "curators"}
+    if isinstance(texts.get("client_secret"), str):
+        secret = _secret(f"{place}.client_secret", path, texts["client_secret"])
+        texts["client_secret"] = secret
+        demand("client_id" in texts, f"{place}.client_id", None, expected="it beside client_secret")
     for name, value in texts.items():
         fits = isinstance(value, str) and bool(value.strip())
-        demand(fits, f"{place}.{name}", value, expected="a text")
+        shown = "..." if name == "client_secret" else value
+        demand(fits, f"{place}.{name}", shown, expected="a text")
     for name in ("issuer", "audience"):
         demand(name in given, f"{place}.{name}", None, expected="it: whom to believe, for whom")
     expected = "an address with https, or http on this machine"
@@ -178,6 +209,15 @@ def _oidc(place: str, given: Mapping[str, Any]) -> OidcSettings:
     return OidcSettings(**texts, curators=tuple(groups))
 
 
+def _socket(place: str, path: Path, value: Any) -> Path | None:
+    """The socket that an address names, relative to the file; None for an address with a port."""
+    if not (isinstance(value, str) and value.startswith(_UNIX)):
+        return None
+    name = value.removeprefix(_UNIX)
+    demand(name.strip(), place, value, expected='a path, as in "unix:/run/unacorda.sock"')
+    return path.parent.resolve() / name
+
+
 def _health(place: str, value: Any) -> tuple[str, int] | None:
     return None if value is None else _listen(place, value)
 
@@ -185,7 +225,8 @@ def _health(place: str, value: Any) -> tuple[str, int] | None:
 def _listen(place: str, value: Any) -> tuple[str, int]:
     host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     fits = bool(colon and host and port.isdecimal() and int(port) < 1 << 16)
-    demand(fits, place, value, expected='an address and a port, such as "127.0.0.1:8040"')
+    expected = 'an address and a port, such as "127.0.0.1:8040", or "unix:/run/unacorda.sock"'
+    demand(fits, place, value, expected=expected)
     return host.strip("[]"), int(port)
 
 
@@ -195,17 +236,23 @@ def _address(path: Path, name: str, value: Any, default: str) -> str:
     value = f"{_SQLITE}{default}" if value is None else value
     expected = '"sqlite:///FILE", "postgresql://...", "env:NAME" or "file:PATH"'
     demand(isinstance(value, str) and value, place, "...", expected=expected)
-    if value.startswith("env:"):
-        value = os.environ.get(value.removeprefix("env:"), "")
-    elif value.startswith("file:"):
-        source = path.parent / value.removeprefix("file:")
-        demand(source.is_file(), place, "...", expected="file: with a file that can be read")
-        value = source.read_text(encoding="utf-8").strip()
+    value = _secret(place, path, value)
     fits = value.startswith((_SQLITE, "postgresql://", "postgresql+psycopg://"))
     demand(fits, place, "...", expected=expected)  # it may hold a password
     if value.startswith(_SQLITE):
         return f"{_SQLITE}{path.parent.resolve() / value.removeprefix(_SQLITE)}"
     return str(value)
+
+
+def _secret(place: str, path: Path, value: str) -> str:
+    """A text, or what an environment variable or a file holds."""
+    if value.startswith("env:"):
+        return os.environ.get(value.removeprefix("env:"), "")
+    if value.startswith("file:"):
+        source = path.parent / value.removeprefix("file:")
+        demand(source.is_file(), place, "...", expected="file: with a file that can be read")
+        return source.read_text(encoding="utf-8").strip()
+    return value
 
 
 def _whole(place: str, found: Mapping[str, Any], name: str, default: int) -> int:
@@ -216,6 +263,14 @@ def _whole(place: str, found: Mapping[str, Any], name: str, default: int) -> int
 
 
 def _seconds(place: str, value: Any) -> float:
-    fits = isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= 86_400
-    demand(fits, place, value, expected="seconds, above 0 and at most a day")
-    return float(value)
+    """Seconds, a number of them or a text with its unit.
+
+    >>> _seconds("timeout", "5min"), _seconds("timeout", "90 s"), _seconds("timeout", 20)
+    (300.0, 90.0, 20.0)
+    """
+    known = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    found = value if known is None else Decimal(known[1]) * _UNITS[known[2]]
+    fits = isinstance(found, int | Decimal) and not isinstance(found, bool) and 0 < found <= 86_400
+    expected = 'seconds, or such as "90s", "5min" or "1h": above 0 and at most a day'
+    demand(fits, place, value, expected=expected)
+    return float(found)

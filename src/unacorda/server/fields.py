@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -73,8 +74,9 @@ _BUDGET: Final = Field(
 class Endpoint:
     """A method of an address.
 
-    gives: what 200 or 201 holds, for people; fields: of its body; query: of its query string, all
-    texts; open: to anyone; curator: to curators alone; makes: answers 201.
+    gives: what 200 or 201 holds, for people; fields: of its body; record: its body is a release;
+    query: of its query string, all texts; open: to anyone; curator: to curators alone; makes:
+    answers 201; media: of what it gives.
     """
 
     method: Literal["get", "post", "delete"]
@@ -84,9 +86,11 @@ class Endpoint:
     fields: tuple[Field, ...] | None = None
     query: tuple[Field, ...] = ()
     problems: tuple[str, ...] = ()
+    record: bool = False
     open: bool = False
     curator: bool = False
     makes: bool = False
+    media: str = "application/json"
 
 
 _ASKING: Final = (
@@ -295,12 +299,36 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
         gives="Nothing.",
         problems=("not-found", "runs", "refused"),
     ),
+    "release_csv": Endpoint(
+        method="get",
+        path="/v1/releases/{id}.csv",
+        says="Its rows as CSV, exact; with ?spreadsheet=true no text is a formula.",
+        gives="Values with their standard errors and intervals.",
+        query=(Field(name="spreadsheet", kind="text", says="true or false."),),
+        problems=("not-found", "refused"),
+        media="text/csv",
+    ),
+    "release_json": Endpoint(
+        method="get",
+        path="/v1/releases/{id}.json",
+        says="The stored release of a question of yours.",
+        gives="The bytes that were stored.",
+        problems=("not-found",),
+    ),
     "release": Endpoint(
         method="get",
         path="/v1/releases/{id}",
         says="The stored release of a question of yours.",
         gives="The bytes that were stored.",
         problems=("not-found",),
+    ),
+    "verify": Endpoint(
+        method="post",
+        path="/v1/verify",
+        says="Compute a release again as far as it can be without the data. Free.",
+        gives="What holds and what differs, and whether these bytes are a stored release of yours.",
+        record=True,
+        problems=("not-json", "too-large", "not-a-type", "refused", "too-long", "busy"),
     ),
     "openapi": Endpoint(
         method="get", path="/openapi.json", says="This document.", gives="OpenAPI 3.1.", open=True
@@ -358,7 +386,7 @@ def openapi_document(address: str) -> dict[str, Any]:
 
 
 def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
-    given = {"description": one.gives, "content": {"application/json": {}}}
+    given = {"description": one.gives, "content": {one.media: {}}}
     found: dict[str, Any] = {
         "operationId": name,
         "summary": one.says,
@@ -378,7 +406,7 @@ def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
         }
     if one.open:
         found["security"] = []
-    inside = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
+    inside = re.findall(r"{(\w+)}", one.path)
     parameters: list[dict[str, Any]] = [
         {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
         for part in inside
@@ -388,6 +416,9 @@ def _endpoint_as_json(name: str, one: Endpoint) -> dict[str, Any]:
         parameters.append({**stated, "description": field.says})
     if parameters:
         found["parameters"] = parameters
+    if one.record:
+        whole = {"schema": {"type": "object"}}
+        found["requestBody"] = {"required": True, "content": {"application/json": whole}}
     if one.fields is not None:
         schema = {
             "type": "object",

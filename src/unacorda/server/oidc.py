@@ -1,4 +1,6 @@
-"""Sign-in by an organization: bearer tokens that an OpenID Connect issuer has signed.
+"""Sign-in by an organization: tokens that an OpenID Connect issuer has signed.
+
+Programs send them as bearer tokens; the page gets one by the authorization code flow with PKCE.
 
 Algorithms are pinned, the keys come from the issuer that the configuration names and from nowhere
 else, and nothing that a token says leads to an address.
@@ -8,12 +10,18 @@ else, and nothing that a token says leads to an address.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import json
 import threading
 import time
-from dataclasses import dataclass
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 from unacorda.extras import require
 from unacorda.server.opener import OPENER
@@ -37,7 +45,9 @@ class OidcSettings:
 
     issuer: its address, as tokens name it. audience: for whom tokens must be. analyst_claim: which
     claim names the analyst; one that people cannot change themselves. groups_claim, curators: the
-    claim that lists groups, and those whose members are curators.
+    claim that lists groups, and those whose members are curators. client_id, client_secret: by
+    which the issuer knows the page, which has no sign-in by the issuer without the first; the
+    second is of confidential clients. scope: what the page asks for.
     """
 
     issuer: str
@@ -45,6 +55,9 @@ class OidcSettings:
     analyst_claim: str = "preferred_username"
     groups_claim: str = "groups"
     curators: tuple[str, ...] = ()
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    scope: str = "openid profile"
 
 
 def is_safe_address(address: str) -> bool:
@@ -54,18 +67,105 @@ def is_safe_address(address: str) -> bool:
     return bool(parts.netloc) and (parts.scheme == "https" or local)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRequest:
+    """What one sign-in by the page is known by: `state`, `nonce`, and the verifier of PKCE.
+
+    All three are drawn from the secret that the browser keeps in a cookie meanwhile.
+
+    >>> one = CodeRequest.of("secret")
+    >>> len({one.state, one.nonce, one.verifier, one.challenge})
+    4
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @staticmethod
+    def of(secret: str) -> CodeRequest:
+        """The request of a secret."""
+        parts = (hmac.digest(secret.encode(), name, "sha256") for name in (b"s", b"n", b"v"))
+        state, nonce, verifier = map(_base64url, parts)
+        return CodeRequest(state=state, nonce=nonce, verifier=verifier)
+
+    @property
+    def challenge(self) -> str:
+        """What the issuer is shown of the verifier (RFC 7636, method S256)."""
+        return _base64url(hashlib.sha256(self.verifier.encode()).digest())
+
+
+def _base64url(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
 class Issuer:
-    """An issuer and its keys, which are fetched when a token needs them."""
+    """An issuer, with what it says of itself and its keys, fetched when they are needed."""
 
     def __init__(self, settings: OidcSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._jwt: Any = require("jwt", extra="oidc")
         self._lock = threading.Lock()
         self._keys: dict[str, Any] = {}
         self._fetched = -_KEEP_SECONDS
+        self._stated: Mapping[str, Any] = {}
+        self._stated_at = -_KEEP_SECONDS
 
     def holder_of(self, text: str) -> Token | None:
-        """Whose a token is, with the role that its groups give; None where it is not valid now."""
+        """Whose a bearer token is, with the role of its groups; None where it is not valid now."""
+        claims = self._claims(text, self.settings.audience)
+        return None if claims is None else self._holder(claims)
+
+    def sign_in_address(self, request: CodeRequest, *, redirect: str) -> str | None:
+        """Where a browser signs in, to come back to `redirect`; None where it cannot be known."""
+        with self._lock:
+            address = self._endpoint("authorization_endpoint")
+        if address is None:
+            return None
+        stated = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": redirect,
+            "scope": self.settings.scope,
+            "state": request.state,
+            "nonce": request.nonce,
+            "code_challenge": request.challenge,
+            "code_challenge_method": "S256",
+        }
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(stated)}"
+
+    def signed_in(self, code: str, request: CodeRequest, *, redirect: str) -> Token | None:
+        """Who has signed in, by the code that their browser brought; None where it shows no one."""
+        settings = self.settings
+        with self._lock:
+            address = self._endpoint("token_endpoint")
+        if address is None or settings.client_id is None:
+            return None
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect,
+            "client_id": settings.client_id,
+            "code_verifier": request.verifier,
+        }
+        headers = {"Accept": "application/json"}
+        if settings.client_secret is not None:
+            names = (settings.client_id, settings.client_secret)
+            both = ":".join(quote_plus(one) for one in names)
+            headers["Authorization"] = f"Basic {base64.b64encode(both.encode()).decode()}"
+        try:
+            text = _fetched(address, form=form, headers=headers)["id_token"]
+        except (OSError, ValueError, LookupError, TypeError, HTTPException):
+            return None
+        claims = self._claims(text, settings.client_id) if isinstance(text, str) else None
+        if claims is None or claims.get("azp", settings.client_id) != settings.client_id:
+            return None
+        nonce = str(claims.get("nonce", "")).encode()
+        same = hmac.compare_digest(nonce, request.nonce.encode())
+        return self._holder(claims) if same else None
+
+    def _claims(self, text: str, audience: str) -> dict[str, Any] | None:
+        """What a token says, if the issuer signed it for an audience and it is valid now."""
         try:
             head = self._jwt.get_unverified_header(text)
             key = self._key(head.get("kid"))
@@ -75,30 +175,30 @@ class Issuer:
                 text,
                 key=key.key,
                 algorithms=[head["alg"]] if key.algorithm_name == head["alg"] else [],
-                audience=self._settings.audience,
-                issuer=self._settings.issuer,
+                audience=audience,
+                issuer=self.settings.issuer,
                 leeway=_LEEWAY_SECONDS,
                 options={"require": list(_REQUIRED)},
             )
         except (self._jwt.PyJWTError, ValueError, TypeError):
             return None
-        return self._holder(claims)
+        return claims
 
     def _holder(self, claims: dict[str, Any]) -> Token | None:
-        analyst, subject = claims.get(self._settings.analyst_claim), claims["sub"]
+        analyst, subject = claims.get(self.settings.analyst_claim), claims["sub"]
         for one in (analyst, subject):
             if not (isinstance(one, str) and one.strip() and one.isprintable()):
                 return None
-        groups = claims.get(self._settings.groups_claim, [])
+        groups = claims.get(self.settings.groups_claim, [])
         listed = groups if isinstance(groups, list) else []
-        curator = any(one in self._settings.curators for one in listed if isinstance(one, str))
+        curator = any(one in self.settings.curators for one in listed if isinstance(one, str))
         role: Role = "curator" if curator else "analyst"
         return Token(
             id=f"oidc:{subject}",
             hash="",
             analyst=str(analyst),
             role=role,
-            note=self._settings.issuer,
+            note=self.settings.issuer,
             made=float(claims.get("iat", 0)),
             ends=float(claims["exp"]),
             used=None,
@@ -115,15 +215,30 @@ class Issuer:
                 self._keys = found or self._keys
             return self._keys.get(name) if isinstance(name, str) else None
 
+    def _endpoint(self, name: str) -> str | None:
+        """An address that the issuer says it has; None for one that is not safe, or not said."""
+        age = time.monotonic() - self._stated_at
+        if age > (_KEEP_SECONDS if self._stated else _REFRESH_SECONDS):
+            self._stated_at = time.monotonic()  # also where it fails
+            issuer = self.settings.issuer.rstrip("/")
+            try:
+                stated = _fetched(f"{issuer}/.well-known/openid-configuration")
+                self._stated = stated if stated["issuer"] == self.settings.issuer else {}
+            except (OSError, ValueError, LookupError, TypeError, HTTPException):
+                self._stated = {}
+        address = self._stated.get(name)
+        if not (isinstance(address, str) and is_safe_address(address)):
+            return None
+        downgraded = self.settings.issuer.startswith("https:") and not address.startswith("https:")
+        return None if downgraded else address
+
     def _fetch_keys(self) -> dict[str, Any]:
-        issuer = self._settings.issuer.rstrip("/")
+        address = self._endpoint("jwks_uri")
+        if address is None:
+            return {}
         try:
-            stated = _fetched(f"{issuer}/.well-known/openid-configuration")
-            address = stated["jwks_uri"]
-            if stated["issuer"] != self._settings.issuer or not is_safe_address(address):
-                return {}
             listed = _fetched(address)["keys"]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, HTTPException):
             return {}
         found = {}
         for one in listed:
@@ -137,7 +252,11 @@ class Issuer:
         return found
 
 
-def _fetched(address: str) -> Any:
-    """The JSON at an address that the configuration leads to."""
-    with OPENER.open(address, timeout=_FETCH_SECONDS) as response:
+def _fetched(
+    address: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+) -> Any:
+    """The JSON at an address that the configuration leads to; form: what is posted to it."""
+    data = None if form is None else urlencode(form).encode()
+    request = urllib.request.Request(address, data=data, headers=dict(headers or {}))  # noqa: S310  # checked by those who call
+    with OPENER.open(request, timeout=_FETCH_SECONDS) as response:
         return json.loads(response.read(_MOST_BYTES))

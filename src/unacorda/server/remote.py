@@ -28,6 +28,7 @@ from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.person_values import PersonValue
 from unacorda.query.plan.question_json import function_as_json, private_as_json
+from unacorda.query.plan.questions import parse_json
 from unacorda.server.opener import OPENER
 
 if TYPE_CHECKING:
@@ -194,6 +195,19 @@ class Remote:
         """
         return RemoteQuery(stated={"table": name})
 
+    def read_json(self, question: str | Mapping[str, Any]) -> RemoteQuery:
+        """Read a question that is written as JSON; the server checks it when it is asked.
+
+        Parameters
+        ----------
+        question
+            JSON text, or the object that it holds, as `Session.read_json` takes it.
+        """
+        stated = parse_json(question) if isinstance(question, str) else question
+        plain: Any = stated
+        demand(isinstance(plain, Mapping), "question", "...", expected="an object of JSON")
+        return RemoteQuery(stated=dict(stated))
+
     def explain(self, query: RemoteQuery | str, *, budget: Guarantee) -> dict[str, Any]:
         """Forecast what a question would cost and by how much it errs, in plain values; free.
 
@@ -287,6 +301,30 @@ class Remote:
         found = self._sent(f"{self._path}/try", body)
         return RemoteRelease(text=json.dumps(found["release"]), again=False, made_up=True)
 
+    def verify(self, record: RemoteRelease | str) -> dict[str, Any]:
+        """Have a release computed again, as far as it can be without the data; free.
+
+        Parameters
+        ----------
+        record
+            A release, or its text.
+
+        Returns
+        -------
+        dict
+            `holds`; `checks`, each with its outcome; and `stored`, the question of yours whose
+            release these bytes are, or None.
+
+        Raises
+        ------
+        ServerRefused
+            For text that is no release.
+        """
+        text = record.text if isinstance(record, RemoteRelease) else record
+        demand(isinstance(text, str), "record", "...", expected="a release, or its text")
+        found: dict[str, Any] = json.loads(self._received("/v1/verify", text)[0])
+        return found
+
     def sql(self, text: str, *, budget: Guarantee) -> RemoteRelease:
         """Answer a SELECT.
 
@@ -314,9 +352,10 @@ class Remote:
         found: dict[str, Any] = json.loads(self._received(path, body)[0])
         return found
 
-    def _received(self, path: str, body: Mapping[str, Any] | None) -> tuple[str, int]:
+    def _received(self, path: str, body: Mapping[str, Any] | str | None) -> tuple[str, int]:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
+        text = body if isinstance(body, str | None) else json.dumps(body, default=str)
+        data = None if text is None else text.encode()
         request = urllib.request.Request(f"{self._url}{path}", data=data, headers=headers)  # noqa: S310  # checked above
         try:
             with OPENER.open(request, timeout=self._timeout) as response:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST_BYTES: Final = 1 << 16
+MOST_RECORD: Final = 1 << 22
+"""Bytes of a release that is to be verified."""
 _MOST_FAILURES: Final = 10  # wrong tokens a minute from one address
 _MOST_CHARACTERS: Final = 200
 _MOST_SIGNED: Final = 1 << 14
@@ -34,14 +36,14 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def read_body(request: Request) -> bytes:
-    """The body, if it is no larger than `MOST_BYTES`."""
-    whole = b""
+async def read_body(request: Request, *, most: int = MOST_BYTES) -> bytes:
+    """The body, if it is no larger than so many bytes."""
+    whole = bytearray()
     async for part in request.stream():
         whole += part
-        if len(whole) > MOST_BYTES:
-            raise Problem("too-large", f"A request has at most {MOST_BYTES:,} bytes.")
-    return whole
+        if len(whole) > most:
+            raise Problem("too-large", f"This request has at most {most:,} bytes.")
+    return bytes(whole)
 
 
 async def check_token(
@@ -56,9 +58,7 @@ async def check_token(
 
     issuer: whose tokens are taken too.
     """
-    address = address_of(request)
-    if await asyncio.to_thread(store.failed, address) >= _MOST_FAILURES:
-        raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
+    await check_failures(request, store)
     found: Token | None = None
     if text is not None and issuer is not None and not text.startswith(f"{PREFIX}_"):
         if len(text) < _MOST_SIGNED:
@@ -66,6 +66,17 @@ async def check_token(
     elif text is not None and len(text) < _MOST_CHARACTERS:
         found = await asyncio.to_thread(holder_of, store, text.strip())
     if found is None:
-        await asyncio.to_thread(functools.partial(store.failed, address, add=1))
+        await count_failure(request, store)
         raise Problem("no-token", said)
     return found
+
+
+async def check_failures(request: Request, store: AnswerStore) -> None:
+    """Refuse an address that has tried too many wrong tokens this minute."""
+    if await asyncio.to_thread(store.failed, address_of(request)) >= _MOST_FAILURES:
+        raise Problem("too-many", "Too many wrong tokens. Wait for a minute.")
+
+
+async def count_failure(request: Request, store: AnswerStore) -> None:
+    """Count a wrong token of an address."""
+    await asyncio.to_thread(functools.partial(store.failed, address_of(request), add=1))

@@ -9,8 +9,13 @@ arrived whole after ten seconds ends its connection.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
+import json
+import logging
 import math
 import threading
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final
 
@@ -18,7 +23,7 @@ from unacorda.extras import require
 from unacorda.server.app import make_app
 from unacorda.server.config import Config
 from unacorda.server.health import reporting
-from unacorda.server.service import Service
+from unacorda.server.service import FIELDS, Service
 
 require("uvicorn", extra="server")
 
@@ -80,21 +85,70 @@ class EndingServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class NamedClients:
+    """An application behind a socket of this machine, which the requests of a proxy reach.
+
+    The proxy adds the address that it sees at the end of X-Forwarded-For; what stands before it
+    may be the client's own invention.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Name the client of a request, if the proxy did."""
+        if scope["type"] == "http":
+            named = [one for name, one in scope["headers"] if name == b"x-forwarded-for"]
+            last = named[-1].decode("latin-1").rpartition(",")[2].strip() if named else ""
+            with contextlib.suppress(ValueError):
+                scope = {**scope, "client": (str(ipaddress.ip_address(last)), 0)}
+        await self._app(scope, receive, send)
+
+
+class JsonLines(logging.Formatter):
+    r"""Lines of a log as JSON: operations by name, ids and statuses, and no text of others.
+
+    >>> record = logging.LogRecord("unacorda", logging.INFO, "", 0, "a\nb", None, None)
+    >>> JsonLines().format(record).partition(", ")[2]
+    '"level": "info", "event": "a\\nb"}'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; control characters are escaped."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
+        said = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(said | getattr(record, FIELDS, {}))
+
+
+def _log_lines() -> None:
+    """Write what the server and what is below it log to the standard error, as JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name, level in (("unacorda", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+
+
 def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT; running questions get the configured time to end."""
+    _log_lines()
     service = Service(config)
+    app: Any = make_app(service)
+    proxies = [one for one in config.behind_proxy if one != "unix"]
     made = uvicorn.Config(
-        make_app(service),
+        NamedClients(app) if "unix" in config.behind_proxy else app,
         host=config.host,
         port=config.port,
+        uds=None if config.socket is None else str(config.socket),
         http=DeadlineProtocol,
         ws="none",
         server_header=False,
         date_header=False,
         access_log=False,
-        log_level="warning",
-        proxy_headers=bool(config.behind_proxy),
-        forwarded_allow_ips=list(config.behind_proxy) or None,
+        log_config=None,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies or None,
         timeout_graceful_shutdown=math.ceil(config.shutdown) + _SPARE_SECONDS,
         h11_max_incomplete_event_size=1 << 16,
     )

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from unacorda._version import __version__
@@ -31,6 +31,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
 from unacorda.query.results.explanation import Explanation
+from unacorda.query.results.record import verify_record
 from unacorda.query.results.simulation import Assume
 from unacorda.query.schema.units import Auto, Person, Row, Unit
 from unacorda.query.session import Session
@@ -43,6 +44,8 @@ from unacorda.server.stand_in import StandIn
 from unacorda.server.store import SILENT_SECONDS, AnswerStore, State, StoredQuestion
 
 _LOG = logging.getLogger("unacorda.server")
+FIELDS: Final = "unacorda"
+"""By which a line of the log holds more than its text."""
 _PAUSE_SECONDS: Final = 0.05
 _BEAT_SECONDS: Final = 10.0
 _SHARE_OF_QUEUE: Final = 16
@@ -63,7 +66,11 @@ class ParsedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunQuestion:
-    """A question that is stored, with what answers it. arrived: when; new: whether it is."""
+    """A question that is stored, with what answers it.
+
+    arrived: when; new: whether it is; body, analyst: of the request, which may be another's than
+    that of the stored question.
+    """
 
     question: StoredQuestion
     new: bool
@@ -71,6 +78,8 @@ class BegunQuestion:
     found: OpenDataset
     session: Session
     asked: ParsedQuestion
+    body: Mapping[str, Any]
+    analyst: str
 
 
 class OpenDataset:
@@ -161,6 +170,17 @@ class Service:
                 "back. A new account for new data needs another name."
             )
 
+    def note(self, operation: str, status: int, *, token: str = "") -> None:
+        """Count and log a request, by the names that the server has given alone.
+
+        operation: of `ENDPOINTS`, or of the page; token: the id of whose it was. Only for the one
+        event loop.
+        """
+        self.requests[operation, status] += 1
+        _LOG.info(
+            "request", extra={FIELDS: {"operation": operation, "status": status, "token": token}}
+        )
+
     def names(self, analyst: str) -> list[str]:
         """The data sets that an analyst may ask."""
         return [name for name, one in self.datasets.items() if one.limit(analyst) is not None]
@@ -195,6 +215,8 @@ class Service:
                 for table in session.tables
             },
             "public": sorted(found.settings.public),
+            "purpose_required": found.settings.purpose_required,
+            "reuse": self.config.reuse,
         }
         if found.settings.show_total:
             said["total_left"] = guarantee_as_json(found.session.remaining)
@@ -234,6 +256,8 @@ class Service:
     def known(self, name: str, analyst: str, body: Mapping[str, Any]) -> StoredQuestion | None:
         """The equal question that runs or was answered, as it may be seen. Free."""
         found, session = self.dataset(name, analyst)
+        if self.config.reuse == "off":
+            return None
         with _translating_errors(found, analyst):
             asked = self.read(session, body)
             _check_size(found, analyst, asked.budget)
@@ -273,8 +297,12 @@ class Service:
             _check_size(found, analyst, asked.budget)
             if purpose is not None:
                 session = session.for_purpose(purpose)
+        if found.settings.purpose_required and not (purpose or "").strip():
+            detail = "Say what the question is for: it stands in the ledger."
+            raise Problem("refused", detail, {"pointer": "/purpose"})
         fresh = bool(body.get("fresh", False))
-        nonce = "" if not fresh else request or secrets.token_hex(16)
+        again = fresh or self.config.reuse == "off"
+        nonce = (request or secrets.token_hex(16)) if again else ""
         key = self._key(found, analyst, asked, nonce=nonce)
         if request is not None:
             known = self.store.requested(analyst, request)
@@ -288,16 +316,63 @@ class Service:
             analyst=analyst,
             dataset=name,
             purpose=purpose,
-            asked=json.dumps(body, default=str),
+            asked=_as_text(body),
             request=request,
         )
         return BegunQuestion(
-            question=question, new=new, arrived=arrived, found=found, session=session, asked=asked
+            question=question,
+            new=new,
+            arrived=arrived,
+            found=found,
+            session=session,
+            asked=asked,
+            body=body,
+            analyst=analyst,
         )
 
     def answer(self, begun: BegunQuestion) -> StoredQuestion:
         """The question with its stored release, once it is due; Problem where it has none."""
-        return self._evaluate(begun) if begun.new else self._wait_for(begun.question)
+        if begun.new:
+            return self._evaluate(begun)
+        question = self._wait_for(begun.question)
+        if question.analyst == begun.analyst:
+            return question
+        return self.store.share(
+            question,
+            analyst=begun.analyst,
+            purpose=begun.body.get("purpose"),
+            asked=_as_text(begun.body),
+        )
+
+    def visible(self, name: str, analyst: str) -> StoredQuestion | None:
+        """A question as an analyst may see it now; None for one that is not there or not theirs.
+
+        Where `reuse` is "dataset", those who may ask the data set see answers of others by their
+        address, without what they were asked for.
+        """
+        found = self.store.question(name)
+        if found is None or found.analyst == analyst:
+            return None if found is None else found.shown
+        known = self.datasets.get(found.dataset)
+        shared = self.config.reuse == "dataset" and known is not None
+        if not shared or known is None or known.limit(analyst) is None:
+            return None
+        asked = {name: one for name, one in json.loads(found.asked).items() if name != "purpose"}
+        return replace(found.shown, purpose=None, asked=_as_text(asked), number=0)
+
+    def verify(self, analyst: str, text: str) -> dict[str, Any]:
+        """What of a release comes out again without the data, and whether it is stored. Free.
+
+        stored: the question of the analyst whose release these bytes are, or None.
+        """
+        with self._planned(analyst):
+            try:
+                found = verify_record(text)
+            except UnacordaError as error:
+                raise problem_of(error, own="", show_total=False) from None
+        known = self.store.release_of(analyst, text)
+        stored = known is not None and known.shown.state == "answered"
+        return {**found.to_dict(), "stored": known.id if known is not None and stored else None}
 
     def withdraw(self, question: StoredQuestion) -> None:
         """Take a question back that has not begun, and so cost nothing; Problem otherwise."""
@@ -454,8 +529,9 @@ class Service:
 
     def _key(self, found: OpenDataset, analyst: str, asked: ParsedQuestion, *, nonce: str) -> str:
         """SHA-256 of all that makes a question another one."""
+        whose = "" if self.config.reuse == "dataset" and not nonce else analyst
         stated = [
-            *(__version__, found.settings.name, analyst, asked.digest, asked.budget.to_json()),
+            *(__version__, found.settings.name, whose, asked.digest, asked.budget.to_json()),
             *(repr(found.session.unit), *found.session.source_identity),
             nonce,
         ]
@@ -494,6 +570,11 @@ def assumed(body: Mapping[str, Any]) -> Assume | None:
         detail = 'Assumptions are such as {"rows": 1000}: the rows in a group.'
         raise Problem("refused", detail, {"pointer": "/assuming"})
     return Assume(rows=stated["rows"])
+
+
+def _as_text(body: Mapping[str, Any]) -> str:
+    """A body as it is stored, its numbers as exact texts."""
+    return json.dumps(body, default=str)
 
 
 def budget_of(stated: Any, pointer: str) -> Guarantee:

@@ -32,6 +32,12 @@ _SERVER_POOL: Final = {"pool_size": 5, "max_overflow": 5}  # a PostgreSQL server
 SILENT_SECONDS: Final = 60.0
 """After so long without a sign of its process a running question is lost."""
 
+SCHEMA_VERSION: Final = 2
+"""Of the tables; a store of another version is migrated if it is older, and refused if newer."""
+_MIGRATIONS: Final = {1: ("ALTER TABLE unacorda_sign_ins ADD COLUMN holder TEXT",)}
+"""By version the statements that make the next one of it."""
+_OPENING: Final = 0x756E61636F726461  # of the lock under which PostgreSQL's tables are made
+
 _metadata = MetaData()
 _tokens = Table(
     "unacorda_tokens",
@@ -104,6 +110,7 @@ _sign_ins = Table(
     Column("token", String, nullable=False),
     Column("made", Float, nullable=False),
     Column("used", Float, nullable=False),
+    Column("holder", Text),
 )
 _seen = Table(
     "unacorda_seen",
@@ -112,6 +119,7 @@ _seen = Table(
     Column("sequence", Integer, nullable=False),
     Column("digest", String, nullable=False),
 )
+_versions = Table("unacorda_store", _metadata, Column("version", Integer, nullable=False))
 Index("unacorda_questions_state", _questions.c.state)
 Index("unacorda_questions_due", _questions.c.due)
 Index("unacorda_questions_request", _questions.c.request)
@@ -141,12 +149,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A browser that was signed in: by the hash of its cookie. token: the id of the token."""
+    """A browser that was signed in: by the hash of its cookie.
+
+    token: the id of the token. holder: whom an issuer has signed in, as JSON; None where the store
+    has the token.
+    """
 
     hash: str
     token: str
     made: float
     used: float
+    holder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +232,7 @@ class AnswerStore:
         sqlite = self._engine.dialect.name == "sqlite"
         self._turn: Any = threading.Lock() if sqlite else contextlib.nullcontext()
         self.owner = secrets.token_hex(8)
-        _metadata.create_all(self._engine)
+        self._prepare()
         if sqlite:
             Path(str(self._engine.url.database)).chmod(stat.S_IRUSR | stat.S_IWUSR)
 
@@ -404,26 +417,54 @@ class AnswerStore:
             if known is not None:
                 return known, False
             fields = {
-                "id": secrets.token_hex(16),
                 "key": key,
                 "analyst": analyst,
                 "dataset": dataset,
                 "purpose": purpose,
                 "asked": asked,
                 "state": "running",
-                "made": now,
-                "beat": now,
-                "owner": self.owner,
                 "request": request,
             }
             with contextlib.suppress(sqlalchemy.exc.IntegrityError):  # somebody was faster
-                with self._write() as connection:
-                    own = _questions.c.analyst == analyst  # others' questions are not counted
-                    newest = select(sqlalchemy.func.max(_questions.c.number)).where(own)
-                    number = (connection.execute(newest).scalar() or 0) + 1
-                    connection.execute(_questions.insert().values(number=number, **fields))
-                return self._where(_questions.c.id == fields["id"])[0], True
+                return self._insert(now, **fields), True
         raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
+
+    def share(
+        self, question: StoredQuestion, *, analyst: str, purpose: str | None, asked: str
+    ) -> StoredQuestion:
+        """The line of another analyst to whom an answered question is given again, for nothing."""
+        key = f"{question.id} {analyst}"
+        for _ in range(10):
+            known = self.found(key)
+            if known is not None:
+                return known
+            fields = {
+                "key": key,
+                "analyst": analyst,
+                "dataset": question.dataset,
+                "purpose": purpose,
+                "asked": asked,
+                "state": "answered",
+                "release": question.release,
+            }
+            with contextlib.suppress(sqlalchemy.exc.IntegrityError):
+                return self._insert(time.time(), **fields)
+        raise InvalidParameter("question", "...", expected="it again: others ask the same just now")
+
+    def _insert(self, now: float, **fields: Any) -> StoredQuestion:
+        """A new question, the next one of its analyst."""
+        made = {"id": secrets.token_hex(16), "made": now, "beat": now, "owner": self.owner}
+        with self._write() as connection:
+            own = _questions.c.analyst == fields["analyst"]  # others' questions are not counted
+            newest = select(sqlalchemy.func.max(_questions.c.number)).where(own)
+            number = (connection.execute(newest).scalar() or 0) + 1
+            connection.execute(_questions.insert().values(number=number, **made, **fields))
+        return self._where(_questions.c.id == made["id"])[0]
+
+    def release_of(self, analyst: str, text: str) -> StoredQuestion | None:
+        """The question of an analyst whose stored release has exactly this text."""
+        found = self._where(_questions.c.analyst == analyst, _questions.c.release == text)
+        return found[0] if found else None
 
     def requested(self, analyst: str, request: str) -> StoredQuestion | None:
         """The question that an analyst's client called so."""
@@ -534,6 +575,29 @@ class AnswerStore:
             counted = select(sqlalchemy.func.count()).select_from(_questions).where(*which)
             return int(connection.execute(counted).scalar() or 0)
 
+    def _prepare(self) -> None:
+        """Make the tables, or those of this version of older ones."""
+        with self._reading.begin() as connection:
+            if _version(connection) == SCHEMA_VERSION:
+                return
+        with self._write() as connection:
+            if self._engine.dialect.name == "postgresql":
+                lock = sqlalchemy.func.pg_advisory_xact_lock(_OPENING)
+                connection.execute(select(lock))
+            found = _version(connection)
+            if found is not None and found > SCHEMA_VERSION:
+                name = Path(str(self._engine.url.database)).name
+                raise LedgerMismatch(
+                    f"The store {name!r} has schema version {found}; this unacorda reads version "
+                    f"{SCHEMA_VERSION}. Use the unacorda that wrote it, or a store elsewhere."
+                )
+            for version in range(found or SCHEMA_VERSION, SCHEMA_VERSION):
+                for statement in _MIGRATIONS[version]:
+                    connection.exec_driver_sql(statement)
+            _metadata.create_all(connection)
+            connection.execute(_versions.delete())
+            connection.execute(_versions.insert().values(version=SCHEMA_VERSION))
+
     @contextlib.contextmanager
     def _write(self) -> Iterator[sqlalchemy.Connection]:
         with self._turn, self._engine.begin() as connection:
@@ -553,6 +617,14 @@ class AnswerStore:
             newest = select(_questions).where(*which).order_by(_questions.c.number.desc())
             rows: Sequence[Any] = connection.execute(newest.limit(most)).all()
             return [StoredQuestion(**row._mapping) for row in rows]  # noqa: SLF001
+
+
+def _version(connection: sqlalchemy.Connection) -> int | None:
+    """The version of a store's tables, 1 where they say none; None where there are none."""
+    known = sqlalchemy.inspect(connection)
+    if known.has_table(_versions.name):
+        return connection.execute(select(_versions.c.version)).scalar()
+    return 1 if known.has_table(_tokens.name) else None
 
 
 def _hidden() -> Any:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 import time
+from dataclasses import asdict
 from typing import Final
 
 from unacorda.server.store import AnswerStore, SignIn, Token
@@ -19,9 +21,14 @@ _NOTED_SECONDS: Final = 60
 
 
 def sign_in(store: AnswerStore, token: Token) -> str:
-    """Sign the holder of a token in; returns the value of the cookie."""
+    """Sign the holder of a token in; returns the value of the cookie.
+
+    Whom an issuer signed in is kept with it: the store has no token of theirs.
+    """
     value, now = secrets.token_urlsafe(32), time.time()
-    made = SignIn(hash=_hash(value), token=token.id, made=now, used=now)
+    own = bool(token.hash)
+    holder = None if own else json.dumps({**asdict(token), "ends": now + LONGEST_SECONDS})
+    made = SignIn(hash=_hash(value), token=token.id, made=now, used=now, holder=holder)
     store.add_sign_in(made, before=now - LONGEST_SECONDS)
     return value
 
@@ -32,7 +39,7 @@ def signed_in(store: AnswerStore, value: str) -> Token | None:
     now = time.time()
     if found is None or now >= found.made + LONGEST_SECONDS or now >= found.used + IDLE_SECONDS:
         return None
-    token = store.token(found.token)
+    token = store.token(found.token) if found.holder is None else Token(**json.loads(found.holder))
     if token is None or not is_valid(token):
         return None
     if found.used < now - _NOTED_SECONDS:

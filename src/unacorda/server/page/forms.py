@@ -8,6 +8,7 @@ a form is ever put into SQL by the page, but conditions, whose columns and value
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from urllib.parse import parse_qs
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.quoting import identifier
+from unacorda.query.plan.questions import parse_json
 from unacorda.server.problems import Problem
 
 Fields: TypeAlias = Mapping[str, Sequence[str]]
@@ -25,6 +27,7 @@ Columns: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By name, as `Service.describe` has them."""
 
 _MOST_FIELDS: Final = 500
+_MOST_KEPT: Final = 64
 MOST_CONDITIONS: Final = 8
 MOST_AGGREGATES: Final = 12
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
@@ -127,20 +130,24 @@ class AggregateRow:
         known = FUNCTIONS.get(self.function)
         return f"{self.function}_{self.column}" if known and known.column else self.function
 
-    @classmethod
-    def of(cls, name: str, stated: Mapping[str, Any]) -> AggregateRow:
-        """The line of an aggregate of a question in JSON; an empty one where the builder has none.
+    @staticmethod
+    def of(name: str, stated: Mapping[str, Any]) -> AggregateRow | None:
+        """The line of an aggregate of a question in JSON; None where the builder has none.
 
         Its column is shown as it is written in the question, without quotes about it.
         """
         ((function, given),) = stated.items()
-        if function not in FUNCTIONS:
-            return cls()
+        known = FUNCTIONS.get(function)
+        fields = () if known is None else (*(("column",) if known.column else ()), *known.takes)
+        if known is None or not set(given) <= set(fields):
+            return None
         column = str(given.get("column", ""))
         if column.startswith('"') and column.endswith('"'):
             column = column[1:-1].replace('""', '"')
-        parts = {part: str(given[part]) for part in ("q", "lower", "upper") if part in given}
-        return cls(function=function, column=column, name=name, **parts)
+        elif known.column and not column.isidentifier():  # an expression
+            return None
+        parts = {part: str(given[part]) for part in ("q", *_ENDS) if part in given}
+        return AggregateRow(function=function, column=column, name=name, **parts)
 
     def stated(self) -> dict[str, Any]:
         """The aggregate as a question in JSON has it."""
@@ -153,12 +160,66 @@ class AggregateRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What an older question has and the builder has no field for: kept as it is, or left out.
+
+    part: "step", "aggregate", "keys", "margins" or "level_weights"; name: of an aggregate.
+
+    >>> one = Kept(part="step", value={"join": "counties", "on": "county"})
+    >>> one.words, Kept.read(one.text) == one
+    ('join "counties", on "county"', True)
+    """
+
+    part: str
+    name: str = ""
+    value: Any
+
+    @property
+    def text(self) -> str:
+        """It as a field of the form."""
+        return json.dumps([self.part, self.name, self.value], default=str)
+
+    @staticmethod
+    def read(text: str) -> Kept:
+        """What a field of the form holds; Problem for what is no such text."""
+        try:
+            found = parse_json(text)
+        except InvalidParameter:
+            found = None
+        match found:
+            case [str(part), str(name), value] if part in _KEPT:
+                return Kept(part=part, name=name, value=value)
+            case _:
+                raise Problem("refused", "What was kept of the older question cannot be read.")
+
+    @property
+    def words(self) -> str:
+        """It on one line, for people."""
+        said = ", ".join(f"{n} {_in_short(one)}" for n, one in self._members.items())
+        return {"step": "", "aggregate": f"{self.name}: "}.get(self.part, "") + said
+
+    @property
+    def _members(self) -> Mapping[str, Any]:
+        if self.part in ("step", "aggregate") and isinstance(self.value, Mapping):
+            return self.value
+        return {self.part.replace("_", " "): self.value}
+
+
+def _in_short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+_KEPT: Final = ("step", "aggregate", "keys", "margins", "level_weights")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """What the form of a question holds.
 
-    where: one more condition, written as an expression. within: half of a 95% interval that is
-    wanted, of all answers or, in `wishes`, of one by name. rows: how many rows a group is assumed
-    to have. budget: texts by the names of its numbers.
+    kept: what an older question has that the builder has no field for. where: one more condition,
+    written as an expression. within: half of a 95% interval that is wanted, of all answers or, in
+    `wishes`, of one by name. rows: how many rows a group is assumed to have. budget: texts by the
+    names of its numbers.
     """
 
     mode: Literal["build", "sql"] = "build"
@@ -175,6 +236,7 @@ class Draft:
     rows: str = ""
     purpose: str = ""
     fresh: bool = False
+    kept: tuple[Kept, ...] = ()
 
     @staticmethod
     def of(fields: Fields, numbers: Sequence[str]) -> Draft:
@@ -214,6 +276,7 @@ class Draft:
             rows=first(fields, "rows"),
             purpose=first(fields, "purpose"),
             fresh="fresh" in fields,
+            kept=tuple(map(Kept.read, fields.get("kept", ())[:_MOST_KEPT])),
         )
 
     def question(self, tables: Mapping[str, Columns]) -> dict[str, Any]:
@@ -223,7 +286,8 @@ class Draft:
                 raise Problem("refused", "Write a SELECT.")
             return {"sql": self.sql}
         columns = tables.get(self.table, {})
-        steps = [{"where": one.expression(columns)} for one in self.conditions if one.column]
+        steps = [one.value for one in self.kept if one.part == "step"]
+        steps += [{"where": one.expression(columns)} for one in self.conditions if one.column]
         steps += [{"where": self.where}] if self.where else []
         aggregates: dict[str, Any] = {}
         for one in self.aggregates:
@@ -234,6 +298,11 @@ class Draft:
             if one.label in aggregates:
                 raise Problem("refused", f"Two answers are called {one.label!r}. Name one of them.")
             aggregates[one.label] = one.stated()
+        for kept in self.kept:
+            if kept.part == "aggregate" and kept.name in aggregates:
+                raise Problem("refused", f"Two answers are called {kept.name!r}. Name one of them.")
+            if kept.part == "aggregate":
+                aggregates[kept.name] = kept.value
         if not aggregates:
             raise Problem("refused", "Choose at least one answer.")
         found: dict[str, Any] = {"table": self.table, "steps": steps, "aggregates": aggregates}
@@ -241,6 +310,8 @@ class Draft:
             found["group_by"] = list(self.groups)
             if self.private_keys:
                 found["keys"] = {"private_keys": {}}
+            rest = {one.part: one.value for one in self.kept}
+            found |= {name: rest[name] for name in _KEPT[2:] if name in rest}
         return {"question": found}
 
     def assumptions(self) -> dict[str, Any]:

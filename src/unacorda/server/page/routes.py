@@ -14,6 +14,7 @@ import functools
 import hmac
 import json
 import logging
+import pprint
 import secrets
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +22,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
@@ -30,6 +31,7 @@ from unacorda.privacy.guarantees import guarantee_from_json
 from unacorda.query.results.explanation import Explanation
 from unacorda.server.page.answers import AnswerTable, answer_csv, answer_table
 from unacorda.server.page.charts import Offers, error_charts, offers_of, spent_share
+from unacorda.server.page.code_flow import CALLBACK, CodeFlow
 from unacorda.server.page.cookies import (
     LONGEST_SECONDS,
     form_token,
@@ -47,6 +49,7 @@ from unacorda.server.page.forms import (
     ConditionRow,
     Draft,
     Fields,
+    Kept,
     first,
     read_form,
 )
@@ -55,7 +58,7 @@ from unacorda.server.page.visits import Visit
 from unacorda.server.problems import Problem, problem_of
 from unacorda.server.requests import check_host, check_token, read_body
 from unacorda.server.service import Service
-from unacorda.server.store import StoredQuestion
+from unacorda.server.store import StoredQuestion, Token
 
 require("starlette", extra="server")
 
@@ -101,21 +104,26 @@ class Pages:
         self._asking, self._explaining = asking, explaining
         self._secure = service.config.public_url.startswith("https:")
         self._curator = CuratorPages(service, self._html, _leave)
+        self._flow = CodeFlow(service, show=self._html, leave=_leave, sign_in=self._set_cookie)
         # The prefix binds a cookie to this host, but browsers demand TLS for it.
         self._cookie = "__Host-unacorda" if self._secure else "unacorda"
 
     def routes(self) -> list[Route]:
         """The routes of all screens."""
         return [
-            Route("/sign-in", self._open(self._sign_in_page), methods=["GET"]),
-            Route("/sign-in", self._open(self._sign_in), methods=["POST"]),
-            Route("/static/{name}", self._open(self._static), methods=["GET"]),
+            self._route("/sign-in", self._sign_in_page),
+            self._route("/sign-in", self._sign_in, "POST"),
+            self._route("/sign-in/organization", self._leave_to_issuer),
+            self._route(CALLBACK, self._come_back),
+            self._route("/static/{name}", self._static),
             self._screen("/sign-out", self._sign_out, "POST"),
             self._screen("/", self._datasets),
             self._screen("/ask/{dataset}", self._question_page),
             self._screen("/ask/{dataset}", self._explain, "POST"),
             self._screen("/ask/{dataset}/confirm", self._confirm, "POST"),
             self._screen("/ask/{dataset}/spend", self._spend, "POST"),
+            self._screen("/ask/{dataset}/confirm", self._begin_again),
+            self._screen("/ask/{dataset}/spend", self._begin_again),
             self._screen("/answers/{id}", self._answer),
             self._screen("/answers/{id}/withdraw", self._withdraw, "POST"),
             self._screen("/answers/{id}/{name}", self._download),
@@ -126,8 +134,19 @@ class Pages:
             ),
         ]
 
+    def is_for(self, request: Request) -> bool:
+        """Whether a browser asks for a page, and not a program for an operation."""
+        wanted = request.headers.get("accept", "")
+        return "text/html" in wanted and not request.url.path.startswith(("/v1/", "/openapi"))
+
+    def problem(self, problem: Problem) -> Response:
+        """A problem as a page for anyone."""
+        found = self._problem(problem, None)
+        found.headers.update(_HEADERS)
+        return found
+
     def _screen(self, path: str, screen: Screen, method: str = "GET", **more: Any) -> Route:
-        return Route(path, self._guarded(screen, **more), methods=[method])
+        return self._route(path, self._guarded(screen, **more), method)
 
     def _guarded(
         self, screen: Screen, *, curator: bool = False
@@ -160,11 +179,11 @@ class Pages:
             except UnacordaError as error:
                 return self._problem(problem_of(error, own="", show_total=False), visit)
 
-        return self._open(show)
+        return show
 
-    def _open(
-        self, answer: Callable[[Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def _route(
+        self, path: str, answer: Callable[[Request], Awaitable[Response]], method: str = "GET"
+    ) -> Route:
         """A route for everybody that answers problems as pages."""
 
         @functools.wraps(answer)
@@ -181,9 +200,10 @@ class Pages:
                 failed = Problem("failed", "The server failed. Ask a curator.")
                 response = self._problem(failed, None)
             response.headers.update(_HEADERS)
+            self._service.note(f"page {method} {path}", response.status_code)
             return response
 
-        return route
+        return Route(path, route, methods=[method])
 
     def _problem(self, problem: Problem, visit: Visit | None) -> Response:
         found = self._html("problem.html", visit, problem=problem)
@@ -210,7 +230,14 @@ class Pages:
         return Response((_STATIC / name).read_bytes(), media_type=_STATIC_TYPES[name])
 
     async def _sign_in_page(self, request: Request) -> Response:
-        return self._html("sign_in.html", None, again="again" in request.query_params, problem=None)
+        return self._sign_in_form(again="again" in request.query_params)
+
+    def _sign_in_form(self, *, again: bool = False, problem: Problem | None = None) -> Response:
+        offered = self._flow.offered
+        found = self._html("sign_in.html", None, again=again, problem=problem, offered=offered)
+        if problem is not None:
+            found.status_code = problem.status
+        return found
 
     async def _sign_in(self, request: Request) -> Response:
         fields = await self._form(request)
@@ -222,21 +249,34 @@ class Pages:
                 "This is no token, or it has ended. Ask the curator for a new one.",
             )
         except Problem as problem:
-            found = self._html("sign_in.html", None, again=False, problem=problem)
-            found.status_code = problem.status
-            return found
-        value = await asyncio.to_thread(sign_in, self._service.store, holder)
-        found = RedirectResponse("/", status_code=303)
-        found.set_cookie(
+            return self._sign_in_form(problem=problem)
+        found = _leave("/")
+        await asyncio.to_thread(self._set_cookie, found, holder)
+        return found
+
+    async def _leave_to_issuer(self, request: Request) -> Response:
+        try:
+            return await self._flow.leave(request)
+        except Problem as problem:
+            return self._sign_in_form(problem=problem)
+
+    async def _come_back(self, request: Request) -> Response:
+        try:
+            return await self._flow.come_back(request)
+        except Problem as problem:
+            return self._sign_in_form(problem=problem)
+
+    def _set_cookie(self, response: Response, holder: Token) -> None:
+        """Sign a holder in, by a cookie of a response."""
+        response.set_cookie(
             self._cookie,
-            value,
+            sign_in(self._service.store, holder),
             max_age=LONGEST_SECONDS,
             path="/",
             secure=self._secure,
             httponly=True,
             samesite="strict",
         )
-        return found
 
     async def _sign_out(self, visit: Visit) -> Response:
         value = visit.request.cookies[self._cookie]
@@ -276,7 +316,7 @@ class Pages:
         about = await asyncio.to_thread(self._about, visit)
         draft = self._new_draft(about)
         if again is not None:
-            question = await self._own_question(visit, again)
+            question = await self._visible(visit, again)
             draft = _draft_like(draft, question)
         return self._question(visit, about, draft)
 
@@ -385,6 +425,10 @@ class Pages:
         budget = guarantee_from_json(json.dumps(found["budget"])).parameters
         return replace(draft, budget={name: budget.get(name, "") for name in about["numbers"]})
 
+    async def _begin_again(self, visit: Visit) -> Response:
+        """The empty form, for an address whose form was not sent."""
+        return _leave(f"/ask/{quote(visit.request.path_params['dataset'], safe='')}")
+
     async def _confirm(self, visit: Visit) -> Response:
         """What a question costs, before it is asked."""
         about = await asyncio.to_thread(self._about, visit)
@@ -457,7 +501,7 @@ class Pages:
         return running.result() if done else begun.question
 
     async def _answer(self, visit: Visit) -> Response:
-        question = await self._own_question(visit, visit.request.path_params["id"])
+        question = await self._visible(visit, visit.request.path_params["id"])
         table = None if question.release is None else answer_table(question.release)
         stated = json.loads(question.asked)
         body = json.dumps({n: stated[n] for n in stated if n != "fresh"}, ensure_ascii=False)
@@ -467,6 +511,7 @@ class Pages:
             question=question,
             stated=stated,
             words=_in_words(stated),
+            shared=self._service.config.reuse == "dataset",
             table=table,
             problem=None if question.problem is None else json.loads(question.problem),
             curl=_curl(self._service.config.public_url, question.dataset, body),
@@ -475,12 +520,14 @@ class Pages:
 
     async def _withdraw(self, visit: Visit) -> Response:
         """Take a question back that waits."""
-        question = await self._own_question(visit, visit.request.path_params["id"])
+        question = await self._visible(visit, visit.request.path_params["id"])
+        if question.analyst != visit.analyst:
+            raise Problem("not-found", _NOT_YOURS)
         await asyncio.to_thread(self._service.withdraw, question)
         return RedirectResponse("/history", status_code=303)
 
     async def _download(self, visit: Visit) -> Response:
-        question = await self._own_question(visit, visit.request.path_params["id"])
+        question = await self._visible(visit, visit.request.path_params["id"])
         name, release = visit.request.path_params["name"], question.release
         if release is None or name not in _DOWNLOADS:
             raise Problem("not-found", _NOT_YOURS)
@@ -514,11 +561,11 @@ class Pages:
             following=None if following is None else f"/history?{urlencode(following)}",
         )
 
-    async def _own_question(self, visit: Visit, name: str) -> StoredQuestion:
-        found = await asyncio.to_thread(self._service.store.question, name)
-        if found is None or found.analyst != visit.analyst:
+    async def _visible(self, visit: Visit, name: str) -> StoredQuestion:
+        found = await asyncio.to_thread(self._service.visible, name, visit.analyst)
+        if found is None:
             raise Problem("not-found", _NOT_YOURS)
-        return found.shown
+        return found
 
 
 def _leave(path: str) -> Response:
@@ -553,7 +600,7 @@ def _edited(draft: Draft, action: str, value: str, about: Mapping[str, Any]) -> 
             return replace(draft, aggregates=(*draft.aggregates, AggregateRow()))
         case "table":
             table = draft.table if draft.table in about["tables"] else next(iter(about["tables"]))
-            return replace(draft, table=table, conditions=(ConditionRow(),), groups=())
+            return replace(draft, table=table, conditions=(ConditionRow(),), groups=(), kept=())
         case "mode":
             return replace(draft, mode="sql" if value == "sql" else "build")
         case "condition" | "answer":
@@ -563,21 +610,36 @@ def _edited(draft: Draft, action: str, value: str, about: Mapping[str, Any]) -> 
 
 
 def _draft_like(draft: Draft, question: StoredQuestion) -> Draft:
-    """The form of a question that was asked before, of one by JSON as far as the builder goes."""
+    """The form of a question that was asked before; what the builder has no field for is kept."""
     stated = json.loads(question.asked)
     budget = {name: str(stated["budget"].get(name, "")) for name in draft.budget}
     if "sql" in stated:
         return replace(draft, mode="sql", sql=stated["sql"], budget=budget)
     asked = stated["question"]
-    where = [step["where"] for step in asked.get("steps", ()) if "where" in step]
+    steps = asked.get("steps", ())
+    kept: list[Kept] = []
+    if all(set(step) == {"where"} for step in steps):
+        where = [step["where"] for step in steps]
+    else:  # their order counts
+        where = []
+        kept += [Kept(part="step", value=step) for step in steps]
+    rows = {name: AggregateRow.of(name, one) for name, one in asked["aggregates"].items()}
+    for name, one in asked["aggregates"].items():
+        if rows[name] is None:
+            kept.append(Kept(part="aggregate", name=name, value=one))
+    found = asked.get("keys") == {"private_keys": {}}
+    for name in ("keys", "margins", "level_weights"):
+        if name in asked and not (name == "keys" and found):
+            kept.append(Kept(part=name, value=asked[name]))
     return replace(
         draft,
         budget=budget,
         table=asked["table"],
         where=" AND ".join(f"({one})" for one in where) if len(where) > 1 else "".join(where),
         groups=tuple(asked.get("group_by", ())),
-        private_keys="keys" in asked,
-        aggregates=tuple(map(AggregateRow.of, asked["aggregates"], asked["aggregates"].values())),
+        private_keys=found,
+        aggregates=tuple(one for one in rows.values() if one is not None) or (AggregateRow(),),
+        kept=tuple(kept),
     )
 
 
@@ -591,9 +653,12 @@ def _in_words(stated: Mapping[str, Any]) -> str:
         for one in asked.get("aggregates", {}).values()
     )
     groups = f" by {', '.join(asked['group_by'])}" if asked.get("group_by") else ""
-    conditions = " and ".join(step["where"] for step in asked.get("steps", ()) if "where" in step)
+    steps = asked.get("steps", ())
+    conditions = " and ".join(step["where"] for step in steps if "where" in step)
     where = f" where {conditions}" if conditions else ""
-    return f"{answers} of {asked['table']}{where}{groups}"
+    others = "; ".join(Kept(part="step", value=one).words for one in steps if "where" not in one)
+    after = f", after {others}" if others else ""
+    return f"{answers} of {asked['table']}{where}{groups}{after}"
 
 
 def _curl(url: str, dataset: str, body: str) -> str:
@@ -605,16 +670,21 @@ def _curl(url: str, dataset: str, body: str) -> str:
     )
 
 
-def _python(url: str, dataset: str, stated: Mapping[str, Any]) -> str | None:
-    """The same SELECT by `unacorda.Remote`; None for a question of the builder."""
-    if "sql" not in stated:
-        return None
+def _python(url: str, dataset: str, stated: Mapping[str, Any]) -> str:
+    """The same question by `unacorda.Remote`."""
     numbers = {name: str(one) for name, one in stated["budget"].items()}
     kinds = {"rho": "ZCDP", "mu": "GDP", "epsilon": "ApproxDP" if "delta" in numbers else "PureDP"}
     kind = next(kind for name, kind in kinds.items() if name in numbers)
     budget = ", ".join(f"{name}={one!r}" for name, one in numbers.items())
+    if "sql" in stated:
+        asked, made = f"data.sql({stated['sql']!r}", ""
+    else:
+        asked = "data.evaluate(question"
+        made = (
+            f"question = data.read_json({pprint.pformat(stated['question'], sort_dicts=False)})\n"
+        )
     return (
         "import unacorda\n\n"
         f"data = unacorda.Remote({url!r}, token=token, dataset={dataset!r})\n"
-        f"data.sql({stated['sql']!r}, budget=unacorda.{kind}({budget}))\n"
+        f"{made}{asked}, budget=unacorda.{kind}({budget}))\n"
     )
